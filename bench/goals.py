@@ -1,0 +1,152 @@
+"""The goals of the design that a run covers, each judged from the run's own samples.
+
+A goal is met when the figure is on the right side of its bound. The figure of a ratio or difference
+is the median over the rounds. Where what is needed was not measured, a goal is neither met nor
+missed and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench import timing
+from bench.rows import importing, interning, lookup
+from bench.section import Group, Section
+
+ITSELF = "nativecall f(…)"
+BUILTIN = "nativecall f.builtin(…)"
+C_BUILTIN = "C built-in (METH_*)"
+CYTHON = "Cython cpdef"
+NANOBIND = "nanobind"
+POINTER = lookup.NAMES["plain"]
+OFFSET = lookup.NAMES["offset"]
+SLOT = lookup.NAMES["slot"]
+CAPSULE = lookup.NAMES["capsule"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One goal, what was found for it, and whether that meets it (None: not measured)."""
+
+    what: str
+    bound: float
+    unit: str
+    at_most: bool
+    found: float | None
+    detail: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the figure is on the right side of the bound."""
+        if self.found is None:
+            return None
+        return self.found <= self.bound if self.at_most else self.found >= self.bound
+
+
+def _both(group: Group | None, *subjects: str) -> Group | None:
+    return group if group and all(subject in group.samples for subject in subjects) else None
+
+
+def _spread(summary: timing.Summary) -> str:
+    return f"quartiles {summary.lower:.3g} to {summary.upper:.3g}"
+
+
+def _ratio(
+    what: str,
+    section: Section,
+    row: str,
+    subject: str,
+    peer: str,
+    bound: float,
+    at_most: bool = True,
+) -> Goal:
+    group = _both(section.group(row), subject, peer)
+    if group is None:
+        return Goal(what, bound, "x", at_most, None, "not measured")
+    summary = group.ratio(subject, peer)
+    return Goal(what, bound, "x", at_most, summary.median, _spread(summary))
+
+
+def _calls(section: Section) -> Iterator[Goal]:
+    yield _ratio("f.builtin d:d / hand-written METH_O", section, "d:d", BUILTIN, C_BUILTIN, 1.05)
+    for peer, bound in ((CYTHON, 1.0), (NANOBIND, 0.9)):
+        for row in ("d:d", "d:ddd"):
+            yield _ratio(f"f(…) {row} / {peer}", section, row, ITSELF, peer, bound)
+    for peer, bound in (("ctypes", 10.0), ("cffi function pointer", 8.0)):
+        for row in ("d:d", "d:ddd"):
+            yield _ratio(f"{peer} / f(…) {row}", section, row, peer, ITSELF, bound, at_most=False)
+
+
+def _lookup(section: Section) -> Iterator[Goal]:
+    for row in lookup.LOOPS.values():
+        for subject in (OFFSET, SLOT):
+            what = f"{subject}: time over a function pointer, {row} calls"
+            group = _both(section.group(row), subject, POINTER)
+            if group is None:
+                yield Goal(what, 0.5, "ns", True, None, "not measured")
+            else:
+                summary = group.difference(subject, POINTER)
+                yield Goal(what, 0.5, "ns", True, summary.median, _spread(summary))
+    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0)):
+        what = f"{subject}: instructions over a function pointer"
+        group = _both(section.group(lookup.INSTRUCTIONS), subject, POINTER)
+        found = group.difference(subject, POINTER).median if group else None
+        yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
+    for subject in (OFFSET, SLOT):
+        yield _against_capsule(section, subject)
+
+
+def _against_capsule(section: Section, subject: str) -> Goal:
+    """Compare what the lookups cost by themselves: each less the call, in the same round."""
+    what = f"{CAPSULE} / {subject}: lookup alone, independent calls"
+    group = _both(section.group("independent"), subject, CAPSULE, POINTER)
+    if group is None:
+        return Goal(what, 50.0, "x", False, None, "not measured")
+    capsule = group.difference(CAPSULE, POINTER).median
+    native = group.difference(subject, POINTER).median
+    whole = timing.ratios(group.samples[CAPSULE], group.samples[subject]).median
+    detail = f"{capsule:.2f} ns against {native:.2f} ns; with the call {whole:.1f}x"
+    return Goal(what, 50.0, "x", False, capsule / native if native > 0 else float("inf"), detail)
+
+
+def _intern(section: Section) -> Iterator[Goal]:
+    nativecall, python = interning.NATIVECALL, interning.PYTHON
+    what = f"interning a known string / {python}"
+    yield _ratio(what, section, "known string", nativecall, python, 0.5)
+
+
+def _import(section: Section) -> Iterator[Goal]:
+    name, bare = "import nativecall", importing.BARE
+    group = _both(section.group("wall time"), name, bare)
+    note = (
+        "editable install: may include a rebuild check; "
+        if group and section.figures.get("nativecall_editable")
+        else ""
+    )
+    if group is None:
+        yield Goal(f"{name}: time", 30.0, "ms", True, None, "not measured")
+    else:
+        summary = group.difference(name, bare)
+        yield Goal(f"{name}: time", 30.0, "ms", True, summary.median, note + _spread(summary))
+    resident = section.figures.get("resident_mb", {}).get(name)
+    detail = "not measured" if resident is None else note.rstrip("; ")
+    yield Goal(f"{name}: resident memory", 5.0, "MB", True, resident, detail)
+
+
+def _build(section: Section) -> Iterator[Goal]:
+    yield from ()
+
+
+JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
+    "calls": _calls,
+    "lookup": _lookup,
+    "build": _build,
+    "intern": _intern,
+    "import": _import,
+}
+
+
+def judge(sections: Sequence[Section]) -> list[Goal]:
+    """Return the goals that the sections cover."""
+    return [goal for section in sections for goal in JUDGES[section.name](section)]

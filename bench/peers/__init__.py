@@ -1,0 +1,125 @@
+"""The peers: every way of calling a C function from Python that nativecall is measured beside.
+
+A peer is a function that takes the kernels and returns, for each row's signature, the call as its
+users write it: a Python statement and the local variables in it. All peers call the same C
+functions at the same addresses, but for the Python function, which does the same arithmetic.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench.peers import build
+from bench.peers.kernels import ROWS, Kernels, Row
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to be timed: a statement and the local variables that occur in it."""
+
+    statement: str
+    names: Mapping[str, Any]
+
+    def check(self, row: Row) -> None:
+        """Raise ValueError where the call does not give the row's expected result."""
+        found = eval(self.statement, dict(self.names))
+        if found != row.expected:
+            raise ValueError(f"'{row.signature}' returned {found!r}, expected {row.expected!r}")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The calls of all peers by row and peer, and why those that are missing are missing."""
+
+    calls: dict[str, dict[str, Call]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+Peer = Callable[[Kernels], dict[str, Call]]
+
+
+def plain_call(row: Row, function: Any) -> Call:
+    """Return the call ``f(a, b, …)`` of `function` with the row's arguments."""
+    return Call(row.statement, {"f": function, **row.names})
+
+
+def load_module(target: str, name: str) -> ModuleType:
+    """Build a target where it is not cached and import the extension module in it."""
+    directory = build.built(target)
+    suffixes = importlib.machinery.EXTENSION_SUFFIXES
+    paths = [directory / f"{name}{suffix}" for suffix in suffixes]
+    return load_extension(name, next(path for path in paths if path.exists()))
+
+
+def load_extension(name: str, path: Path) -> ModuleType:
+    """Import the extension module at `path`."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no extension module in {path.name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(target: str, kernels: Kernels) -> dict[str, Call]:
+    """A peer that is a compiled module with ``make(signature, address)``."""
+    module = load_module(target, f"bench_{target}")
+    return {
+        row.signature: plain_call(row, module.make(row.signature, kernels.address(row)))
+        for row in ROWS
+    }
+
+
+def python_def(_: Kernels) -> dict[str, Call]:
+    """A Python function that does the same arithmetic: what there is without any C."""
+    return {row.signature: plain_call(row, row.python) for row in ROWS}
+
+
+def all_peers() -> dict[str, Peer]:
+    """Return every peer by the name it has in reports; the names goals refer to are in goals.py."""
+    from bench.peers import cffi_peer, ctypes_peer, nativecall_peer, numba_peer
+
+    return {
+        "nativecall f.builtin(…)": nativecall_peer.builtin,
+        "nativecall f(…)": nativecall_peer.itself,
+        "C built-in (METH_*)": partial(compiled, "builtin"),
+        "C vectorcall type": partial(compiled, "vectorcall"),
+        "Cython cpdef": partial(compiled, "cython"),
+        "nanobind": partial(compiled, "nanobind"),
+        "pybind11": partial(compiled, "pybind11"),
+        "cffi API mode": cffi_peer.api,
+        "Numba dispatcher": numba_peer.dispatcher,
+        "cffi function pointer": cffi_peer.pointer,
+        "ctypes": ctypes_peer.prototype,
+        "Python def": python_def,
+    }
+
+
+def load_all() -> Loaded:
+    """Load every peer; one that fails is in ``absent`` with its reason, and never dropped."""
+    loaded = Loaded({row.signature: {} for row in ROWS}, {})
+    kernels = Kernels()
+    for name, peer in all_peers().items():
+        try:
+            calls = peer(kernels)
+        except Exception as error:
+            loaded.absent[name] = f"{type(error).__name__}: {error}"
+            continue
+        for row in ROWS:
+            call = calls.get(row.signature)
+            try:
+                if call is None:
+                    raise LookupError(f"has no call for '{row.signature}'")
+                call.check(row)
+            except Exception as error:
+                loaded.absent[f"{name} '{row.signature}'"] = f"{type(error).__name__}: {error}"
+            else:
+                loaded.calls[row.signature][name] = call
+    return loaded

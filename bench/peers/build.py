@@ -1,0 +1,291 @@
+"""Builds what the benchmark compiles: each peer from its own package, and the C programs.
+
+A target is built once for its inputs: the sources, this file, the headers it includes, the versions
+of the packages that generate its code, Python, and the compiler with its flags. The result is kept
+in a cache directory (``$NATIVECALL_BENCH_CACHE``, else ``nativecall-bench`` under the user's cache
+directory). A build runs in a process of its own, so that what compilers print can be shown when it
+fails and nothing is left behind in the process that measures.
+
+All C and C++ is compiled with Python's own flags followed by ``-O2``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench import installed, machine
+
+HERE = Path(__file__).resolve().parent
+C_PROGRAMS = HERE.parent / "c"
+WINDOWS = sys.platform == "win32"
+KERNELS_LIBRARY = {"win32": "bench_kernels.dll", "darwin": "libbench_kernels.dylib"}.get(
+    sys.platform, "libbench_kernels.so"
+)
+OPTIMISE = ["/O2"] if WINDOWS else ["-O2", "-g"]
+CXX17 = ["/std:c++17", "/EHsc"] if WINDOWS else ["-std=c++17", "-fvisibility=hidden"]
+
+
+class BuildError(Exception):
+    """A target could not be built; the message ends with the last lines of the output."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that is built: how, and from what."""
+
+    make: Callable[[Path], None]
+    inputs: tuple[Path, ...]
+    distributions: tuple[str, ...] = ()
+    uses_headers: bool = False
+
+
+def include_directory() -> Path:
+    """Return the include directory of the installed nativecall."""
+    return Path(installed.import_nativecall().get_include())
+
+
+def extension(
+    directory: Path,
+    name: str,
+    sources: Sequence[str | Path],
+    *,
+    cython: bool = False,
+    compile_args: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Compile an extension module into `directory` with setuptools."""
+    setuptools = importlib.import_module("setuptools")
+    module = setuptools.Extension(
+        name,
+        [str(source) for source in sources],
+        extra_compile_args=[*OPTIMISE, *compile_args],
+        **options,
+    )
+    modules = [module]
+    if cython:
+        cython_build = importlib.import_module("Cython.Build")
+        modules = cython_build.cythonize(modules, build_dir=str(directory / "cython"), quiet=True)
+    distribution = setuptools.Distribution({"name": name, "ext_modules": modules})
+    command = distribution.get_command_obj("build_ext")
+    command.build_lib, command.build_temp = str(directory), str(directory / "objects")
+    command.ensure_finalized()
+    command.run()
+
+
+def make_kernels(directory: Path) -> None:
+    """Compile the kernels into a shared library."""
+    importlib.import_module("setuptools")  # provides distutils from Python 3.12 on
+    new_compiler = importlib.import_module("distutils.ccompiler").new_compiler
+    customize_compiler = importlib.import_module("distutils.sysconfig").customize_compiler
+
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    objects = compiler.compile(
+        [str(HERE / "kernels.c")],
+        output_dir=str(directory / "objects"),
+        extra_preargs=OPTIMISE,
+    )
+    compiler.link_shared_object(objects, str(directory / KERNELS_LIBRARY))
+
+
+def make_builtin(directory: Path) -> None:
+    """Compile the hand-written built-in functions."""
+    extension(directory, "bench_builtin", [HERE / "builtin.c"])
+
+
+def make_vectorcall(directory: Path) -> None:
+    """Compile the hand-written vectorcall type."""
+    extension(directory, "bench_vectorcall", [HERE / "vectorcall.c"])
+
+
+def make_cython(directory: Path) -> None:
+    """Compile the Cython module, from a copy, because cythonize writes beside its source."""
+    source = shutil.copy(HERE / "cython_peer.pyx", directory / "bench_cython.pyx")
+    extension(directory, "bench_cython", [source], cython=True)
+
+
+def make_nanobind(directory: Path) -> None:
+    """Compile the nanobind module together with nanobind's own library, as its CMake code does."""
+    nanobind = importlib.import_module("nanobind")
+    package = Path(nanobind.include_dir()).parent
+    extension(
+        directory,
+        "bench_nanobind",
+        [HERE / "nanobind_peer.cpp", Path(nanobind.source_dir()) / "nb_combined.cpp"],
+        language="c++",
+        include_dirs=[nanobind.include_dir(), str(package / "ext" / "robin_map" / "include")],
+        define_macros=[("NDEBUG", None), ("NB_COMPACT_ASSERTIONS", None)],
+        compile_args=[*CXX17, *([] if WINDOWS else ["-fno-strict-aliasing"])],
+    )
+
+
+def make_pybind11(directory: Path) -> None:
+    """Compile the pybind11 module."""
+    pybind11 = importlib.import_module("pybind11")
+    extension(
+        directory,
+        "bench_pybind11",
+        [HERE / "pybind11_peer.cpp"],
+        language="c++",
+        include_dirs=[pybind11.get_include()],
+        define_macros=[("NDEBUG", None)],
+        compile_args=CXX17,
+    )
+
+
+def make_cffi(directory: Path) -> None:
+    """Compile the cffi API-mode module, linked with the shared library of kernels."""
+    from bench.peers.kernels import ROWS
+
+    cffi = importlib.import_module("cffi")
+    kernels = str(built("kernels"))
+    ffi = cffi.FFI()
+    ffi.cdef("\n".join(row.declaration for row in ROWS))
+    ffi.set_source(
+        "bench_cffi",
+        '#include "kernels.h"',
+        include_dirs=[str(HERE)],
+        libraries=["bench_kernels"],
+        library_dirs=[kernels],
+        runtime_library_dirs=[] if WINDOWS else [kernels],
+        extra_compile_args=OPTIMISE,
+    )
+    ffi.compile(tmpdir=str(directory))
+
+
+def make_lookup(directory: Path) -> None:
+    """Compile the extension of lookup loops against the installed headers."""
+    source = C_PROGRAMS / "lookup.c"
+    extension(directory, "bench_lookup", [source], include_dirs=[str(include_directory())])
+
+
+def make_lookup_peers(directory: Path) -> None:
+    """Compile the same extension without nativecall: the peers' loops only."""
+    without = [("BENCH_WITHOUT_NATIVECALL", None)]
+    extension(directory, "bench_lookup", [C_PROGRAMS / "lookup.c"], define_macros=without)
+
+
+def program(name: str) -> Callable[[Path], None]:
+    """Return the builder of the C program ``bench/c/<name>.c``."""
+
+    def make(directory: Path) -> None:
+        command = [
+            *machine.compiler_command(),
+            "-std=c11",
+            "-O2",
+            "-DNDEBUG",
+            "-D_GNU_SOURCE",
+            "-pthread",
+            f"-I{include_directory()}",
+            str(C_PROGRAMS / f"{name}.c"),
+            "-o",
+            str(directory / name),
+            "-lm",
+        ]
+        subprocess.run(command, check=True)
+
+    return make
+
+
+KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
+BOXING = HERE / "boxing.h"
+TARGETS = {
+    "kernels": Target(make_kernels, KERNELS),
+    "builtin": Target(make_builtin, (HERE / "builtin.c", BOXING)),
+    "vectorcall": Target(make_vectorcall, (HERE / "vectorcall.c", BOXING)),
+    "cython": Target(make_cython, (HERE / "cython_peer.pyx",), ("Cython",)),
+    "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
+    "pybind11": Target(make_pybind11, (HERE / "pybind11_peer.cpp",), ("pybind11",)),
+    "cffi": Target(make_cffi, (*KERNELS, HERE / "kernels.py"), ("cffi",)),
+    "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
+    "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
+    "slottable_build": Target(
+        program("slottable_build"), (C_PROGRAMS / "slottable_build.c",), uses_headers=True
+    ),
+    "intern": Target(program("intern"), (C_PROGRAMS / "intern.c",), uses_headers=True),
+}
+
+
+def cache_directory() -> Path:
+    """Return the directory that built targets are kept in."""
+    named = os.environ.get("NATIVECALL_BENCH_CACHE")
+    if named:
+        return Path(named).resolve()
+    base = os.environ.get("LOCALAPPDATA" if WINDOWS else "XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "nativecall-bench"
+
+
+@cache
+def toolchain() -> str:
+    """Return what the compiled code depends on besides its own inputs."""
+    compiler = machine.first_line([*machine.compiler_command(), "--version"])
+    flags = (sysconfig.get_config_var("CFLAGS"), *map(os.environ.get, ("CFLAGS", "LDFLAGS")))
+    return repr((sys.version, sys.prefix, compiler, flags, OPTIMISE))
+
+
+def digest(target: Target) -> str:
+    """Return the digest of all that the target is built from."""
+    state = hashlib.sha256(toolchain().encode())
+    state.update(Path(__file__).read_bytes())
+    headers = sorted(include_directory().rglob("*.h")) if target.uses_headers else []
+    for path in (*target.inputs, *headers):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in target.distributions:
+        state.update(f"{name} {importlib.metadata.version(name)}\0".encode())
+    return state.hexdigest()[:16]
+
+
+@cache
+def built(name: str) -> Path:
+    """Return the directory of the built target, which is built first where it is not cached.
+
+    Raises
+    ------
+    BuildError
+        Where a package or source is absent, or a compiler fails.
+    """
+    target = TARGETS[name]
+    try:
+        final = cache_directory() / f"{name}-{digest(target)}"
+    except (importlib.metadata.PackageNotFoundError, OSError, installed.NotInstalled) as error:
+        raise BuildError(f"{name}: {type(error).__name__}: {error}") from error
+    if final.is_dir():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{name}-") as temporary:
+        work = Path(temporary) / "build"
+        work.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.peers.build", name, str(work)],
+            cwd=installed.ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            tail = "\n".join(done.stdout.strip().splitlines()[-12:])
+            raise BuildError(f"{name}: the build failed:\n{tail}")
+        try:
+            work.rename(final)
+        except OSError:
+            if not final.is_dir():  # else another process has just built the same
+                raise
+    return final
+
+
+if __name__ == "__main__":
+    TARGETS[sys.argv[1]].make(Path(sys.argv[2]))

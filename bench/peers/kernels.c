@@ -1,0 +1,37 @@
+/* bench/peers/kernels.c: the C functions that every peer calls; see kernels.h. */
+#include "kernels.h"
+
+double kernel_d(void)
+{
+    return 1.0;
+}
+
+double kernel_d_d(double a)
+{
+    return a + 1.0;
+}
+
+double kernel_d_dd(double a, double b)
+{
+    return a + b;
+}
+
+double kernel_d_ddd(double a, double b, double c)
+{
+    return a + b + c;
+}
+
+double kernel_d_dddd(double a, double b, double c, double d)
+{
+    return a + b + c + d;
+}
+
+int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c)
+{
+    return a + b + c;
+}
+
+double kernel_d_Pdq(double *values, int64_t count)
+{
+    return values[count - 1];
+}

@@ -1,0 +1,33 @@
+/* bench/peers/kernels.h: the C functions that every peer calls.
+ *
+ * They live in a shared library of their own, so no peer can inline one, and do next to nothing, so
+ * that a row shows the cost of the call. A peer is given the address, or links against the library.
+ */
+#ifndef BENCH_KERNELS_H
+#define BENCH_KERNELS_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define BENCH_EXPORT __declspec(dllexport)
+#else
+#define BENCH_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+BENCH_EXPORT double kernel_d(void);
+BENCH_EXPORT double kernel_d_d(double a);
+BENCH_EXPORT double kernel_d_dd(double a, double b);
+BENCH_EXPORT double kernel_d_ddd(double a, double b, double c);
+BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
+BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
+BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,170 @@
+"""The report of a run: tables for people, JSON for programs, the same content in both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bench.goals import Goal
+from bench.section import Group, Section
+
+FORMAT = 1
+TITLES = {
+    "calls": "Calls from Python",
+    "lookup": "Find and call from C",
+    "build": "Slot table build",
+    "intern": "Interning",
+    "import": "Import",
+}
+
+
+def number(value: float) -> str:
+    """Return a number with about three significant digits and never an exponent."""
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+def to_json(
+    date: str,
+    machine: dict[str, Any],
+    sections: Sequence[Section],
+    goals: Sequence[Goal],
+    quick: bool,
+) -> dict[str, Any]:
+    """Return the whole report as one JSON object."""
+    return {
+        "format": FORMAT,
+        "date": date,
+        "quick": quick,
+        "machine": machine,
+        "sections": [section.to_json() for section in sections],
+        "goals": [{**asdict(goal), "met": goal.met} for goal in goals],
+    }
+
+
+def print_machine(console: Console, machine: dict[str, Any]) -> None:
+    """Print what the run was made on."""
+    table = Table(title="Machine", box=box.SIMPLE_HEAD, show_header=False, title_justify="left")
+    for key, value in machine.items():
+        text = value
+        if isinstance(value, dict):
+            text = ", ".join(f"{name} {version}" for name, version in value.items())
+        table.add_row(key.replace("_", " "), escape(str(text)))
+    console.print(table)
+
+
+def calls_table(groups: Sequence[Group]) -> Table:
+    """Return the calls as peers by signatures."""
+    table = Table(box=box.SIMPLE_HEAD, caption="median (minimum), ns", caption_justify="left")
+    table.add_column("")
+    names = list(dict.fromkeys(name for group in groups for name in group.samples))
+    columns = []
+    for group in groups:
+        table.add_column(group.row, justify="right")
+        columns.append(group.summaries())
+    for name in names:
+        cells = [
+            f"{number(s[name].median)} ({number(s[name].minimum)})" if name in s else "absent"
+            for s in columns
+        ]
+        style = "bold" if name.startswith("nativecall") else None
+        table.add_row(name, *cells, style=style)
+    return table
+
+
+def group_table(group: Group) -> Table:
+    """Return one group with its subjects as rows; the first subject is what the rest is held to."""
+    table = Table(title=group.row, box=box.SIMPLE_HEAD, title_justify="left")
+    first = next(iter(group.samples))
+    for heading in ("", f"median {group.unit}", "minimum", "quartiles", f"over {first}"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, summary in group.summaries().items():
+        over = "" if name == first else number(group.difference(name, first).median)
+        table.add_row(
+            name,
+            number(summary.median),
+            number(summary.minimum),
+            f"{number(summary.lower)} to {number(summary.upper)}",
+            over,
+            style="bold" if "nativecall" in name else None,
+        )
+    return table
+
+
+def figures_table(figures: dict[str, Any]) -> Table:
+    """Return plain figures by name; nested ones are joined to one name."""
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+
+    def add(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                add(f"{prefix} {key}".strip(), inner)
+        elif isinstance(value, list):
+            for inner in value:
+                add(prefix, inner if not isinstance(inner, dict) else _pair(inner))
+        else:
+            text = number(value) if isinstance(value, float) else str(value)
+            table.add_row(prefix.replace("_", " "), escape(text))
+
+    add("", figures)
+    return table
+
+
+def _pair(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a section: method, tables, and what is absent with the reason."""
+    console.rule(f"[bold]{TITLES[section.name]}", align="left")
+    console.print(escape(section.method), style="dim")
+    if section.name == "calls" and section.groups:
+        console.print(calls_table(section.groups))
+    else:
+        for group in section.groups:
+            console.print(group_table(group))
+    if section.figures:
+        console.print(figures_table(section.figures))
+    for name, reason in section.absent.items():
+        console.print(f"[yellow]absent:[/] {escape(name)}: {escape(reason)}")
+
+
+def print_goals(console: Console, goals: Sequence[Goal]) -> None:
+    """Print the goals with what was found."""
+    table = Table(title="Goals", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    for heading in ("found", "goal"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    table.add_column("")
+    words = {True: "[green]pass[/]", False: "[red]miss[/]", None: "[yellow]not measured[/]"}
+    for goal in goals:
+        sign = "≤" if goal.at_most else "≥"
+        space = "" if goal.unit == "x" else " "
+        found = "" if goal.found is None else f"{number(goal.found)}{space}{goal.unit}"
+        table.add_row(
+            escape(goal.what),
+            found,
+            f"{sign} {goal.bound:g}{space}{goal.unit}",
+            words[goal.met],
+            "" if goal.met is None else escape(goal.detail),
+        )
+    console.print(table)
+
+
+def print_report(
+    console: Console, machine: dict[str, Any], sections: Sequence[Section], goals: Sequence[Goal]
+) -> None:
+    """Print everything."""
+    print_machine(console, machine)
+    for section in sections:
+        print_section(console, section)
+    print_goals(console, goals)
