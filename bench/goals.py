@@ -11,14 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import timing
+from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.rows import importing, interning, lookup
 from bench.section import Group, Section
 
-ITSELF = "nativecall f(…)"
-BUILTIN = "nativecall f.builtin(…)"
-C_BUILTIN = "C built-in (METH_*)"
-CYTHON = "Cython cpdef"
-NANOBIND = "nanobind"
 POINTER = lookup.NAMES["plain"]
 OFFSET = lookup.NAMES["offset"]
 SLOT = lookup.NAMES["slot"]
@@ -73,7 +69,7 @@ def _calls(section: Section) -> Iterator[Goal]:
     for peer, bound in ((CYTHON, 1.0), (NANOBIND, 0.9)):
         for row in ("d:d", "d:ddd"):
             yield _ratio(f"f(…) {row} / {peer}", section, row, ITSELF, peer, bound)
-    for peer, bound in (("ctypes", 10.0), ("cffi function pointer", 8.0)):
+    for peer, bound in ((CTYPES, 10.0), (CFFI_POINTER, 8.0)):
         for row in ("d:d", "d:ddd"):
             yield _ratio(f"{peer} / f(…) {row}", section, row, peer, ITSELF, bound, at_most=False)
 

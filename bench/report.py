@@ -62,7 +62,7 @@ def print_machine(console: Console, machine: dict[str, Any]) -> None:
 def calls_table(groups: Sequence[Group]) -> Table:
     """Return the calls as peers by signatures."""
     table = Table(box=box.SIMPLE_HEAD, caption="median (minimum), ns", caption_justify="left")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     names = list(dict.fromkeys(name for group in groups for name in group.samples))
     columns = []
     for group in groups:
@@ -78,14 +78,31 @@ def calls_table(groups: Sequence[Group]) -> Table:
     return table
 
 
+def ratios_table(groups: Sequence[Group]) -> Table:
+    """Return the calls as ratios to the reference, peers by signatures."""
+    table = Table(box=box.SIMPLE_HEAD, caption_justify="left")
+    table.caption = f"times {groups[0].reference}: median of the rounds' ratios"
+    table.add_column("", no_wrap=True)
+    for group in groups:
+        table.add_column(group.row, justify="right")
+    for name in dict.fromkeys(name for group in groups for name in group.samples):
+        cells = [
+            number(group.ratio(name, group.reference).median) if name in group.samples else "absent"
+            for group in groups
+        ]
+        table.add_row(name, *cells, style="bold" if name.startswith("nativecall") else None)
+    return table
+
+
 def group_table(group: Group) -> Table:
-    """Return one group with its subjects as rows; the first subject is what the rest is held to."""
-    table = Table(title=group.row, box=box.SIMPLE_HEAD, title_justify="left")
-    first = next(iter(group.samples))
-    for heading in ("", f"median {group.unit}", "minimum", "quartiles", f"over {first}"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    """Return one group with its subjects as rows, and what each takes over the reference."""
+    table = Table(title=f"{group.row}, {group.unit}", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    for heading in ("median", "minimum", "quartiles", f"over {group.reference}"):
+        table.add_column(heading, justify="right")
     for name, summary in group.summaries().items():
-        over = "" if name == first else number(group.difference(name, first).median)
+        own = name == group.reference
+        over = "" if own else number(group.difference(name, group.reference).median)
         table.add_row(
             name,
             number(summary.median),
@@ -128,6 +145,7 @@ def print_section(console: Console, section: Section) -> None:
     console.print(escape(section.method), style="dim")
     if section.name == "calls" and section.groups:
         console.print(calls_table(section.groups))
+        console.print(ratios_table(section.groups))
     else:
         for group in section.groups:
             console.print(group_table(group))
@@ -140,7 +158,7 @@ def print_section(console: Console, section: Section) -> None:
 def print_goals(console: Console, goals: Sequence[Goal]) -> None:
     """Print the goals with what was found."""
     table = Table(title="Goals", box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
+    table.add_column("", ratio=1)
     for heading in ("found", "goal"):
         table.add_column(heading, justify="right")
     table.add_column("")

@@ -14,10 +14,14 @@ from bench import timing
 
 @dataclass
 class Group:
-    """Samples of several subjects that were taken interleaved, in the order of the rounds."""
+    """Samples of several subjects that were taken interleaved, in the order of the rounds.
+
+    The reference is the subject that the report compares the others with.
+    """
 
     row: str
     unit: str
+    reference: str
     samples: dict[str, list[float]]
 
     def ratio(self, subject: str, peer: str) -> timing.Summary:
@@ -31,6 +35,22 @@ class Group:
     def summaries(self) -> dict[str, timing.Summary]:
         """Return the summary of every subject, in the order in which they were declared."""
         return {name: timing.summarise(values) for name, values in self.samples.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the group as it stands in the report, with summaries for samples."""
+        subjects = {}
+        for name, summary in self.summaries().items():
+            subjects[name] = {
+                **asdict(summary),
+                "ratio": asdict(self.ratio(name, self.reference)),
+                "difference": asdict(self.difference(name, self.reference)),
+            }
+        return {
+            "row": self.row,
+            "unit": self.unit,
+            "reference": self.reference,
+            "subjects": subjects,
+        }
 
 
 @dataclass
@@ -71,18 +91,10 @@ class Section:
 
     def to_json(self) -> dict[str, Any]:
         """Return the section as it stands in the report, with summaries for samples."""
-        groups = [
-            {
-                "row": group.row,
-                "unit": group.unit,
-                "subjects": {name: asdict(s) for name, s in group.summaries().items()},
-            }
-            for group in self.groups
-        ]
         return {
             "name": self.name,
             "method": self.method,
-            "groups": groups,
+            "groups": [group.to_json() for group in self.groups],
             "absent": self.absent,
             "figures": self.figures,
         }

@@ -19,6 +19,15 @@ from typing import Any
 from bench.peers import build
 from bench.peers.kernels import ROWS, Kernels, Row
 
+ITSELF = "nativecall f(…)"
+BUILTIN = "nativecall f.builtin(…)"
+C_BUILTIN = "C built-in (METH_*)"
+CYTHON = "Cython cpdef"
+NANOBIND = "nanobind"
+CFFI_POINTER = "cffi function pointer"
+CTYPES = "ctypes"
+PYTHON = "Python def"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -83,22 +92,22 @@ def python_def(_: Kernels) -> dict[str, Call]:
 
 
 def all_peers() -> dict[str, Peer]:
-    """Return every peer by the name it has in reports; the names goals refer to are in goals.py."""
+    """Return every peer by the name it has in reports."""
     from bench.peers import cffi_peer, ctypes_peer, nativecall_peer, numba_peer
 
     return {
-        "nativecall f.builtin(…)": nativecall_peer.builtin,
-        "nativecall f(…)": nativecall_peer.itself,
-        "C built-in (METH_*)": partial(compiled, "builtin"),
+        BUILTIN: nativecall_peer.builtin,
+        ITSELF: nativecall_peer.itself,
+        C_BUILTIN: partial(compiled, "builtin"),
         "C vectorcall type": partial(compiled, "vectorcall"),
-        "Cython cpdef": partial(compiled, "cython"),
-        "nanobind": partial(compiled, "nanobind"),
+        CYTHON: partial(compiled, "cython"),
+        NANOBIND: partial(compiled, "nanobind"),
         "pybind11": partial(compiled, "pybind11"),
         "cffi API mode": cffi_peer.api,
         "Numba dispatcher": numba_peer.dispatcher,
-        "cffi function pointer": cffi_peer.pointer,
-        "ctypes": ctypes_peer.prototype,
-        "Python def": python_def,
+        CFFI_POINTER: cffi_peer.pointer,
+        CTYPES: ctypes_peer.prototype,
+        PYTHON: python_def,
     }
 
 

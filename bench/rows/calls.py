@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bench import timing
-from bench.peers import load_all
+from bench.peers import C_BUILTIN, ITSELF, PYTHON, load_all
 from bench.rows import Effort
 from bench.section import Group, Section
 
@@ -19,6 +19,7 @@ METHOD = (
 )
 TARGET_NS = 300_000.0
 EMPTY = "empty loop"
+REFERENCES = (ITSELF, C_BUILTIN, PYTHON)
 
 
 def processes(effort: Effort) -> int:
@@ -41,11 +42,7 @@ def measure(effort: Effort) -> Section:
             subjects[name] = partial(sampler, count)
         samples = timing.interleave(subjects, effort.choose(60, 25), effort.seed)
         loop = timing.summarise(samples.pop(EMPTY)).median
-        section.groups.append(
-            Group(
-                signature,
-                "ns",
-                {name: [value - loop for value in values] for name, values in samples.items()},
-            )
-        )
+        calls_alone = {name: [value - loop for value in values] for name, values in samples.items()}
+        reference = next(name for name in REFERENCES if name in calls_alone)
+        section.groups.append(Group(signature, "ns", reference, calls_alone))
     return section

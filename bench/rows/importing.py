@@ -94,7 +94,7 @@ def measure(effort: Effort) -> Section:
             codes[f"import {module}"] = f"import {module}"
     subjects = {name: partial(wall_ms, code) for name, code in codes.items()}
     samples = timing.interleave(subjects, effort.choose(40, 20), effort.seed)
-    section.groups.append(Group("wall time", "ms", samples))
+    section.groups.append(Group("wall time", "ms", BARE, samples))
     runs = effort.choose(5, 3)
     bare = resident_mb("pass", runs)
     section.figures["resident_mb"] = {

@@ -41,7 +41,7 @@ def measure(effort: Effort) -> Section:
         name: partial(loop, timing.calibrate(loop, 1, TARGET_NS)) for name, loop in loops.items()
     }
     samples = timing.interleave(subjects, effort.choose(80, 25), effort.seed)
-    section.groups.append(Group("known string", "ns", samples))
+    section.groups.append(Group("known string", "ns", PYTHON, samples))
     return section
 
 

@@ -86,7 +86,7 @@ def measure(effort: Effort) -> Section:
             count = timing.calibrate(sampler, 1, TARGET_NS)
             subjects[NAMES[name]] = partial(sampler, count)
         samples = timing.interleave(subjects, effort.choose(80, 25), effort.seed)
-        section.groups.append(Group(row, "ns", samples))
+        section.groups.append(Group(row, "ns", NAMES["plain"], samples))
     return section
 
 
@@ -131,7 +131,7 @@ def finish(section: Section, _: Effort) -> None:
         for name, title in NAMES.items()
         if f"{name}_sum" in inclusive
     }
-    section.groups.append(Group(INSTRUCTIONS, "instructions", counts))
+    section.groups.append(Group(INSTRUCTIONS, "instructions", NAMES["plain"], counts))
 
 
 def inclusive_costs(path: Path) -> dict[str, int]:
