@@ -123,176 +123,245 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 
 /* ---- the builder ----------------------------------------------------------------------------- */
 
-/* The first table has at least this many cells a key (in powers of two), and a bucket for two keys. */
-#ifndef NC_SLOTTABLE_SLACK_BITS
-#define NC_SLOTTABLE_SLACK_BITS 2
-#endif
-#ifndef NC_SLOTTABLE_BUCKET_BITS
-#define NC_SLOTTABLE_BUCKET_BITS 0
-#endif
-/* Multipliers tried before the table is made larger. */
+/* A table of n keys begins with 4n to 8n cells (m_f) and n to 2n buckets (m_g). */
+#define NC_SLOTTABLE_SLACK_BITS 2u
+/* Multipliers tried before both are doubled. */
 #define NC_SLOTTABLE_TRIES 4
-/* How large it may become. 2^16 keys, the most there are, are sure to fit with these (see above). */
+/* How large they may become. The 2^16 keys that are the most are sure to fit with these: m_g D >= 10 n^2
+ * at the latest then. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
-/* Bytes of scratch that lie on the stack: enough for 64 keys. */
-#define NC_SLOTTABLE_STACK 3072
+/* Bytes of scratch on the stack: enough for 64 rows. */
+#define NC_SLOTTABLE_STACK 2048
 
-/* The builder's working space; all arrays lie in one block. Keys are numbered 0 to n - 1. */
+/* A row in the builder's lists; rows are numbered from 1 there, 0 ends a list. */
 typedef struct {
-    uint64_t *ids;   /* [n] the keys */
-    uint32_t *cell;  /* [n] f of each key */
-    uint32_t *next;  /* [n] 1 + the next key of the same bucket, 0 at the end */
-    uint32_t *tally; /* [n + 2] how many buckets are larger than each size, then where they begin */
-    uint32_t *head;  /* [m_g] 1 + the first key of a bucket, 0 when empty */
-    uint32_t *size;  /* [m_g] keys in a bucket */
-    uint32_t *order; /* [m_g] the buckets, largest first */
-    uint16_t *row;   /* [n] position of each key among the rows */
-    uint8_t *used;   /* [m_f] whether a cell is taken */
+    uint32_t cell; /* f of the row's key */
+    uint32_t next; /* the next row of the same bucket */
+} NcSlotLink;
+
+typedef struct {
+    uint32_t head; /* the first row of the bucket */
+    uint32_t size; /* its number of keys */
+} NcSlotBucket;
+
+/* The builder's working space for one size of table; all arrays lie in one block. */
+typedef struct {
+    NcSlotLink *links;     /* [count] by row */
+    NcSlotBucket *buckets; /* [m_g] */
+    uint32_t *order;       /* [m_g] the buckets, largest first */
+    uint32_t *larger;      /* [keys + 2] larger[s]: buckets of s keys or more */
+    uint8_t *used;         /* [m_f] whether a cell is taken */
 } NcSlotScratch;
 
-/* Fills `ids` and `row` from the rows, in order. */
-NC_STATIC_INLINE void nc_slottable_keys(const PyCustomSlot *rows, size_t count, uint64_t *ids,
-                                        uint16_t *row)
-{
-    size_t i;
-
-    for (i = 0; i < count; i++) {
-        if (NC_LIKELY(rows[i].id > NC_SLOT_SKIP)) {
-            *ids++ = (uint64_t)rows[i].id;
-            *row++ = (uint16_t)i;
-        }
-    }
-}
-
-/* Tries one multiplier. NC_OK: the table's index and displacement are filled in. NC_E_MISSING: another
- * multiplier is needed. NC_E_DUPLICATE: two equal keys were seen. Equal keys never give NC_OK, but may
- * go unseen when something else fails before. */
+/* Tries the table's multiplier. NC_OK: index and displacement are filled in. NC_E_DUPLICATE: two equal
+ * keys were seen. NC_E_MISSING: neither; another multiplier is needed. Equal keys never give NC_OK, but
+ * go unseen when something else fails first. */
 NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
-                               size_t keys, uint32_t f_bits, uint32_t g_bits,
-                               uintptr_t *duplicate)
+                               size_t keys, uintptr_t *duplicate)
 {
+    const PyCustomSlot *const rows = nc_slottable_rows(table);
     const uint64_t multiplier = table->multiplier;
     const uint32_t f_shift = table->f_shift;
     const uint32_t g_shift = table->g_shift;
-    const uint32_t f_mask = ((uint32_t)1 << f_bits) - 1;
-    const uint32_t displacements = f_bits < 16 ? f_mask + 1 : (uint32_t)1 << 16;
-    const size_t buckets = (size_t)1 << g_bits;
-    const size_t cells = (size_t)1 << f_bits;
-    uint16_t *displacement = (uint16_t *)(uintptr_t)table->cells;
-    uint16_t *index = displacement - cells;
-    uint32_t *const tally = scratch->tally;
-    const uint32_t *const cell = scratch->cell;
-    const uint32_t *const next = scratch->next;
+    const size_t m_f = (size_t)1 << (g_shift - f_shift);
+    const size_t m_g = (size_t)1 << (64 - g_shift);
+    const uint32_t f_mask = (uint32_t)(m_f - 1);
+    const uint32_t displacements = m_f < 65536 ? (uint32_t)m_f : 65536;
+    const size_t count = table->count;
+    uint16_t *const displacement = (uint16_t *)(uintptr_t)table->cells;
+    uint16_t *const index = displacement - m_f;
+    NcSlotLink *const links = scratch->links;
+    NcSlotBucket *const buckets = scratch->buckets;
+    uint32_t *const order = scratch->order;
+    uint32_t *const larger = scratch->larger;
     uint8_t *const used = scratch->used;
-    uint16_t spare[4];
-    uint32_t largest = 0;
-    uint32_t total;
+    uint16_t spare[4] = {0, 0, 0, 0};
+    uint32_t filled;
     size_t i;
 
-    memset(scratch->head, 0, buckets * sizeof *scratch->head);
-    memset(scratch->size, 0, buckets * sizeof *scratch->size);
-    for (i = 0; i < keys; i++) {
-        uint64_t x = scratch->ids[i] * multiplier;
-        size_t g = (size_t)(x >> g_shift);
-        uint32_t size = ++scratch->size[g];
-        scratch->cell[i] = (uint32_t)(x >> f_shift) & f_mask;
-        scratch->next[i] = scratch->head[g];
-        scratch->head[g] = (uint32_t)i + 1;
-        largest = size > largest ? size : largest;
+    memset(buckets, 0, m_g * sizeof *buckets);
+    memset(larger, 0, (keys + 2) * sizeof *larger);
+    for (i = count; i-- > 0;) {
+        if (NC_LIKELY(rows[i].id > NC_SLOT_SKIP)) {
+            uint64_t x = (uint64_t)rows[i].id * multiplier;
+            NcSlotBucket *bucket = &buckets[x >> g_shift];
+            links[i].cell = (uint32_t)(x >> f_shift) & f_mask;
+            links[i].next = bucket->head;
+            bucket->head = (uint32_t)i + 1;
+            larger[++bucket->size]++;
+            spare[0] = (uint16_t)i;
+        }
     }
 
-    /* Counting sort of the buckets by size, largest first. */
-    memset(tally, 0, ((size_t)largest + 1) * sizeof *tally);
-    for (i = 0; i < buckets; i++) {
-        tally[scratch->size[i]]++;
-    }
-    total = 0;
-    for (i = (size_t)largest + 1; i-- > 0;) {
-        uint32_t here = tally[i];
-        tally[i] = total;
-        total += here;
-    }
-    for (i = 0; i < buckets; i++) {
-        scratch->order[tally[scratch->size[i]]++] = (uint32_t)i;
+    /* Buckets of s keys come after those of s + 1 or more: larger[s + 1] is where they begin. */
+    filled = larger[1];
+    for (i = 0; i < m_g; i++) {
+        order[larger[buckets[i].size + 1]++] = (uint32_t)i;
     }
 
-    /* Cells of no key name the first key's row: 4 cells at a time. */
-    for (i = 0; i < 4; i++) {
-        spare[i] = scratch->row[0];
-    }
-    for (i = 0; i < cells; i += 4) {
+    /* Cells of no key name the first key's row. */
+    spare[1] = spare[2] = spare[3] = spare[0];
+    for (i = 0; i < m_f; i += 4) {
         memcpy(index + i, spare, sizeof spare);
     }
-    memset(displacement, 0, buckets * sizeof *displacement);
-    memset(used, 0, cells);
+    memset(displacement, 0, m_g * sizeof *displacement);
+    memset(used, 0, m_f);
 
-    for (i = 0; i < buckets; i++) {
-        const uint32_t bucket = scratch->order[i];
-        const uint32_t first = scratch->head[bucket];
+    for (i = 0; i < filled; i++) {
+        const uint32_t first = buckets[order[i]].head;
         uint32_t shift = 0;
-        uint32_t key;
+        uint32_t row = first;
 
-        if (first == 0) {
-            break;
-        }
-        for (key = first; key != 0;) {
-            if (NC_LIKELY(!used[cell[key - 1] ^ shift])) {
-                key = next[key - 1];
-            } else {
+        do {
+            const NcSlotLink *link = &links[row - 1];
+            row = link->next;
+            if (used[link->cell ^ shift]) {
                 if (++shift == displacements) {
                     return NC_E_MISSING;
                 }
-                key = first;
+                row = first;
             }
-        }
-        for (key = first; key != 0; key = next[key - 1]) {
-            uint32_t place = cell[key - 1] ^ shift;
-            if (NC_UNLIKELY(used[place])) {
+        } while (row != 0);
+
+        row = first;
+        do {
+            const NcSlotLink *link = &links[row - 1];
+            uint32_t cell = link->cell ^ shift;
+            if (NC_UNLIKELY(used[cell])) {
                 /* Two keys of this bucket agree on f too: perhaps because they are equal. */
                 uint32_t other;
-                for (other = first; other != key; other = next[other - 1]) {
-                    if (scratch->ids[other - 1] == scratch->ids[key - 1]) {
-                        *duplicate = (uintptr_t)scratch->ids[key - 1];
+                for (other = first; other != row; other = links[other - 1].next) {
+                    if (rows[other - 1].id == rows[row - 1].id) {
+                        *duplicate = rows[row - 1].id;
                         return NC_E_DUPLICATE;
                     }
                 }
                 return NC_E_MISSING;
             }
-            used[place] = 1;
-            index[place] = scratch->row[key - 1];
-        }
-        displacement[bucket] = (uint16_t)shift;
+            used[cell] = 1;
+            index[cell] = (uint16_t)(row - 1);
+            row = link->next;
+        } while (row != 0);
+        displacement[order[i]] = (uint16_t)shift;
     }
     return NC_OK;
 }
 
 NC_STATIC int nc_slottable_compare(const void *left, const void *right)
 {
-    uint64_t a = *(const uint64_t *)left;
-    uint64_t b = *(const uint64_t *)right;
+    uintptr_t a = *(const uintptr_t *)left;
+    uintptr_t b = *(const uintptr_t *)right;
 
     return (a > b) - (a < b);
 }
 
-/* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; an id that does not goes
+/* NC_OK when all keys differ, or NC_E_DUPLICATE and one that does not, or NC_E_NOMEM. */
+NC_STATIC int nc_slottable_distinct(const PyCustomSlot *rows, size_t count, uintptr_t *duplicate)
+{
+    uintptr_t *ids = (uintptr_t *)malloc((count + 1) * sizeof *ids);
+    size_t keys = 0;
+    size_t i;
+    int status = NC_OK;
+
+    if (ids == NULL) {
+        return NC_E_NOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        if (rows[i].id > NC_SLOT_SKIP) {
+            ids[keys++] = rows[i].id;
+        }
+    }
+    qsort(ids, keys, sizeof *ids, nc_slottable_compare);
+    for (i = 1; i < keys; i++) {
+        if (ids[i] == ids[i - 1]) {
+            *duplicate = ids[i];
+            status = NC_E_DUPLICATE;
+            break;
+        }
+    }
+    free(ids);
+    return status;
+}
+
+/* A table with room for these rows, and with the rows in it. Index and displacement are zero when
+ * there are no keys and undefined else; so is the multiplier. */
+NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t keys, uint32_t f_bits,
+                               uint32_t g_bits, PyCustomSlotTable **out)
+{
+    const size_t m_f = (size_t)1 << f_bits;
+    const size_t m_g = (size_t)1 << g_bits;
+    /* The zero row; and one more when there are no keys, see nc_slottable_build. */
+    const size_t row_bytes = (count + (keys == 0 ? 2 : 1)) * sizeof(PyCustomSlot);
+    const size_t size = sizeof(PyCustomSlotTable) + row_bytes + (m_f + m_g) * sizeof(uint16_t);
+    PyCustomSlotTable *table = (PyCustomSlotTable *)malloc(size);
+    PyCustomSlot *copy;
+
+    if (table == NULL) {
+        return NC_E_NOMEM;
+    }
+    copy = nc_slottable_rows(table);
+    table->abi_version = NC_ABI_VERSION;
+    table->count = (uint32_t)count;
+    table->multiplier = 1;
+    table->cells = (const uint16_t *)(uintptr_t)((char *)copy + row_bytes) + m_f;
+    table->f_high = ~(uint64_t)0 << f_bits;
+    table->g_shift = 64 - g_bits;
+    table->f_shift = 64 - g_bits - f_bits;
+    table->size = size;
+    if (count != 0) {
+        memcpy(copy, rows, count * sizeof *copy);
+    }
+    memset(copy + count, 0, row_bytes - count * sizeof *copy);
+    *out = table;
+    return NC_OK;
+}
+
+/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too small.
+ * Returns whether there was memory. */
+NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
+                                   size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
+{
+    const size_t m_f = (size_t)1 << f_bits;
+    const size_t m_g = (size_t)1 << g_bits;
+    const size_t need = count * sizeof(NcSlotLink) + m_g * sizeof(NcSlotBucket) +
+                        (m_g + keys + 2) * sizeof(uint32_t) + m_f;
+    void *block = stack;
+
+    if (need > NC_SLOTTABLE_STACK) {
+        free(*heap);
+        *heap = malloc(need);
+        if (*heap == NULL) {
+            return 0;
+        }
+        block = *heap;
+    }
+    scratch->links = (NcSlotLink *)block;
+    scratch->buckets = (NcSlotBucket *)(scratch->links + count);
+    scratch->order = (uint32_t *)(scratch->buckets + m_g);
+    scratch->larger = scratch->order + m_g;
+    scratch->used = (uint8_t *)(scratch->larger + keys + 2);
+    return 1;
+}
+
+/* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; one that does not goes
  * to *duplicate (which may be NULL), with NC_E_DUPLICATE. At most 2^16 rows, 2 fewer when none of
  * them is a key, else NC_E_RANGE. `rows` may be NULL when `count` is 0. */
 NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
                                  uintptr_t *duplicate)
 {
     uint64_t stack[NC_SLOTTABLE_STACK / sizeof(uint64_t)];
-    uint64_t *block = stack; /* the scratch space: `stack`, or allocated */
-    size_t block_size = sizeof stack;
+    void *heap = NULL; /* the scratch space when `stack` is too small */
     PyCustomSlotTable *table = NULL;
     uint64_t sequence = 0;
+    NcSlotScratch scratch;
+    uintptr_t equal = 0;
     uint32_t f_bits = 0;
     uint32_t g_bits = 0;
-    uintptr_t equal = 0;
-    int distinct = 0; /* whether the keys are known to differ */
-    int status;
     size_t keys = 0;
     size_t i;
+    int attempt = 0;
+    int status;
 
     if (count > NC_SLOTTABLE_MAX_ROWS) {
         return NC_E_RANGE;
@@ -300,126 +369,78 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     for (i = 0; i < count; i++) {
         keys += rows[i].id > NC_SLOT_SKIP;
     }
-    if (keys == 0 && count > NC_SLOTTABLE_MAX_ROWS - 2) {
-        return NC_E_RANGE;
-    }
     while (((size_t)1 << g_bits) < keys) {
         g_bits++;
     }
     f_bits = g_bits + NC_SLOTTABLE_SLACK_BITS;
-    f_bits = f_bits < 2 ? 2 : f_bits;
-    g_bits = g_bits < NC_SLOTTABLE_BUCKET_BITS + 1 ? 1 : g_bits - NC_SLOTTABLE_BUCKET_BITS;
+    g_bits = g_bits == 0 ? 1 : g_bits;
 
-    for (;;) {
-        const size_t cells = (size_t)1 << f_bits;
-        const size_t buckets = (size_t)1 << g_bits;
-        /* A table without keys has one more row, see below. */
-        const size_t row_bytes = (count + 1 + (keys == 0)) * sizeof(PyCustomSlot);
-        const size_t size = sizeof *table + row_bytes + (cells + buckets) * sizeof(uint16_t);
-        const size_t need = keys * (sizeof(uint64_t) + 3 * sizeof(uint32_t) + sizeof(uint16_t)) +
-                            (2 + 3 * buckets) * sizeof(uint32_t) + cells;
-        PyCustomSlot *copy;
-        NcSlotScratch scratch;
-        int attempt;
+    if (keys == 0) {
+        uint16_t *index;
+        if (count > NC_SLOTTABLE_MAX_ROWS - 2) {
+            return NC_E_RANGE;
+        }
+        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        if (status != NC_OK) {
+            return status;
+        }
+        /* No key's row is there for cells to name. So 0 leads to a row whose id is 1, behind the zero
+         * row, and 1 leads to the zero row. */
+        nc_slottable_rows(table)[count + 1].id = NC_SLOT_SKIP;
+        table->multiplier = (uint64_t)1 << table->f_shift | 1;
+        index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
+        memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);
+        index[0] = (uint16_t)(count + 1);
+        index[1] = (uint16_t)count;
+        *out = table;
+        return NC_OK;
+    }
 
-        if (need > block_size) {
-            if (block != stack) {
-                free(block);
+    for (;; attempt++) {
+        uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
+
+        if (attempt % NC_SLOTTABLE_TRIES == 0) {
+            if (attempt != 0) {
+                if (attempt == NC_SLOTTABLE_TRIES) {
+                    status = nc_slottable_distinct(rows, count, &equal);
+                    if (status != NC_OK) {
+                        goto fail;
+                    }
+                }
+                f_bits += f_bits < NC_SLOTTABLE_MAX_F_BITS;
+                g_bits += g_bits < NC_SLOTTABLE_MAX_G_BITS;
+                free(table);
+                table = NULL;
             }
-            block = (uint64_t *)malloc(need);
-            if (block == NULL) {
+            status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+            if (status != NC_OK) {
+                goto fail;
+            }
+            if (!nc_slottable_scratch(&scratch, stack, &heap, count, keys, f_bits, g_bits)) {
                 status = NC_E_NOMEM;
                 goto fail;
             }
-            block_size = need;
         }
-        scratch.ids = block;
-        scratch.cell = (uint32_t *)(scratch.ids + keys);
-        scratch.next = scratch.cell + keys;
-        scratch.tally = scratch.next + keys;
-        scratch.head = scratch.tally + keys + 2;
-        scratch.size = scratch.head + buckets;
-        scratch.order = scratch.size + buckets;
-        scratch.row = (uint16_t *)(scratch.order + buckets);
-        scratch.used = (uint8_t *)(scratch.row + keys);
-
-        table = (PyCustomSlotTable *)malloc(size);
-        if (table == NULL) {
-            status = NC_E_NOMEM;
-            goto fail;
-        }
-        copy = nc_slottable_rows(table);
-        table->abi_version = NC_ABI_VERSION;
-        table->count = (uint32_t)count;
-        table->cells = (const uint16_t *)((const char *)copy + row_bytes) + cells;
-        table->f_high = ~(uint64_t)0 << f_bits;
-        table->g_shift = 64 - g_bits;
-        table->f_shift = 64 - g_bits - f_bits;
-        table->size = size;
-        if (count != 0) {
-            memcpy(copy, rows, count * sizeof *copy);
-        }
-        memset(copy + count, 0, sizeof *copy);
-
-        if (keys == 0) {
-            /* 0 leads to a row whose id is 1, and 1 to the zero row. */
-            uint16_t *index = (uint16_t *)(uintptr_t)table->cells - cells;
-            memset(index, 0, (cells + buckets) * sizeof *index);
-            memset(copy + count + 1, 0, sizeof *copy);
-            copy[count + 1].id = NC_SLOT_SKIP;
-            table->multiplier = (uint64_t)1 << table->f_shift | 1;
-            index[0] = (uint16_t)(count + 1);
-            index[1] = (uint16_t)count;
+        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+        table->multiplier = (z ^ z >> 31) | 1;
+        status = nc_slottable_try(table, &scratch, keys, &equal);
+        if (status == NC_OK) {
             break;
         }
-
-        nc_slottable_keys(rows, count, scratch.ids, scratch.row);
-        for (attempt = 0; attempt < NC_SLOTTABLE_TRIES; attempt++) {
-            uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
-            z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-            z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-            table->multiplier = (z ^ z >> 31) | 1;
-            status = nc_slottable_try(table, &scratch, keys, f_bits, g_bits, &equal);
-            if (status == NC_OK) {
-                goto done;
-            }
-            if (status == NC_E_DUPLICATE) {
-                goto repeated;
-            }
+        if (status == NC_E_DUPLICATE) {
+            goto fail;
         }
-        if (!distinct) {
-            qsort(scratch.ids, keys, sizeof *scratch.ids, nc_slottable_compare);
-            for (i = 1; i < keys; i++) {
-                if (scratch.ids[i] == scratch.ids[i - 1]) {
-                    equal = (uintptr_t)scratch.ids[i];
-                    goto repeated;
-                }
-            }
-            distinct = 1;
-        }
-        free(table);
-        table = NULL;
-        f_bits += f_bits < NC_SLOTTABLE_MAX_F_BITS;
-        g_bits += g_bits < NC_SLOTTABLE_MAX_G_BITS;
     }
-
-done:
-    if (block != stack) {
-        free(block);
-    }
+    free(heap);
     *out = table;
     return NC_OK;
 
-repeated:
-    if (duplicate != NULL) {
+fail:
+    if (status == NC_E_DUPLICATE && duplicate != NULL) {
         *duplicate = equal;
     }
-    status = NC_E_DUPLICATE;
-
-fail:
-    if (block != stack) {
-        free(block);
-    }
+    free(heap);
     free(table);
     return status;
 }
