@@ -300,15 +300,15 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t ke
     if (table == NULL) {
         return NC_E_NOMEM;
     }
-    copy = nc_slottable_rows(table);
     table->abi_version = NC_ABI_VERSION;
     table->count = (uint32_t)count;
     table->multiplier = 1;
-    table->cells = (const uint16_t *)(uintptr_t)((char *)copy + row_bytes) + m_f;
+    table->cells = (const uint16_t *)(uintptr_t)((char *)(table + 1) + row_bytes) + m_f;
     table->f_high = ~(uint64_t)0 << f_bits;
     table->g_shift = 64 - g_bits;
     table->f_shift = 64 - g_bits - f_bits;
     table->size = size;
+    copy = nc_slottable_rows(table);
     if (count != 0) {
         memcpy(copy, rows, count * sizeof *copy);
     }
@@ -317,8 +317,7 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t ke
     return NC_OK;
 }
 
-/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too small.
- * Returns whether there was memory. */
+/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too small. */
 NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
                                    size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
 {
@@ -332,7 +331,7 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
         free(*heap);
         *heap = malloc(need);
         if (*heap == NULL) {
-            return 0;
+            return NC_E_NOMEM;
         }
         block = *heap;
     }
@@ -341,7 +340,7 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
     scratch->order = (uint32_t *)(scratch->buckets + m_g);
     scratch->larger = scratch->order + m_g;
     scratch->used = (uint8_t *)(scratch->larger + keys + 2);
-    return 1;
+    return NC_OK;
 }
 
 /* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; one that does not goes
@@ -354,13 +353,12 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     void *heap = NULL; /* the scratch space when `stack` is too small */
     PyCustomSlotTable *table = NULL;
     uint64_t sequence = 0;
-    NcSlotScratch scratch;
     uintptr_t equal = 0;
     uint32_t f_bits = 0;
     uint32_t g_bits = 0;
     size_t keys = 0;
     size_t i;
-    int attempt = 0;
+    int distinct = 0; /* whether the keys are known to differ */
     int status;
 
     if (count > NC_SLOTTABLE_MAX_ROWS) {
@@ -396,45 +394,45 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         return NC_OK;
     }
 
-    for (;; attempt++) {
-        uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
+    for (;;) {
+        NcSlotScratch scratch;
+        int attempt;
 
-        if (attempt % NC_SLOTTABLE_TRIES == 0) {
-            if (attempt != 0) {
-                if (attempt == NC_SLOTTABLE_TRIES) {
-                    status = nc_slottable_distinct(rows, count, &equal);
-                    if (status != NC_OK) {
-                        goto fail;
-                    }
-                }
-                f_bits += f_bits < NC_SLOTTABLE_MAX_F_BITS;
-                g_bits += g_bits < NC_SLOTTABLE_MAX_G_BITS;
-                free(table);
-                table = NULL;
+        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        if (status != NC_OK) {
+            goto fail;
+        }
+        status = nc_slottable_scratch(&scratch, stack, &heap, count, keys, f_bits, g_bits);
+        if (status != NC_OK) {
+            goto fail;
+        }
+        for (attempt = 0; attempt < NC_SLOTTABLE_TRIES; attempt++) {
+            uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
+            z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+            z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+            table->multiplier = (z ^ z >> 31) | 1;
+            status = nc_slottable_try(table, &scratch, keys, &equal);
+            if (status == NC_OK) {
+                free(heap);
+                *out = table;
+                return NC_OK;
             }
-            status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+            if (status == NC_E_DUPLICATE) {
+                goto fail;
+            }
+        }
+        if (!distinct) {
+            status = nc_slottable_distinct(rows, count, &equal);
             if (status != NC_OK) {
                 goto fail;
             }
-            if (!nc_slottable_scratch(&scratch, stack, &heap, count, keys, f_bits, g_bits)) {
-                status = NC_E_NOMEM;
-                goto fail;
-            }
+            distinct = 1;
         }
-        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-        table->multiplier = (z ^ z >> 31) | 1;
-        status = nc_slottable_try(table, &scratch, keys, &equal);
-        if (status == NC_OK) {
-            break;
-        }
-        if (status == NC_E_DUPLICATE) {
-            goto fail;
-        }
+        free(table);
+        table = NULL;
+        f_bits += f_bits < NC_SLOTTABLE_MAX_F_BITS;
+        g_bits += g_bits < NC_SLOTTABLE_MAX_G_BITS;
     }
-    free(heap);
-    *out = table;
-    return NC_OK;
 
 fail:
     if (status == NC_E_DUPLICATE && duplicate != NULL) {
