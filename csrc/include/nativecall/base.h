@@ -2,15 +2,14 @@
  *
  * Idea:       one place for the few things that differ between compilers: linkage and branch hints,
  *             atomic access to words, and a mutex. The rest of the code never tests for a compiler.
- * Layout:     NC_ABI_VERSION is the version of every struct in nativecall/<name>.h. It changes when a
- *             field moves, never when a function is added.
- * Invariants: a function returns NC_OK or one of the negative NC_E_* below; results go to trailing
- *             out-pointers, which are left alone on failure unless the function says otherwise.
- * Threads:    the atomic helpers touch one naturally aligned word each. They take `void *` so that a
- *             caller need not cast, and access it as a type that may alias any other; the pointed-to
- *             object must be a pointer, size_t, intptr_t or uintptr_t as the name says.
- * Ownership:  nothing is allocated here.
- * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and volatile). */
+ * Layout:     NC_ABI_VERSION is the version of every struct in nativecall/<name>.h. It changes when
+ * a field moves, never when a function is added. Invariants: a function returns NC_OK or one of the
+ * negative NC_E_* below; results go to trailing out-pointers, which are left alone on failure
+ * unless the function says otherwise. Threads:    the atomic helpers touch one naturally aligned
+ * word each. They take `void *` so that a caller need not cast, and access it as a type that may
+ * alias any other; the pointed-to object must be a pointer, size_t, intptr_t or uintptr_t as the
+ * name says. Ownership:  nothing is allocated here. Portable:   C99, C11, C++11; GCC, Clang (the
+ * __atomic builtins) and MSVC (Interlocked and volatile). */
 #ifndef NATIVECALL_BASE_H
 #define NATIVECALL_BASE_H
 
@@ -98,8 +97,8 @@ NC_STATIC const char *nc_status_text(int status)
 
 #if defined(NC_MSVC)
 
-/* A volatile access is a plain load or store of an aligned word; x86 orders it as acquire or release
- * once the compiler may not move it, ARM needs a barrier. */
+/* A volatile access is a plain load or store of an aligned word; x86 orders it as acquire or
+ * release once the compiler may not move it, ARM needs a barrier. */
 #if defined(_M_ARM) || defined(_M_ARM64)
 #define NC_MSVC_BARRIER() __dmb(0xB)
 #else
@@ -152,7 +151,8 @@ NC_STATIC const char *nc_status_text(int status)
 
 typedef void *NcAnyPointer;
 
-/* nc_load_relaxed_ptr, nc_load_acquire_ptr, nc_store_relaxed_ptr, nc_store_release_ptr; and so on. */
+/* nc_load_relaxed_ptr, nc_load_acquire_ptr, nc_store_relaxed_ptr, nc_store_release_ptr; and so on.
+ */
 NC_DEFINE_ATOMIC(ptr, NcAnyPointer, const void *)
 NC_DEFINE_ATOMIC(size, size_t, size_t)
 NC_DEFINE_ATOMIC(intptr, intptr_t, intptr_t)

@@ -1,14 +1,16 @@
-/* nativecall/calltable.h: the table of native entries on an object, and how it changes under readers.
+/* nativecall/calltable.h: the table of native entries on an object, and how it changes under
+ * readers.
  *
- * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags, call
- *             this function pointer. Readers compare signatures by address, take no lock, and need
- *             nothing but a reference to the object.
+ * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags,
+ * call this function pointer. Readers compare signatures by address, take no lock, and need nothing
+ * but a reference to the object.
  *
- * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries, then
- *             one all-zero entry or more. So `entries[0]` may be compared without looking at the count,
+ * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
+ * then one all-zero entry or more. So `entries[0]` may be compared without looking at the count,
  *             and a scan ends at the first NULL signature. No entries: a shared static table of one
- *             zero entry; the pointer is never NULL. NcCallTable is the writer's side, its first field is that
- *             pointer: put an NcCallTable into the object, and its offset is the slot's objoffset.
+ *             zero entry; the pointer is never NULL. NcCallTable is the writer's side, its first
+ * field is that pointer: put an NcCallTable into the object, and its offset is the slot's
+ * objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
@@ -18,27 +20,29 @@
  *             A reader ignores an entry with any bit set above bit 23; on 64 bits the upper half
  *             counts as more ABI bits.
  *
- * Invariants: an entry's signature and flags never change once it is visible, nor does its position.
- *             Only its function pointer does. Tables are allocated zeroed, and the last entry of one
- *             is never used. A grown table takes twice the memory of the one before, so all superseded ones
- *             together take less than the one in use.
+ * Invariants: an entry's signature and flags never change once it is visible, nor does its
+ * position. Only its function pointer does. Tables are allocated zeroed, and the last entry of one
+ *             is never used. A grown table takes twice the memory of the one before, so all
+ * superseded ones together take less than the one in use.
  *
  * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock). Readers
  *             are not restrained in any way:
  *             - Append in place: pointer and flags first, then the signature with release, then the
- *               count with release. A reader takes the signature (or the count) with acquire and so sees
- *               a complete entry or the zero entry that was there.
+ *               count with release. A reader takes the signature (or the count) with acquire and so
+ * sees a complete entry or the zero entry that was there.
  *             - Replace: one atomic store of the pointer with release, so that what it points to is
  *               seen complete. Old or new, the pointer has the same signature and flags.
- *             - Grow: the new table is filled, then published with release. A reader still in the old
- *               one sees a table without the newest entries, and pointers that are no longer replaced. It stays
- *               readable until nc_calltable_clear, and so must whatever its pointers lead to.
- *             - nc_calltable_clear only when no reader can be left: the object is being deallocated.
+ *             - Grow: the new table is filled, then published with release. A reader still in the
+ * old one sees a table without the newest entries, and pointers that are no longer replaced. It
+ * stays readable until nc_calltable_clear, and so must whatever its pointers lead to.
+ *             - nc_calltable_clear only when no reader can be left: the object is being
+ * deallocated.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then as it was before.
- * Ownership:  tables belong to the NcCallTable; signatures are immortal; what function pointers lead to
- *             is the object's to keep alive, replaced pointers included, until it is deallocated.
- * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag information". */
+ * Ownership:  tables belong to the NcCallTable; signatures are immortal; what function pointers
+ * lead to is the object's to keep alive, replaced pointers included, until it is deallocated.
+ * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag information".
+ */
 #ifndef NATIVECALL_CALLTABLE_H
 #define NATIVECALL_CALLTABLE_H
 
@@ -57,7 +61,8 @@ extern "C" {
 #define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)
 /* The function takes the GIL itself: it may be called without it, and may wait for it. */
 #define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)
-/* Callers that hold the GIL are asked to drop it around the call: the function runs long or blocks. */
+/* Callers that hold the GIL are asked to drop it around the call: the function runs long or blocks.
+ */
 #define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)
 /* errno is set to a known value before the call and captured after it. */
 #define NC_FLAG_ERRNO ((uintptr_t)1 << 3)
@@ -108,9 +113,9 @@ NC_STATIC_INLINE int nc_calltable_matches(const PyNativeCallableEntry *entry, co
 /* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
  * another ABI are refused always. A NULL signature (what nc_interned_find gives for a string nobody
  * interned) finds nothing. Several entries may match; the first one counts. */
-NC_STATIC_INLINE const PyNativeCallableEntry *
-nc_calltable_find(const PyNativeCallableTable *table, const char *interned_signature,
-                  uintptr_t refuse_mask)
+NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
+                                                                const char *interned_signature,
+                                                                uintptr_t refuse_mask)
 {
     const PyNativeCallableEntry *entry = &table->entries[0];
 
@@ -216,14 +221,13 @@ NC_STATIC int nc_calltable_grow(NcCallTable *calls)
         calls->retired_bytes += old->size;
     }
     calls->block = grown;
-    calls->capacity =
-        (size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
+    calls->capacity = (size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
     nc_store_release_ptr(&calls->published, &grown->table);
     return NC_OK;
 }
 
-/* Adds an entry after the last one. `signature` is interned and not NULL. The same signature may come
- * more than once, with other flags; readers take the first that suits them. */
+/* Adds an entry after the last one. `signature` is interned and not NULL. The same signature may
+ * come more than once, with other flags; readers take the first that suits them. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {

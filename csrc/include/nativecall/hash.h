@@ -52,7 +52,8 @@ extern "C" {
 /* The 8 bytes at `bytes` as a little-endian integer. Compilers make it one load (and a swap). */
 NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 {
-#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
+    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     uint64_t word = 0;
     int i;
     for (i = 7; i >= 0; i--) {
@@ -66,8 +67,8 @@ NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 #endif
 }
 
-/* The `length` bytes (1 to 7) at `bytes` as a little-endian integer. Pieces may overlap: a byte read
- * twice lands on the same place twice. Reads nothing outside the string. */
+/* The `length` bytes (1 to 7) at `bytes` as a little-endian integer. Pieces may overlap: a byte
+ * read twice lands on the same place twice. Reads nothing outside the string. */
 NC_STATIC_INLINE uint64_t nc_word_load_short(const unsigned char *bytes, size_t length)
 {
     if (length >= 4) {

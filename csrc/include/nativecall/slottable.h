@@ -19,35 +19,34 @@
  *             displacement; the index lies at negative positions, -m_f to -1, which is why one
  *             pointer and one `or` (with f_high = -m_f, setting all bits above f) reach both.
  *
- * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is ever by 64.
- *             Every index cell names a row that exists. Cells of no key name a row whose id is a
- *             key elsewhere, so 0 and 1 are never found. A table is constant once built.
+ * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is ever
+ * by 64. Every index cell names a row that exists. Cells of no key name a row whose id is a key
+ * elsewhere, so 0 and 1 are never found. A table is constant once built.
  *
  * Why building never fails.
- *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements. For a
- *             random odd multiplier two given keys agree in the top b bits of x with probability
- *             at most 2 / 2^b (multiply-shift universality; true for any two keys, however alike).
- *             - A pair is inseparable when it agrees on g and f. The expected number of such pairs is
- *               at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
- *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g. Buckets are
- *               placed largest first. When a bucket of k separable keys is placed, p keys are there
- *               already, and each of the k*p combinations rules out at most one displacement, so
- *               k*p < D suffices. A bucket of one key fits always (p < n <= D). For k >= 2 the p keys
- *               are in buckets of k or more, each has k-1 partners or more, hence p <= 2P/(k-1) and
- *               k*p <= 4P: all buckets fit when 4P < D.
- *             By Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D). After
- *             a few failures the builder doubles m_g and m_f, so within a few doublings this is below
- *             one half for every key set, and the expected number of multipliers is a small constant.
- *             Multipliers come from a fixed sequence that visits every odd number, so the search ends
- *             even for keys chosen against it, and a table is the same in every process that has the
- *             same keys. For random keys the first multiplier nearly always does.
+ *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements. For
+ * a random odd multiplier two given keys agree in the top b bits of x with probability at most 2 /
+ * 2^b (multiply-shift universality; true for any two keys, however alike).
+ *             - A pair is inseparable when it agrees on g and f. The expected number of such pairs
+ * is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
+ *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g. Buckets
+ * are placed largest first. When a bucket of k separable keys is placed, p keys are there already,
+ * and each of the k*p combinations rules out at most one displacement, so k*p < D suffices. A
+ * bucket of one key fits always (p < n <= D). For k >= 2 the p keys are in buckets of k or more,
+ * each has k-1 partners or more, hence p <= 2P/(k-1) and k*p <= 4P: all buckets fit when 4P < D. By
+ * Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D). After a few
+ * failures the builder doubles m_g and m_f, so within a few doublings this is below one half for
+ * every key set, and the expected number of multipliers is a small constant. Multipliers come from
+ * a fixed sequence that visits every odd number, so the search ends even for keys chosen against
+ * it, and a table is the same in every process that has the same keys. For random keys the first
+ * multiplier nearly always does.
  *
- * Threads:    building and freeing touch only what they are given. A built table is never written by
- *             this header; publish its pointer with release (or before the threads start).
- * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows).
- * Ownership:  the caller frees a table with nc_slottable_free; data.pointer is never followed.
- * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The scheme is
- *             hash and displace (Tarjan and Yao; Pagh) over multiply-shift (Dietzfelbinger et al.). */
+ * Threads:    building and freeing touch only what they are given. A built table is never written
+ * by this header; publish its pointer with release (or before the threads start). Errors:
+ * NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows). Ownership:  the
+ * caller frees a table with nc_slottable_free; data.pointer is never followed. Source:     SEP 200,
+ * "The custom slot table", "Slot expected position", "Special IDs". The scheme is hash and displace
+ * (Tarjan and Yao; Pagh) over multiply-shift (Dietzfelbinger et al.). */
 #ifndef NATIVECALL_SLOTTABLE_H
 #define NATIVECALL_SLOTTABLE_H
 
@@ -101,8 +100,9 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table,
     return NC_LIKELY(row->id == id) ? row : NULL;
 }
 
-/* As nc_slottable_find, but looks at row `expected_pos` first (SEP 200, "Slot expected position"). Any
- * position may be given, one beyond the table only costs the comparison; 0 when none is known. */
+/* As nc_slottable_find, but looks at row `expected_pos` first (SEP 200, "Slot expected position").
+ * Any position may be given, one beyond the table only costs the comparison; 0 when none is known.
+ */
 NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,
                                                           uintptr_t id, intptr_t expected_pos)
 {
@@ -127,8 +127,8 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 #define NC_SLOTTABLE_SLACK_BITS 2u
 /* Multipliers tried before both are doubled. */
 #define NC_SLOTTABLE_TRIES 4
-/* How large they may become. The 2^16 keys that are the most are sure to fit with these: m_g D >= 10 n^2
- * at the latest then. */
+/* How large they may become. The 2^16 keys that are the most are sure to fit with these: m_g D >=
+ * 10 n^2 at the latest then. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
 /* Bytes of scratch on the stack: enough for 64 rows. */
@@ -154,9 +154,9 @@ typedef struct {
     uint8_t *used;         /* [m_f] whether a cell is taken */
 } NcSlotScratch;
 
-/* Tries the table's multiplier. NC_OK: index and displacement are filled in. NC_E_DUPLICATE: two equal
- * keys were seen. NC_E_MISSING: neither; another multiplier is needed. Equal keys never give NC_OK, but
- * go unseen when something else fails first. */
+/* Tries the table's multiplier. NC_OK: index and displacement are filled in. NC_E_DUPLICATE: two
+ * equal keys were seen. NC_E_MISSING: neither; another multiplier is needed. Equal keys never give
+ * NC_OK, but go unseen when something else fails first. */
 NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
                                size_t keys, uintptr_t *duplicate)
 {
@@ -317,7 +317,8 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t ke
     return NC_OK;
 }
 
-/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too small. */
+/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too
+ * small. */
 NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
                                    size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
 {
@@ -382,8 +383,8 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         if (status != NC_OK) {
             return status;
         }
-        /* No key's row is there for cells to name. So 0 leads to a row whose id is 1, behind the zero
-         * row, and 1 leads to the zero row. */
+        /* No key's row is there for cells to name. So 0 leads to a row whose id is 1, behind the
+         * zero row, and 1 leads to the zero row. */
         nc_slottable_rows(table)[count + 1].id = NC_SLOT_SKIP;
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
         index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
