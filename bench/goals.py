@@ -110,6 +110,10 @@ def _intern(section: Section) -> Iterator[Goal]:
     nativecall, python = interning.NATIVECALL, interning.PYTHON
     what = f"interning a known string / {python}"
     yield _ratio(what, section, "known string", nativecall, python, 0.5)
+    speedup = section.figures.get("speedup")
+    control = section.figures.get("control")
+    detail = "not measured" if speedup is None else f"two threads of plain arithmetic: {control}x"
+    yield Goal("interning: two threads / one", 1.8, "x", False, speedup, detail)
 
 
 def _import(section: Section) -> Iterator[Goal]:
@@ -131,7 +135,21 @@ def _import(section: Section) -> Iterator[Goal]:
 
 
 def _build(section: Section) -> Iterator[Goal]:
-    yield from ()
+    sizes = section.figures.get("sizes", [])
+    largest = next((size for size in sizes if size["keys"] == 64), None)
+    what = "slot table of 64 random keys: mean time to build"
+    if largest is None:
+        yield Goal(what, 1000.0, "ns", True, None, "not measured")
+    else:
+        native, original = largest["nativecall"]["mean"], largest["original"]["mean"]
+        detail = f"{original / native:.1f}x faster than SEP 200's algorithm"
+        yield Goal(what, 1000.0, "ns", True, native, detail)
+    what = "slot tables that could not be built"
+    failures = sum(size["nativecall"]["failures"] for size in sizes)
+    others = sum(size["original"]["failures"] for size in sizes)
+    tables = section.figures.get("tables", 0) * len(sizes)
+    detail = f"of {tables:,}; SEP 200's algorithm: {others:,}" if sizes else "not measured"
+    yield Goal(what, 0.0, "tables", True, float(failures) if sizes else None, detail)
 
 
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {

@@ -52,10 +52,11 @@ def print_machine(console: Console, machine: dict[str, Any]) -> None:
     """Print what the run was made on."""
     table = Table(title="Machine", box=box.SIMPLE_HEAD, show_header=False, title_justify="left")
     for key, value in machine.items():
-        text = value
         if isinstance(value, dict):
-            text = ", ".join(f"{name} {version}" for name, version in value.items())
-        table.add_row(key.replace("_", " "), escape(str(text)))
+            shown = ", ".join(f"{name} {version}" for name, version in value.items())
+        else:
+            shown = str(value)
+        table.add_row(key.replace("_", " "), escape(shown))
     console.print(table)
 
 
@@ -114,29 +115,41 @@ def group_table(group: Group) -> Table:
     return table
 
 
-def figures_table(figures: dict[str, Any]) -> Table:
-    """Return plain figures by name; nested ones are joined to one name."""
-    table = Table(box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested dictionaries as one, the keys joined by spaces."""
+    joined: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix} {key}".strip().replace("_", " ")
+        joined.update(flat(value, name) if isinstance(value, dict) else {name: value})
+    return joined
 
-    def add(prefix: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                add(f"{prefix} {key}".strip(), inner)
-        elif isinstance(value, list):
-            for inner in value:
-                add(prefix, inner if not isinstance(inner, dict) else _pair(inner))
-        else:
-            text = number(value) if isinstance(value, float) else str(value)
-            table.add_row(prefix.replace("_", " "), escape(text))
 
-    add("", figures)
+def text(value: Any) -> str:
+    """Return a figure as text."""
+    return number(value) if isinstance(value, float) else escape(str(value))
+
+
+def records_table(title: str, records: Sequence[dict[str, Any]]) -> Table:
+    """Return figures that come as a list, one row each."""
+    table = Table(title=title.replace("_", " "), box=box.SIMPLE_HEAD, title_justify="left")
+    rows = [flat(record) for record in records]
+    for heading in rows[0]:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*map(text, row.values()))
     return table
 
 
-def _pair(values: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items())
+def print_figures(console: Console, figures: dict[str, Any]) -> None:
+    """Print the plain figures of a section, those that come as lists in tables of their own."""
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    for key, value in flat(figures).items():
+        if isinstance(value, list):
+            console.print(records_table(key, value))
+        else:
+            table.add_row(key, text(value))
+    if table.row_count:
+        console.print(table)
 
 
 def print_section(console: Console, section: Section) -> None:
@@ -150,7 +163,7 @@ def print_section(console: Console, section: Section) -> None:
         for group in section.groups:
             console.print(group_table(group))
     if section.figures:
-        console.print(figures_table(section.figures))
+        print_figures(console, section.figures)
     for name, reason in section.absent.items():
         console.print(f"[yellow]absent:[/] {escape(name)}: {escape(reason)}")
 
