@@ -19,7 +19,7 @@ from .errors import SignatureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Final, Literal
 
     Kind = Literal[
@@ -158,11 +158,17 @@ class CType:
         >>> parse_type("X{d:i&d}").c_declaration("integrand")
         'double (*integrand)(int32_t, double *)'
         """
-        return self._declare(name).rstrip()
+        return self.declare(name)
 
-    def _declare(self, declarator: str) -> str:
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        """Declare `declarator` with the type; `spell` names what is no pointer, array or function.
+
+        `c_declaration` is this with names for people; other readers of C may need others.
+        """
         raise TypeError(f"{type(self).__name__} is not a C type by itself")
 
+
+_SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
 _interned: dict[str, CType] = {}
 _INTERN_LIMIT = 8192  # forgotten all at once beyond; equality never depends on identity
@@ -214,8 +220,8 @@ class Void(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return Void, ()
 
-    def _declare(self, declarator: str) -> str:
-        return f"void {declarator}"
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return _join("void" if spell is None else spell(self), declarator)
 
 
 class Scalar(CType):
@@ -246,8 +252,8 @@ class Scalar(CType):
         """Canonical code."""
         return self.text
 
-    def _declare(self, declarator: str) -> str:
-        return f"{self.c_name} {declarator}"
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return _join(self.c_name if spell is None else spell(self), declarator)
 
 
 class VoidPointer(CType):
@@ -262,8 +268,8 @@ class VoidPointer(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return VoidPointer, ()
 
-    def _declare(self, declarator: str) -> str:
-        return f"void *{declarator}"
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return _join("void *" if spell is None else spell(self), declarator)
 
 
 class PyObjectPointer(CType):
@@ -278,8 +284,8 @@ class PyObjectPointer(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return PyObjectPointer, ()
 
-    def _declare(self, declarator: str) -> str:
-        return f"PyObject *{declarator}"
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return _join("PyObject *" if spell is None else spell(self), declarator)
 
 
 class Pointer(CType):
@@ -312,9 +318,9 @@ class Pointer(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return Pointer, (self.pointee,)
 
-    def _declare(self, declarator: str) -> str:
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         star = "*" + declarator
-        return self.pointee._declare(f"({star})" if self.pointee.kind == "array" else star)
+        return self.pointee.declare(f"({star})" if self.pointee.kind == "array" else star, spell)
 
 
 class FunctionPointer(CType):
@@ -365,21 +371,30 @@ class FunctionPointer(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return FunctionPointer, (self.result, self.args, self.variadic)
 
-    def _declare(self, declarator: str) -> str:
-        return self.function_declaration(f"(*{declarator})")
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return self.declare_function(f"(*{declarator})", spell=spell)
 
-    def function_declaration(
-        self, declarator: str, names: Sequence[str | None] = (), readonly: Sequence[bool] = ()
+    def declare_function(
+        self,
+        declarator: str,
+        names: Sequence[str | None] = (),
+        readonly: Sequence[bool] = (),
+        spell: Callable[[CType], str] | None = None,
     ) -> str:
         """Declare a function of this type in C, with names for its arguments and with `const`."""
         args = []
         for index, arg in enumerate(self.args):
-            name = names[index] if index < len(names) else None
-            const = "const " if index < len(readonly) and readonly[index] else ""
-            args.append(const + arg.c_declaration(name or ""))
+            name = (names[index] if index < len(names) else None) or ""
+            if index >= len(readonly) or not readonly[index]:
+                args.append(arg.declare(name, spell))
+            elif isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
+                # 'const' belongs to what `arg` points to, which is a pointer itself.
+                args.append(arg.pointee.declare("const *" + name, spell))
+            else:
+                args.append("const " + arg.declare(name, spell))
         if self.variadic:
             args.append("...")
-        return self.result._declare(f"{declarator}({', '.join(args) or 'void'})")
+        return self.result.declare(f"{declarator}({', '.join(args) or 'void'})", spell)
 
 
 class Field:
@@ -491,15 +506,19 @@ class Struct(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return Struct, (tuple([(field.name, field.type) for field in self.fields]), self.packed)
 
-    def _declare(self, declarator: str) -> str:
-        members = "".join(
-            [
-                field.type.c_declaration(name) + "; "
-                for field, name in zip(self.fields, self.field_names, strict=True)
-            ]
-        )
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        if spell is not None:
+            return _join(spell(self), declarator)
         packed = " __attribute__((packed))" if self.packed else ""
-        return f"struct{packed} {{ {members}}} {declarator}"
+        return _join(f"struct{packed} {{ {self.members()} }}", declarator)
+
+    def members(
+        self, names: Sequence[str] | None = None, spell: Callable[[CType], str] | None = None
+    ) -> str:
+        """Declarations of the fields in C, under `names` if these are given."""
+        names = self.field_names if names is None else names
+        pairs = zip(self.fields, names, strict=True)
+        return " ".join([field.type.declare(name, spell) + ";" for field, name in pairs])
 
 
 class Array(CType):
@@ -557,8 +576,8 @@ class Array(CType):
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (self.item, self.shape)
 
-    def _declare(self, declarator: str) -> str:
-        return self.item._declare(declarator + "".join([f"[{n}]" for n in self.shape]))
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return self.item.declare(declarator + "".join([f"[{n}]" for n in self.shape]), spell)
 
 
 class View(CType):
@@ -613,8 +632,15 @@ class View(CType):
         extents = Array(scalar("n"), (self.ndim,))
         return Struct([("data", Pointer(self.item)), ("shape", extents), ("strides", extents)])
 
-    def _declare(self, declarator: str) -> str:
-        return self.descriptor._declare("*" + declarator)
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        if spell is not None:
+            return _join(spell(self), declarator)
+        return self.descriptor.declare("*" + declarator)
+
+
+def _join(base: str, declarator: str) -> str:
+    """A declaration from its specifiers and its declarator."""
+    return base + declarator if not declarator or base.endswith("*") else f"{base} {declarator}"
 
 
 def _round_up(offset: int, alignment: int) -> int:

@@ -53,6 +53,7 @@ _FORMS = (
     "write 'd:dd', or a C declaration 'double (double, double)', or NumPy's 'dd->d', "
     "or CEP 1000's 'dd)d'"
 )
+_NO_RESULT = "a function that returns nothing has the result 'v'"
 _PY_OBJECT = PyObjectPointer()
 
 # What would work instead of a character that begins no type, or begins one that is not finished.
@@ -164,7 +165,7 @@ class Signature:
         >>> parse("d:i&d").c_declaration("norm")
         'double norm(int32_t, double *)'
         """
-        return self.function.function_declaration(name, self.names, self.readonly)
+        return self.function.declare_function(name, self.names, self.readonly)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Signature is immutable; cannot set {name!r}")
@@ -332,9 +333,8 @@ class _Reader:
             self.at += 1
         digits = self.source[start : self.at]
         if not digits:
-            raise self.error(
-                f"expected {what}, a positive number, found {_shown(self.peek())}", start
-            )
+            found = _shown(self.peek())
+            raise self.error(f"expected {what}, a positive number, found {found}", start)
         if len(digits) > 18:
             raise self.error(f"{what} is too large", start)
         number = int(digits)
@@ -347,9 +347,7 @@ class _Reader:
         seen: set[str] = set()
         while not self.accept("}"):
             if not self.peek():
-                raise self.error(
-                    "expected a field or '}' to end the struct, found the end", self.at
-                )
+                raise self.error("expected a field or '}', found the end", self.at)
             ctype = self.admitted("field", depth + 1)
             fields.append((self.field_name(seen) if self.accept(":") else None, ctype))
         return self.build(at, Struct, fields, packed)
@@ -379,23 +377,18 @@ class _Reader:
                 return args, False
             if found == ".":
                 if not args:
-                    raise self.error(
-                        "a variadic function needs at least one argument before '.'", self.at
-                    )
+                    raise self.error("expected at least one argument before '.'", self.at)
                 self.at += 1
                 if self.peek() != end:
-                    raise self.error(
-                        f"'.' ends the arguments, found {_shown(self.peek())}", self.at
-                    )
+                    found = _shown(self.peek())
+                    raise self.error(f"'.' ends the arguments, found {found}", self.at)
                 return args, True
             args.append(self.admitted("argument", depth))
 
     def signature(self, depth: int, end: str) -> tuple[CType, list[CType], bool]:
         """A result, a colon and arguments up to, not including, the character `end`."""
         if self.peek() == ":":
-            raise self.error(
-                "expected the type of the result before ':'; 'v' if there is none", self.at
-            )
+            raise self.error("expected a result before ':'", self.at, _NO_RESULT)
         result = self.admitted("result", depth)
         self.expect(":", "after the type of the result")
         return result, *self.arguments(depth, end)
@@ -428,9 +421,7 @@ def _read_cep1000(source: str) -> Signature:
     args, variadic = reader.arguments(1, ")")
     reader.expect(")", "after the arguments")
     if not reader.peek():
-        raise reader.error(
-            "expected the type of the result after ')'; 'v' if there is none", reader.at
-        )
+        raise reader.error("expected a result after ')'", reader.at, _NO_RESULT)
     result = reader.admitted("result", 1)
     reader.finish("the signature")
     return reader.signed(result, args, variadic)
@@ -508,15 +499,20 @@ def _form(source: str) -> Form:
             depth += 1
         elif character in ")}]":
             depth -= 1
-            if depth < 0 and character == ")":
-                return "native" if top_colon else "cep1000"
+            if depth < 0 and character == ")" and not top_colon and not _calls(source):
+                return "cep1000"
         elif character == ":" and depth <= 0:
             top_colon = True
-    if top_colon or ":" in source:
+    if ":" in source:
         return "native"
     if "(" in source:
         return "c"
     raise SignatureError("expected a result and arguments", source, 1, hint=_FORMS)
+
+
+def _calls(source: str) -> bool:
+    """Whether a parenthesis opens what is not the lengths of an array."""
+    return any(part.lstrip(_SPACE)[:1] not in _DIGITS for part in source.split("(")[1:])
 
 
 _cache: dict[tuple[str, str | None], Signature] = {}
@@ -576,11 +572,8 @@ def _require_text(source: object) -> None:
     if not isinstance(source, str):
         raise TypeError(f"a signature must be str or Signature (got {type(source).__name__})")
     if len(source) > MAX_TEXT:
-        raise SignatureError(
-            f"a signature has at most {MAX_TEXT} characters (got {len(source)})",
-            source,
-            MAX_TEXT + 1,
-        )
+        reason = f"a signature has at most {MAX_TEXT} characters, found {len(source)}"
+        raise SignatureError(reason, source, MAX_TEXT + 1)
 
 
 def parse_type(text: str) -> CType:

@@ -1,0 +1,571 @@
+"""C declarations: text to signatures and types by way of cffi's parser, and types back to cffi.
+
+    parse_function("double (double x, const float *)")     -> Signature
+    parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
+    from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
+    to_ffi(CType or Signature) -> cffi type                of one FFI for the whole process, `ffi()`
+
+A declaration passes three stages. `CSource` blanks what has no bearing on types without moving a
+column. pycparser's tree gives the order, the names, `const` and the places for messages. cffi
+resolves the types, from text generated off that tree. Nothing of cffi's or pycparser's own errors
+gets through: all is `SignatureError` with a line and a column of the text that was given.
+
+cffi and pycparser are imported by the functions that need them.
+"""
+
+from __future__ import annotations
+
+from .csource import INTEGER, KEYWORDS, CSource, integer
+from .ctype import MAX_DEPTH, CType, Struct
+from .errors import SignatureError
+from .ffitype import ANONYMOUS, STAND_INS, Converter, ffi, from_ffi, is_variadic, to_ffi
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+__all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
+
+# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdio.h>.
+_KNOWN_TYPEDEFS = {
+    "PyObject": "struct _object",
+    "Py_ssize_t": "ssize_t",
+    "npy_intp": "intptr_t",
+    "npy_uintp": "uintptr_t",
+    "char8_t": "unsigned char",
+    "_Float32": "float",
+    "_Float64": "double",
+    "__nc_Zf": "float _Complex",
+    "__nc_Zd": "double _Complex",
+    "__nc_Zg": STAND_INS["__nc_Zg"][1],
+    "__nc_e": STAND_INS["__nc_e"][1],
+}
+_ALL = "__nc_all"
+
+
+class Declarations:
+    """What a text of C declarations declares, in its order.
+
+    Attributes
+    ----------
+    functions : dict of str to Signature
+    variables : dict of str to CType
+    typedefs : dict of str to CType
+        Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
+    structs : dict of str to Struct
+        Structs by tag.
+    opaque : tuple of str
+        Typedefs and tags of incomplete types and unions, which are usable behind pointers only.
+    constants : dict of str to int
+        Enumerators, integer macros and initialised constants.
+    """
+
+    __slots__ = ("constants", "functions", "opaque", "structs", "typedefs", "variables")
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Signature] = {}
+        self.variables: dict[str, CType] = {}
+        self.typedefs: dict[str, CType] = {}
+        self.structs: dict[str, Struct] = {}
+        self.opaque: tuple[str, ...] = ()
+        self.constants: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{len(getattr(self, kind))} {kind}" for kind in self.__slots__ if getattr(self, kind)
+        )
+        return f"<Declarations: {counts or 'none'}>"
+
+
+def _known_names(source: CSource) -> list[str]:
+    """The names in `source` that are types without being declared there."""
+    from cffi.commontypes import COMMON_TYPES
+
+    words = {token for token, _ in source.tokens}
+    known = (COMMON_TYPES.keys() | _KNOWN_TYPEDEFS.keys()) - KEYWORDS | {"bool"}
+    return sorted(words & known)
+
+
+def _syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Any]:
+    """pycparser's nodes for `before` + `source` + `after`, without those of known names."""
+    import pycparser
+
+    known = _known_names(source)
+    lines = [f"typedef int {name};" for name in known]
+    lines += [f'{before}\n# 1 "c"', f"{source.clean}\n{after}\n"]
+    try:
+        tree = pycparser.CParser().parse("\n".join(lines), "before")
+    except RecursionError:
+        raise source.error("nested too deeply", source.first()) from None
+    except Exception as error:
+        # Whatever another parser raises on a malformed text, the text is at fault.
+        raise _syntax_error(source, str(error), known) from None
+    return list(tree.ext[len(known) :])
+
+
+def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> SignatureError:
+    """pycparser's complaint in our words, at its place in the source."""
+    import re
+
+    tokens = source.tokens
+    match = re.match(r"c:(\d+):(\d+): ", message)
+    if match is not None:
+        at = source.index(int(match.group(1)), int(match.group(2)))
+        index = max([i for i, (_, start) in enumerate(tokens) if start <= at], default=0)
+        if tokens and at <= tokens[-1][1]:
+            for i in (index - 1, index):
+                if i >= 0 and _looks_unknown(source, i, known):
+                    return _unknown_type(source, *tokens[i])
+            return source.error(f"unexpected {tokens[index][0]!r}", tokens[index][1])
+    elif "end of input" not in message.lower():
+        # pycparser does not say where, so the commonest mistakes are looked for.
+        for i in range(len(tokens)):
+            if _looks_unknown(source, i, known):
+                return _unknown_type(source, *tokens[i])
+            if tokens[i][0] == "," and (i == 0 or tokens[i - 1][0] in ("(", ",", "{", ";")):
+                return source.error("unexpected ','", tokens[i][1])
+        return source.error("not a C declaration", source.first())
+    return source.error("unexpected end of the declaration", len(source.text.rstrip()))
+
+
+def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
+    """Whether a token stands like the name of a type that nothing before it declares."""
+    tokens = [token for token, _ in source.tokens]
+    word = tokens[index]
+    before = tokens[index - 1] if index else ";"
+    after = tokens[index + 1] if index + 1 < len(tokens) else ""
+    if not _is_name(word) or word in KEYWORDS or word in known:
+        return False
+    if before not in (";", "(", ",", "{", "}", "const", "extern", "static", "typedef"):
+        return False
+    declared = any(tokens[i] == word and tokens[i + 1] in (";", ",", ")") for i in range(index))
+    return not declared and (after == "*" or _is_name(after))
+
+
+def _is_name(token: str) -> bool:
+    return token[:1].isalpha() or token[:1] == "_"
+
+
+def _unknown_type(source: CSource, name: str, at: int) -> SignatureError:
+    return source.error(f"unknown type name {name!r}", at, "declare it with typedef first")
+
+
+class _Tree:
+    """Declarations ready for cffi: what they declare, and the text that makes cffi know the types.
+
+    Each declared thing becomes a member of one struct, as a pointer to it, so that cffi resolves
+    all of them in one go and hands them out by position.
+    """
+
+    def __init__(self, source: CSource) -> None:
+        from pycparser import c_ast, c_generator
+
+        self.source = source
+        self.ast = c_ast
+        self.constants: dict[str, int] = dict(source.macros)
+        self.typedef_nodes: dict[str, Any] = {}
+        self.tags: list[tuple[str, Any]] = []  # (cffi name, node) of bodies, in order
+        self.packed: set[Any] = set()  # cffi's types of the packed structs, once resolved
+        self.lines: list[str] = []
+        self.line_nodes: list[Any] = []
+        self.members: list[tuple[str, str, Any]] = []  # what, name, node
+        self.member_lines: list[str] = []
+        self._seen: set[int] = set()
+        self._anonymous = 0
+        tree = self
+
+        class Generator(c_generator.CGenerator):  # type: ignore[misc,unused-ignore]
+            """Writes the body of a struct, union or enum once, and its tag from then on."""
+
+            def visit_Struct(self, node: Any) -> str:
+                return tree._record(node, "struct", super().visit_Struct)
+
+            def visit_Union(self, node: Any) -> str:
+                return tree._record(node, "union", super().visit_Union)
+
+            def visit_Enum(self, node: Any) -> str:
+                return tree._record(node, "enum", super().visit_Enum)
+
+        self._generator = Generator()
+        self._written: set[int] = set()
+
+    def _record(self, node: Any, kind: str, visit: Any) -> str:
+        if id(node) in self._written and node.name:
+            return f"{kind} {node.name}"
+        self._written.add(id(node))
+        return str(visit(node))
+
+    def write(self, node: Any) -> str:
+        """`node` in C, on one line."""
+        return _one_line(self._generator.visit(node))
+
+    def error(self, reason: str, node: Any, hint: str | None = None) -> SignatureError:
+        """The error for what `node` declares."""
+        coord = getattr(node, "coord", None)
+        if coord is None or coord.file != "c":
+            return self.source.error(reason, self.source.first(), hint)
+        at = self.source.index(coord.line, coord.column or 1)
+        return self.source.error(reason, at, hint)
+
+    def prepare(self, node: Any, hint: str | None = None, member: bool = False) -> None:
+        """Give every body a tag, note packed ones, and forget the lengths of array parameters."""
+        c_ast = self.ast
+        if isinstance(node, c_ast.FuncDef):
+            raise self.error("a function body is not a declaration", node, "end it with ';'")
+        if isinstance(node, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
+            if id(node) in self._seen:
+                return
+            self._seen.add(id(node))
+            body = node.values if isinstance(node, c_ast.Enum) else node.decls
+            if body is not None:
+                self._tag(node, hint, member)
+        elif isinstance(node, c_ast.ParamList):
+            for parameter in node.params:
+                if isinstance(parameter, c_ast.ID):
+                    at = self.source.index(parameter.coord.line, parameter.coord.column)
+                    raise _unknown_type(self.source, parameter.name, at)
+                if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
+                    parameter.type.dim = None
+                    parameter.type.dim_quals = []
+        if isinstance(node, (c_ast.Typedef, c_ast.Decl)):
+            hint = node.name or hint
+        record = isinstance(node, (c_ast.Struct, c_ast.Union))
+        for _, child in node.children():
+            unnamed = record and isinstance(child, c_ast.Decl) and child.name is None
+            self.prepare(child, hint, unnamed or (member and isinstance(node, c_ast.Decl)))
+
+    def _tag(self, node: Any, hint: str | None, member: bool) -> None:
+        c_ast = self.ast
+        if node.name is None and member and not isinstance(node, c_ast.Enum):
+            if self._is_packed(node):
+                raise self.error("an unnamed member cannot be packed", node, "give it a name")
+            return
+        if node.name is None:
+            node.name = f"{ANONYMOUS}{self._anonymous}_{hint or ''}"
+            self._anonymous += 1
+        self.tags.append((f"{type(node).__name__.lower()} {node.name}", node))
+
+    def _is_packed(self, node: Any) -> bool:
+        """Whether the struct whose body is at `node` was declared packed."""
+        at = self.source.index(node.coord.line, node.coord.column)
+        return any(keyword <= at <= brace for keyword, brace in self.source.packed)
+
+    def add(self, node: Any) -> None:
+        """Take one external declaration."""
+        c_ast = self.ast
+        self.prepare(node)
+        if isinstance(node, c_ast.Typedef):
+            self.typedef_nodes.setdefault(node.name, node)
+            self._line(self._generator.visit(node) + ";", node)
+            self._member("typedef", node.name, f"{node.name} *", node)
+        elif isinstance(node, c_ast.Decl) and node.name is None:
+            self._line(self._generator.visit(node) + ";", node)
+        elif isinstance(node, c_ast.Decl) and node.init is not None:
+            self._constant(node)
+        elif isinstance(node, (c_ast.Decl, c_ast.Typename)):
+            self.declare("object", node.name or "", node.type, node)
+        else:
+            raise self.error("not a declaration of a function, type or variable", node)
+
+    def declare(self, what: str, name: str, type_node: Any, node: Any) -> None:
+        """Make a pointer to `type_node` a member."""
+        import copy
+
+        c_ast = self.ast
+        pointer_to = copy.copy(type_node)
+        inner = pointer_to
+        while not isinstance(inner, c_ast.TypeDecl):
+            inner.type = copy.copy(inner.type)
+            inner = inner.type
+        inner.declname = f"m{len(self.members)}"
+        pointer_to = c_ast.PtrDecl([], pointer_to)
+        declaration = c_ast.Decl(inner.declname, [], [], [], [], pointer_to, None, None)
+        self.members.append((what, name, node))
+        self.member_lines.append(_one_line(self._generator.visit(declaration)) + ";")
+
+    def _member(self, what: str, name: str, specifier: str, node: Any) -> None:
+        self.member_lines.append(f"{specifier}m{len(self.members)};")
+        self.members.append((what, name, node))
+
+    def _line(self, text: str, node: Any) -> None:
+        self.lines.append(_one_line(text))
+        self.line_nodes.append(node)
+
+    def _constant(self, node: Any) -> None:
+        """Take ``static const int name = 3;``."""
+        import re
+
+        literal = self._generator.visit(node.init)
+        if not re.fullmatch(INTEGER, literal) or "const" not in node.quals:
+            raise self.error(f"{node.name!r} is not an integer constant", node, "leave it out")
+        self.constants[node.name] = integer(literal)
+
+    def resolve(self) -> list[Any]:
+        """cffi's types of the members, in order: pointers to what was declared."""
+        import cffi
+
+        for cname, node in self.tags:
+            self._member("tag", cname, f"{cname} *", node)
+        if not self.members:
+            return []
+        lines = [f"#define {name} {value}" for name, value in self.constants.items()]
+        lines += [
+            f"typedef {_KNOWN_TYPEDEFS[name]} {name};"
+            for name in _known_names(self.source)
+            if name in _KNOWN_TYPEDEFS and name not in self.typedef_nodes
+        ]
+        prelude = len(lines)
+        lines += self.lines
+        parser = cffi.FFI()
+        try:
+            parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
+            fields = parser.typeof(f"struct {_ALL}").fields
+        except RecursionError:
+            raise self.source.error("nested too deeply", self.source.first()) from None
+        except Exception as error:
+            # cffi raises half a dozen classes, some of them built-in, for what it cannot represent.
+            raise self._cffi_error(error, prelude) from None
+        types = [field.type for _, field in fields]
+        for (what, _, node), ctype in zip(self.members, types, strict=True):
+            if what == "tag" and self._is_packed(node):
+                self.packed.add(ctype.item)
+        return types
+
+    def _cffi_error(self, error: Exception, prelude: int) -> SignatureError:
+        """cffi's complaint in our words, at the declaration that it is about."""
+        import re
+
+        message = str(error).split("\n")[0]
+        match = re.search(r"(?:^|>):(\d+):", message)
+        node = None
+        if match is not None:
+            line = int(match.group(1)) - 1 - prelude
+            nodes = [*self.line_nodes, None, *[node for _, _, node in self.members]]
+            node = nodes[line] if 0 <= line < len(nodes) else None
+            message = message[match.end() :]
+        hint = None
+        if match := re.match(r"Unsupported type: '([^']*)'", message):
+            message = f"type {match.group(1)!r} is not supported"
+        elif match := re.search(r"ctype '(?:struct |union )?(\w+)' has incomplete type", message):
+            message = f"{match.group(1)!r} is not declared in full and cannot be passed by value"
+            hint = "pass a pointer to it"
+        else:
+            message = re.sub(r"^<cdef source string>:? ?|\(for interactive.*", "", message)
+            message = re.sub(rf"{ANONYMOUS}\w*|__nc_\w+", "unnamed", message).strip().rstrip(".")
+            message = message[:1].lower() + message[1:]
+        if node is None:
+            return self.source.error(message, self._quoted_in(message), hint)
+        return self.error(message, node, hint)
+
+    def _quoted_in(self, message: str) -> int:
+        """The index of the first word of the source that `message` quotes."""
+        import re
+
+        quoted = set(re.findall(r"\w+", " ".join(re.findall(r"'([^']*)'", message)))) - KEYWORDS
+        starts = [start for token, start in self.source.tokens if token in quoted]
+        return starts[0] if starts else self.source.first()
+
+    def function_node(self, node: Any) -> Any:
+        """The parameters and qualifiers of a function declared by `node`, through typedefs."""
+        c_ast = self.ast
+        for _ in range(MAX_DEPTH):
+            if isinstance(node, c_ast.FuncDecl):
+                return node
+            if isinstance(node, c_ast.PtrDecl):
+                node = node.type
+                continue
+            target = self._typedef(node)
+            if target is None:
+                return None
+            node = target
+        return None
+
+    def _typedef(self, node: Any) -> Any:
+        """What the typedef name that `node` consists of stands for, or `None`."""
+        if isinstance(node, self.ast.TypeDecl) and isinstance(node.type, self.ast.IdentifierType):
+            found = self.typedef_nodes.get(node.type.names[-1])
+            return None if found is None else found.type
+        return None
+
+    def points_to_const(self, node: Any) -> bool:
+        """Whether a parameter's type is a pointer to, or an array of, `const` things."""
+        const = False
+        while (target := self._typedef(node)) is not None:
+            const = const or "const" in node.quals
+            node = target
+        if isinstance(node, self.ast.ArrayDecl):
+            return const or self._is_const(node)
+        return isinstance(node, self.ast.PtrDecl) and self._is_const(node.type)
+
+    def _is_const(self, node: Any) -> bool:
+        while isinstance(node, self.ast.ArrayDecl):
+            node = node.type
+        while isinstance(node, self.ast.TypeDecl):
+            if "const" in node.quals:
+                return True
+            target = self._typedef(node)
+            if target is None:
+                return False
+            node = target
+        return isinstance(node, self.ast.PtrDecl) and "const" in node.quals
+
+    def signature(self, convert: Converter, ctype: Any, node: Any, written: str) -> Signature:
+        """The signature of a function of cffi's type `ctype`, which `node` declares."""
+        function = self.function_node(node.type)
+        parameters = list(function.args.params) if function is not None and function.args else []
+        parameters = parameters[: len(ctype.args)]
+        try:
+            result = convert.type(ctype.result)
+            args = []
+            for index, arg in enumerate(ctype.args):
+                place = parameters[index] if index < len(parameters) else node
+                args.append(self.converted(convert, arg, place))
+            return Signature(
+                result,
+                args,
+                is_variadic(ctype),
+                names=[getattr(p, "name", None) for p in parameters] or None,
+                readonly=[self.points_to_const(p.type) for p in parameters] or None,
+                written=written,
+            )
+        except SignatureError as error:
+            if error.text is not None:
+                raise
+            raise self.error(error.reason, node, error.hint) from None
+
+    def converted(self, convert: Converter, ctype: Any, node: Any) -> CType:
+        """`convert.type`, with what it refuses reported at `node`."""
+        try:
+            return convert.type(ctype)
+        except SignatureError as error:
+            raise self.error(error.reason, node, error.hint) from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def parse_function(text: str) -> Signature:
+    """Read the declaration of one function, with a name or without.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"double (double, const float *)"`` or ``"int printf(const char *format, ...);"``.
+        Typedefs and structs that it needs may stand before it.
+
+    Raises
+    ------
+    SignatureError
+        If the text does not declare one function, or one that cannot be called from outside C.
+
+    Examples
+    --------
+    >>> parse_function("double f(double x, const float *y)").readonly
+    (False, True)
+    """
+    source = CSource(text)
+    if not source.tokens:
+        raise source.error("no declaration found", 0, "write 'double (double)'")
+    outermost = [*source.outermost()]
+    if any(token == ";" for token, _ in outermost[:-1]):
+        return _only_function(source)
+    for token, start in outermost:
+        if token == ",":
+            raise source.error("expected one function, found ','", start)
+    # What is left is one declaration without its end, which C also takes as a parameter's.
+    source.without(("extern", "static", ";"))
+    if not source.tokens:
+        raise source.error("no declaration found", 0, "write 'double (double)'")
+    parameters = _syntax_tree(source, "void __nc_function(", ");")[0].type.args.params
+    if len(parameters) != 1 or isinstance(parameters[0], _syntax_class("EllipsisParam")):
+        raise source.error("expected one function", source.first())
+    node = parameters[0]
+    tree = _Tree(source)
+    if isinstance(node, tree.ast.ID):
+        raise _unknown_type(source, node.name, source.first())
+    tree.add(node)
+    ctype, *_ = tree.resolve()
+    if ctype.kind == "pointer" and ctype.item.kind == "function":
+        ctype = ctype.item
+    if ctype.kind != "function":
+        raise _not_a_function(source)
+    return tree.signature(Converter(tree.packed), ctype, node, text)
+
+
+def _syntax_class(name: str) -> Any:
+    from pycparser import c_ast
+
+    return getattr(c_ast, name)
+
+
+def _not_a_function(source: CSource) -> SignatureError:
+    return source.error("not a function", source.first(), "write 'double (double)'")
+
+
+def _only_function(source: CSource) -> Signature:
+    """The signature of the one function among the declarations in `source`."""
+    if source.tokens[-1][0] != ";":
+        source.clean += ";"
+    functions = _read(source).functions
+    if len(functions) != 1:
+        raise source.error(f"expected one function, found {len(functions)}", source.first())
+    return next(iter(functions.values()))
+
+
+def parse_declarations(text: str) -> Declarations:
+    """Read C declarations: functions, typedefs, structs, enums, integer macros and variables.
+
+    Comments, attributes that do not change the ABI, ``extern "C"``, `inline`, `restrict` and
+    ``#include`` lines are read over. The names of ``<stdint.h>``, ``<stddef.h>`` and
+    ``<stdbool.h>``, `FILE`, `PyObject` and `npy_intp` are known.
+
+    Raises
+    ------
+    SignatureError
+        If the text is no C, or if a function takes or returns what cannot be passed from outside C.
+
+    Examples
+    --------
+    >>> d = parse_declarations("enum side { LEFT, RIGHT }; double norm(int n, const double *x);")
+    >>> d.functions["norm"].text, d.constants
+    ('d:i&d', {'LEFT': 0, 'RIGHT': 1})
+    """
+    return _read(CSource(text))
+
+
+def _read(source: CSource) -> Declarations:
+    tree = _Tree(source)
+    for node in _syntax_tree(source):
+        tree.add(node)
+    declared = Declarations()
+    declared.constants.update(tree.constants)
+    opaque: list[str] = []
+    convert = Converter(tree.packed)
+    for to, (what, name, node) in zip(tree.resolve(), tree.members, strict=True):
+        if what == "object" and to.kind == "function":
+            signature = tree.signature(convert, to, node, tree.write(node))
+            if declared.functions.setdefault(name, signature) != signature:
+                before = declared.functions[name].text
+                raise tree.error(f"{name!r} was declared as {before!r} before", node)
+            continue
+        ctype = to if to.kind == "function" else to.item
+        if what == "object":
+            declared.variables[name] = tree.converted(convert, ctype, node)
+        elif ctype.kind == "enum" and what == "tag":
+            # In the order of the values' declaration, which cffi keeps and macros precede.
+            declared.constants.update(ctype.relements)
+        else:
+            try:
+                found = convert.type(ctype)
+            except SignatureError:
+                opaque.append(name)
+                continue
+            if what == "typedef":
+                declared.typedefs[name] = found
+            elif isinstance(found, Struct) and not name.startswith(f"struct {ANONYMOUS}"):
+                declared.structs[name.removeprefix("struct ")] = found
+    declared.opaque = tuple(opaque)
+    return declared

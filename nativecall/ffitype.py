@@ -1,0 +1,364 @@
+"""C types and the types of cffi, both ways.
+
+    from_ffi(cffi type) -> CType or Signature
+    to_ffi(CType or Signature) -> cffi type of `ffi()`, the one in-line FFI of this process
+
+C declarations pass through the same `Converter`, so there is one mapping. Importing this module
+does not import cffi; calling it does.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+
+from .csource import KEYWORDS
+from .ctype import (
+    SCALARS,
+    VOID,
+    VOIDPTR,
+    Array,
+    CType,
+    FunctionPointer,
+    PyObjectPointer,
+    Scalar,
+    Struct,
+    pointer,
+)
+from .errors import SignatureError
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
+
+__all__ = ["ANONYMOUS", "STAND_INS", "Converter", "ffi", "from_ffi", "is_variadic", "to_ffi"]
+
+# Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
+STAND_INS = {
+    "__nc_Zg": ("Zg", "struct __nc_Zg { long double re, im; }"),
+    "__nc_e": ("e", "struct __nc_e { unsigned short bits; }"),
+}
+ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+
+
+class Converter:
+    """cffi's types to ours.
+
+    A pointer whose target has no C type of ours (an incomplete struct, a union) becomes `void *`.
+    So does one that leads back to the struct that holds it: which pointers these are depends on
+    the struct alone, not on where the conversion began.
+
+    Parameters
+    ----------
+    packed : collection of cffi types
+        Structs that are packed without cffi's knowledge.
+    """
+
+    def __init__(self, packed: Collection[Any] = ()) -> None:
+        self._packed = packed
+        self._structs: dict[Any, Struct | SignatureError] = {}
+        self._reached: dict[Any, set[Any]] = {}
+
+    def type(self, ctype: Any, holder: Any = None) -> CType:
+        """Our type for cffi's `ctype`, inside the struct `holder` if that is given."""
+        match ctype.kind:
+            case "void":
+                return VOID
+            case "primitive" | "enum":
+                return _scalar(ctype)
+            case "pointer":
+                return self._pointer(ctype.item, holder)
+            case "function":
+                return self._function_pointer(ctype, holder)
+            case "array":
+                if ctype.length is None:
+                    raise SignatureError("an array of unknown length has no size")
+                return Array(self.type(ctype.item, holder), (ctype.length,))
+            case "struct":
+                return self._struct(ctype)
+        hint = "pass a pointer to it"
+        raise SignatureError(f"{_name(ctype)} cannot be passed by value", hint=hint)
+
+    def function(self, ctype: Any, holder: Any = None) -> FunctionPointer:
+        """Our type for cffi's function pointer type, with what cannot be passed refused."""
+        if ctype.abi != _default_abi():
+            raise SignatureError("the calling convention is not the platform's usual one")
+        args = [self.type(arg, holder) for arg in ctype.args]
+        return FunctionPointer(self.type(ctype.result, holder), args, is_variadic(ctype))
+
+    def _pointer(self, item: Any, holder: Any) -> CType:
+        if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
+            return PyObjectPointer()
+        if holder is not None and holder in self._reaches(item):
+            return VOIDPTR
+        try:
+            return pointer(self.type(item, holder))
+        except SignatureError:
+            return VOIDPTR
+
+    def _function_pointer(self, ctype: Any, holder: Any) -> CType:
+        if holder is not None:
+            for arg in (ctype.result, *ctype.args):
+                if arg.kind == "struct" and holder in self._reaches(arg):
+                    return VOIDPTR
+        try:
+            return self.function(ctype, holder)
+        except SignatureError:
+            return VOIDPTR
+
+    def _struct(self, ctype: Any) -> CType:
+        stand_in = STAND_INS.get(ctype.cname.removeprefix("struct "))
+        if stand_in is not None:
+            return SCALARS[stand_in[0]]
+        if ctype not in self._structs:
+            # From the leaves up, so that a long chain of structs is not a deep recursion.
+            for struct in self._postorder(ctype):
+                if struct not in self._structs:
+                    self._structs[struct] = self._attempt(struct)
+        found = self._structs[ctype]
+        if isinstance(found, SignatureError):
+            raise SignatureError(found.reason, hint=found.hint)
+        return found
+
+    def _attempt(self, ctype: Any) -> Struct | SignatureError:
+        try:
+            return self._build(ctype)
+        except SignatureError as error:
+            return error
+
+    def _build(self, ctype: Any) -> Struct:
+        if ctype.fields is None:
+            reason = f"{_name(ctype)} is not declared in full and cannot be passed by value"
+            raise SignatureError(reason, hint="pass a pointer to it")
+        fields: list[tuple[str | None, CType]] = []
+        for name, field in ctype.fields:
+            if field.bitsize >= 0:
+                reason = f"{_name(ctype)} has the bit-field {name!r} and cannot be passed by value"
+                raise SignatureError(reason, hint="pass a pointer to it")
+            try:
+                fields.append((name or None, self._member(field.type, ctype)))
+            except SignatureError as error:
+                reason = f"{_name(ctype)} cannot be passed by value: its field {name!r}: "
+                raise SignatureError(reason + error.reason, hint="pass a pointer to it") from None
+        if self._packed:
+            return Struct(fields, packed=ctype in self._packed)
+        for packed in (False, True):
+            struct = Struct(fields, packed)
+            if _same_layout(struct, ctype):
+                return struct
+        raise SignatureError(f"{_name(ctype)} has a layout that no signature describes")
+
+    def _member(self, ctype: Any, holder: Any) -> CType:
+        # A struct by value may be in the same cycle of pointers as its holder, and come later.
+        inner = ctype
+        while inner.kind == "array":
+            inner = inner.item
+        if inner.kind == "struct" and inner not in self._structs:
+            self._structs[inner] = self._attempt(inner)
+        return self.type(ctype, holder)
+
+    def _postorder(self, ctype: Any) -> Iterator[Any]:
+        """The structs that can be reached from `ctype`, those that others need first."""
+        entered = {ctype}
+        stack = [(ctype, iter(_parts(ctype)))]
+        while stack:
+            node, parts = stack[-1]
+            for part in parts:
+                if part not in entered:
+                    entered.add(part)
+                    stack.append((part, iter(_parts(part))))
+                    break
+            else:
+                stack.pop()
+                if node.kind == "struct" and node.cname.removeprefix("struct ") not in STAND_INS:
+                    yield node
+
+    def _reaches(self, ctype: Any) -> set[Any]:
+        """All types that `ctype` contains or leads to, itself included."""
+        found = self._reached.get(ctype)
+        if found is None:
+            found = self._reached[ctype] = {ctype}
+            pending = [ctype]
+            while pending:
+                for part in _parts(pending.pop()):
+                    if part not in found:
+                        found.add(part)
+                        pending.append(part)
+        return found
+
+
+def is_variadic(ctype: Any) -> bool:
+    """Whether a function pointer type of cffi ends in '...'.
+
+    cffi's own `ellipsis` is also true of functions that its libffi cannot call, such as those with
+    complex numbers.
+    """
+    if not ctype.ellipsis:
+        return False
+    args = ", ".join([arg.cname for arg in ctype.args])
+    return f"(*)({args}, ...)" in ctype.cname
+
+
+def _parts(ctype: Any) -> Sequence[Any]:
+    """The types that a type of cffi is made of."""
+    if ctype.kind in ("pointer", "array"):
+        return (ctype.item,)
+    if ctype.kind == "function":
+        return (ctype.result, *ctype.args)
+    if ctype.kind in ("struct", "union"):
+        return [field.type for _, field in ctype.fields or ()]
+    return ()
+
+
+def _name(ctype: Any) -> str:
+    """How a message names a struct or union of cffi."""
+    tag = ctype.cname.removeprefix(ctype.kind + " ")
+    if tag.startswith(ANONYMOUS):
+        tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
+    return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
+
+
+def _same_layout(struct: Struct, ctype: Any) -> bool:
+    sizes = (struct.size, struct.alignment) == (ffi().sizeof(ctype), ffi().alignof(ctype))
+    offsets = [field.offset for _, field in ctype.fields]
+    return sizes and offsets == [field.offset for field in struct.fields]
+
+
+def _default_abi() -> int:
+    import _cffi_backend
+
+    return int(_cffi_backend.FFI_DEFAULT_ABI)
+
+
+_PRIMITIVES = {
+    "_Bool": "?",
+    "char": "c",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+    "_cffi_float_complex_t": "Zf",
+    "_cffi_double_complex_t": "Zd",
+}
+
+
+def _scalar(ctype: Any) -> Scalar:
+    code = _PRIMITIVES.get(ctype.cname)
+    if code is None:
+        code = {1: "b", 2: "h", 4: "i", 8: "q"}[ffi().sizeof(ctype)]
+        # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
+        if int(ffi().cast(ctype, -1)) >= 0:
+            code = code.upper()
+    return SCALARS[code]
+
+
+def from_ffi(ctype: Any) -> CType | Signature:
+    """The C type that a type of cffi is; a `Signature` for a function pointer type.
+
+    Parameters
+    ----------
+    ctype : cffi type
+        What ``ffi.typeof`` returns.
+
+    Raises
+    ------
+    SignatureError
+        If there is no such C type here: a union, a struct with bit-fields, an incomplete struct.
+
+    Examples
+    --------
+    >>> from_ffi(ffi().typeof("double(*)(unsigned short, void *)")).text
+    'd:HP'
+    """
+    import cffi
+
+    if not isinstance(ctype, cffi.FFI.CType):
+        raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
+    convert = Converter()
+    if ctype.kind != "function":
+        return convert.type(ctype)
+    function = convert.function(ctype)
+    return Signature(function.result, function.args, function.variadic, written=ctype.cname)
+
+
+_lock = allocate_lock()
+_ffi: Any = None
+_ffi_types: dict[str, Any] = {}  # by `CType.named`: cffi keeps every type it was told of anyway
+_ffi_structs: dict[str, str] = {}
+
+
+def ffi() -> Any:
+    """The in-line `cffi.FFI` of this process, which the types of `to_ffi` belong to."""
+    global _ffi
+    if _ffi is None:
+        import cffi
+
+        with _lock:
+            if _ffi is None:
+                made = cffi.FFI()
+                made.cdef(STAND_INS["__nc_Zg"][1] + ";")
+                _ffi = made
+    return _ffi
+
+
+def to_ffi(ctype: CType | Signature) -> Any:
+    """The type of cffi for a C type, from `ffi`.
+
+    Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
+    of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
+    objects are `void *`.
+
+    Parameters
+    ----------
+    ctype : CType or Signature
+        A signature stands for a pointer to such a function.
+
+    Examples
+    --------
+    >>> to_ffi(parse_function("int (double *)"))
+    <ctype 'int32_t(*)(double *)'>
+    """
+    if isinstance(ctype, Signature):
+        ctype = ctype.function
+    if not isinstance(ctype, CType):
+        raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
+    found = _ffi_types.get(ctype.named)
+    if found is None:
+        found = _ffi_types.setdefault(ctype.named, ffi().typeof(ctype.declare("", _spell)))
+    return found
+
+
+def _spell(ctype: CType) -> str:
+    """How cffi spells a type that is no pointer, array or function, declared if it must be."""
+    if isinstance(ctype, Struct):
+        return _spell_struct(ctype)
+    if isinstance(ctype, Scalar):
+        return {"e": "uint16_t", "Zg": "struct __nc_Zg"}.get(ctype.code, ctype.c_name)
+    return "void" if ctype.kind == "void" else "void *"
+
+
+def _spell_struct(struct: Struct) -> str:
+    found = _ffi_structs.get(struct.named)
+    if found is not None:
+        return found
+    members = struct.members(_usable_names(struct.field_names), _spell)
+    with _lock:
+        found = _ffi_structs.get(struct.named)
+        if found is None:
+            found = f"struct nc_{len(_ffi_structs)}"
+            _ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
+            _ffi_structs[struct.named] = found
+    return found
+
+
+def _usable_names(names: Sequence[str]) -> list[str]:
+    """`names` with the keywords of C changed: PEP 3118 allows them, cffi does not."""
+    taken = set(names)
+    usable = []
+    for name in names:
+        changed = name
+        while changed in KEYWORDS or (changed != name and changed in taken):
+            changed += "_"
+        taken.add(changed)
+        usable.append(changed)
+    return usable
