@@ -1,5 +1,5 @@
-/* intern.h and calltable.h under threads: readers race writers, without locks, and see whole
- * things. Argument: how much each thread does (default 200000). Meant for ThreadSanitizer; true
+/* intern.h and calltable.h: readers race writers, without locks, and see whole things.
+ * Argument: how much each thread does (default 200000). Meant for ThreadSanitizer, and true
  * without it. */
 #include "nativecall/calltable.h"
 #include "nativecall/intern.h"

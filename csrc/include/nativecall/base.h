@@ -1,15 +1,20 @@
 /* nativecall/base.h: what every other header of the pure C ground stands on.
  *
- * Idea:       one place for the few things that differ between compilers: linkage and branch hints,
- *             atomic access to words, and a mutex. The rest of the code never tests for a compiler.
- * Layout:     NC_ABI_VERSION is the version of every struct in nativecall/<name>.h. It changes when
- * a field moves, never when a function is added. Invariants: a function returns NC_OK or one of the
- * negative NC_E_* below; results go to trailing out-pointers, which are left alone on failure
- * unless the function says otherwise. Threads:    the atomic helpers touch one naturally aligned
- * word each. They take `void *` so that a caller need not cast, and access it as a type that may
- * alias any other; the pointed-to object must be a pointer, size_t, intptr_t or uintptr_t as the
- * name says. Ownership:  nothing is allocated here. Portable:   C99, C11, C++11; GCC, Clang (the
- * __atomic builtins) and MSVC (Interlocked and volatile). */
+ * Idea:       one place for the few things that differ between compilers: linkage and branch
+ *             hints, atomic access to words, and a mutex. The rest of the code never tests for a
+ *             compiler.
+ * Layout:     NC_ABI_VERSION is the version of every struct in nativecall/<name>.h. It changes
+ *             when a field moves, never when a function is added.
+ * Invariants: a function returns NC_OK or one of the negative NC_E_* below; results go to
+ *             trailing out-pointers, which are left alone on failure unless the function says
+ *             otherwise.
+ * Threads:    the atomic helpers touch one naturally aligned word each. They take `void *` so
+ *             that a caller need not cast, and access it as a type that may alias any other; the
+ *             pointed-to object must be a pointer, size_t, intptr_t or uintptr_t as the name
+ *             says.
+ * Ownership:  nothing is allocated here.
+ * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and
+ *             volatile). */
 #ifndef NATIVECALL_BASE_H
 #define NATIVECALL_BASE_H
 

@@ -1,16 +1,15 @@
-/* nativecall/calltable.h: the table of native entries on an object, and how it changes under
- * readers.
+/* nativecall/calltable.h: the native entries of an object, and how they change under readers.
  *
  * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags,
- * call this function pointer. Readers compare signatures by address, take no lock, and need nothing
- * but a reference to the object.
+ *             call this function pointer. Readers compare signatures by address, take no lock,
+ *             and need nothing but a reference to the object.
  *
  * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
- * then one all-zero entry or more. So `entries[0]` may be compared without looking at the count,
- *             and a scan ends at the first NULL signature. No entries: a shared static table of one
- *             zero entry; the pointer is never NULL. NcCallTable is the writer's side, its first
- * field is that pointer: put an NcCallTable into the object, and its offset is the slot's
- * objoffset.
+ *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
+ *             the count, and a scan ends at the first NULL signature. No entries: a shared static
+ *             table of one zero entry; the pointer is never NULL. NcCallTable is the writer's
+ *             side, its first field is that pointer: put an NcCallTable into the object, and its
+ *             offset is the slot's objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
@@ -21,28 +20,30 @@
  *             counts as more ABI bits.
  *
  * Invariants: an entry's signature and flags never change once it is visible, nor does its
- * position. Only its function pointer does. Tables are allocated zeroed, and the last entry of one
- *             is never used. A grown table takes twice the memory of the one before, so all
- * superseded ones together take less than the one in use.
+ *             position. Only its function pointer does. Tables are allocated zeroed, and the last
+ *             entry of one is never used. A grown table takes twice the memory of the one before,
+ *             so all superseded ones together take less than the one in use.
  *
- * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock). Readers
- *             are not restrained in any way:
- *             - Append in place: pointer and flags first, then the signature with release, then the
- *               count with release. A reader takes the signature (or the count) with acquire and so
- * sees a complete entry or the zero entry that was there.
- *             - Replace: one atomic store of the pointer with release, so that what it points to is
- *               seen complete. Old or new, the pointer has the same signature and flags.
+ * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock).
+ *             Readers are not restrained in any way:
+ *             - Append in place: pointer and flags first, then the signature with release, then
+ *               the count with release. A reader takes the signature (or the count) with acquire
+ *               and so sees a complete entry or the zero entry that was there.
+ *             - Replace: one atomic store of the pointer with release, so that what it points to
+ *               is seen complete. Old or new, the pointer has the same signature and flags.
  *             - Grow: the new table is filled, then published with release. A reader still in the
- * old one sees a table without the newest entries, and pointers that are no longer replaced. It
- * stays readable until nc_calltable_clear, and so must whatever its pointers lead to.
+ *               old one sees a table without the newest entries, and pointers that are no longer
+ *               replaced. It stays readable until nc_calltable_clear, and so must whatever its
+ *               pointers lead to.
  *             - nc_calltable_clear only when no reader can be left: the object is being
- * deallocated.
+ *               deallocated.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then as it was before.
  * Ownership:  tables belong to the NcCallTable; signatures are immortal; what function pointers
- * lead to is the object's to keep alive, replaced pointers included, until it is deallocated.
- * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag information".
- */
+ *             lead to is the object's to keep alive, replaced pointers included, until it is
+ *             deallocated.
+ * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag
+ *             information". */
 #ifndef NATIVECALL_CALLTABLE_H
 #define NATIVECALL_CALLTABLE_H
 

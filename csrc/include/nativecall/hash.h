@@ -1,7 +1,8 @@
 /* nativecall/hash.h: the pre-hash of a byte string, 64 bits, frozen for ever.
  *
  * Idea:       SEP 200 asks for "a pre-hash of each key, with 64 bits of entropy". Copies of this
- *             header in different projects must agree on it, so it is written out here completely.
+ *             header in different projects must agree on it, so it is written out here
+ *             completely.
  *
  * Definition: all arithmetic is on unsigned 64-bit integers, modulo 2^64; `>>` shifts in zeros.
  *
@@ -28,11 +29,11 @@
  *             "01234567"              0xF621B8DBC86FB136
  *             "012345678"             0x5959759F7C594DFC
  *             "double (double)"       0x11B03DED7EEEBAC1
- *             bytes 0, 1 to 255        0x3BEFCA68820DAA51
+ *             bytes 0, 1, 2 to 255    0x3BEFCA68820DAA51
  *
  * Errors:     none. Threads: a pure function. Ownership: nothing is kept.
- * Source:     SEP 200, "Technical overview". The constants are odd: the golden ratio's, two of
- *             Stafford's mixer 13, and one of Steele and Vigna's. */
+ * Source:     SEP 200, "Technical overview". The constants are odd, and known from mixers of
+ *             integers: the golden ratio's, two of Stafford's mixer 13, one of degski's. */
 #ifndef NATIVECALL_HASH_H
 #define NATIVECALL_HASH_H
 

@@ -1,38 +1,41 @@
-/* nativecall/intern.h: one immortal copy of every byte string, so that equality is pointer
- * equality.
+/* nativecall/intern.h: one immortal copy of every byte string: equal strings have one address.
  *
- * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their one copy; its
- *             readers take no lock, and write nothing, so threads do not slow each other down.
+ * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their one copy;
+ *             its readers take no lock, and write nothing, so threads do not slow each other
+ *             down.
  *
  * Layout:     a string is preceded by what is known about it, and followed by at least one zero
- * byte:
+ *             byte:
  *
  *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
  *
- *             The address is a multiple of 8, hence even: it is a valid pointer ID (SEP 200). Bytes
- * may be zero. The table is a power of two of pointers, at most half full, probed linearly from the
- * low bits of the hash. Strings lie in chunks that grow from 4 KiB to 64 KiB.
+ *             The address is a multiple of 8, hence even: it is a valid pointer ID (SEP 200).
+ *             Bytes may be zero. The table is a power of two of pointers, at most half full,
+ *             probed linearly from the low bits of the hash. Strings lie in chunks that grow from
+ *             4 KiB to 64 KiB.
  *
  * Invariants: a string never moves, changes or goes away. A table cell goes from NULL to a string
- * once and never changes again. At least half of the cells are NULL, so a probe ends. Each table is
- * twice as large as the one before, so superseded ones together take less memory than the one in
- * use.
+ *             once and never changes again. At least half of the cells are NULL, so a probe ends.
+ *             Each table is twice as large as the one before, so superseded ones together take
+ *             less memory than the one in use.
  *
  * Threads:    any number of readers and writers, with or without the GIL.
  *             - Cells are stored with release after the string is complete, and loaded with
- * acquire: who sees the address sees the bytes.
+ *               acquire: who sees the address sees the bytes.
  *             - A grown table is filled, then published with release; its mask and cells are read
  *               through the pointer that was acquired. Superseded tables stay readable: they are
  *               chained until nc_registry_free.
  *             - A reader of a superseded table may miss a string that is newer than it. nc_intern
  *               then looks again under the mutex before it inserts, so a string has one copy. A
- * string whose interning happened before the reader's call is always found: the reader acquires the
- * table that holds it or a later one.
+ *               string whose interning happened before the reader's call is always found: the
+ *               reader acquires the table that holds it or a later one.
  *             - Everything else in the registry belongs to who holds the mutex. After fork the
- * child has the mutex as it was: hold it across fork (nc_registry_lock, nc_registry_unlock).
+ *               child has the mutex as it was: hold it across fork (nc_registry_lock,
+ *               nc_registry_unlock).
  *
- * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is then
- * as it was before. Ownership:  strings belong to the registry, which lives as long as the process.
+ * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is
+ *             then as it was before.
+ * Ownership:  strings belong to the registry, which lives as long as the process.
  * Source:     SEP 200, "Technical overview" (interned keys, pre-hash); SEP 201, "Approach 2". */
 #ifndef NATIVECALL_INTERN_H
 #define NATIVECALL_INTERN_H

@@ -1,7 +1,8 @@
 /* nativecall/slottable.h: the table of custom slots on a type; every key is found in one probe.
  *
- * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The hash
- *             leads to a cell of an index, the cell names a row, and the row's key is compared.
+ * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The
+ *             hash leads to a cell of an index, the cell names a row, and the row's key is
+ *             compared.
  *
  *                 x    = id * multiplier                    multiplier odd, one per table
  *                 g    = the top bits of x                  the key's bucket
@@ -14,39 +15,44 @@
  *
  *                 header | rows[count] | one zero row | index[f cells] | displacement[g cells]
  *
- *             Rows are exactly what was declared, padding (id 1) and empty rows (id 0) included, so
- *             Count, Table and expected positions mean what SEP 200 says. `cells` points at the
- *             displacement; the index lies at negative positions, -m_f to -1, which is why one
- *             pointer and one `or` (with f_high = -m_f, setting all bits above f) reach both.
+ *             Rows are exactly what was declared, padding (id 1) and empty rows (id 0) included,
+ *             so Count, Table and expected positions mean what SEP 200 says. `cells` points at
+ *             the displacement; the index lies at negative positions, -m_f to -1, which is why
+ *             one pointer and one `or` (with f_high = -m_f, setting all bits above f) reach both.
  *
- * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is ever
- * by 64. Every index cell names a row that exists. Cells of no key name a row whose id is a key
- * elsewhere, so 0 and 1 are never found. A table is constant once built.
+ * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
+ *             Every index cell names a row that exists. Cells of no key name a row whose id is a
+ *             key elsewhere, so 0 and 1 are never found. A table is constant once built.
  *
  * Why building never fails.
- *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements. For
- * a random odd multiplier two given keys agree in the top b bits of x with probability at most 2 /
- * 2^b (multiply-shift universality; true for any two keys, however alike).
- *             - A pair is inseparable when it agrees on g and f. The expected number of such pairs
- * is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
- *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g. Buckets
- * are placed largest first. When a bucket of k separable keys is placed, p keys are there already,
- * and each of the k*p combinations rules out at most one displacement, so k*p < D suffices. A
- * bucket of one key fits always (p < n <= D). For k >= 2 the p keys are in buckets of k or more,
- * each has k-1 partners or more, hence p <= 2P/(k-1) and k*p <= 4P: all buckets fit when 4P < D. By
- * Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D). After a few
- * failures the builder doubles m_g and m_f, so within a few doublings this is below one half for
- * every key set, and the expected number of multipliers is a small constant. Multipliers come from
- * a fixed sequence that visits every odd number, so the search ends even for keys chosen against
- * it, and a table is the same in every process that has the same keys. For random keys the first
- * multiplier nearly always does.
+ *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
+ *             For a random odd multiplier two given keys agree in the top b bits of x with
+ *             probability at most 2 / 2^b (multiply-shift universality; true for any two keys,
+ *             however alike).
+ *             - A pair is inseparable when it agrees on g and f. The expected number of such
+ *               pairs is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
+ *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g.
+ *               Buckets are placed largest first. When a bucket of k separable keys is placed, p
+ *               keys are there already, and each of the k*p combinations rules out at most one
+ *               displacement, so k*p < D suffices. A bucket of one key fits always (p < n <= D).
+ *               For k >= 2 the p keys are in buckets of k or more, each has k-1 partners or more,
+ *               hence p <= 2P/(k-1) and k*p <= 4P: all buckets fit when 4P < D.
+ *
+ *             By Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D).
+ *             After a few failures the builder doubles m_g and m_f, so within a few doublings
+ *             this is below one half for every key set, and the expected number of multipliers is
+ *             a small constant. Multipliers come from a fixed sequence that visits every odd
+ *             number, so the search ends even for keys chosen against it, and a table is the same
+ *             in every process that has the same keys. For random keys the first multiplier
+ *             does in nine cases of ten.
  *
  * Threads:    building and freeing touch only what they are given. A built table is never written
- * by this header; publish its pointer with release (or before the threads start). Errors:
- * NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows). Ownership:  the
- * caller frees a table with nc_slottable_free; data.pointer is never followed. Source:     SEP 200,
- * "The custom slot table", "Slot expected position", "Special IDs". The scheme is hash and displace
- * (Tarjan and Yao; Pagh) over multiply-shift (Dietzfelbinger et al.). */
+ *             by this header; publish its pointer with release (or before the threads start).
+ * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows).
+ * Ownership:  the caller frees a table with nc_slottable_free; data.pointer is never followed.
+ * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The
+ *             scheme is hash and displace (Tarjan and Yao; Pagh) over multiply-shift
+ *             (Dietzfelbinger et al.). */
 #ifndef NATIVECALL_SLOTTABLE_H
 #define NATIVECALL_SLOTTABLE_H
 
