@@ -1,0 +1,788 @@
+/* csrc/callable.c: the native callable: one Python object around a table of native entries.
+ *
+ * Guarantees: calling it from Python costs what the trampoline costs (no lookup, no dispatch) while it is
+ * single; its call table can be read without the GIL at any time (calltable.h); a failed operation
+ * changes nothing; whatever an entry ever pointed into stays owned until the callable dies.
+ *
+ * Python sees this type as the base of nativecall.callable.NativeCallable, which adds what needs no
+ * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
+#include "callable.h"
+
+#include <structmember.h>
+
+#include "convert.h"
+
+NcHooks nc_hooks;
+
+/* -- plans -------------------------------------------------------------------------------------- */
+
+static void plan_dealloc(PyObject *object)
+{
+    NcPlan *self = (NcPlan *)(void *)object;
+    Py_XDECREF(self->signature);
+    Py_XDECREF(self->types);
+    Py_XDECREF(self->names);
+    PyMem_Free(self->codes);
+    PyMem_Free(self->pointees);
+    PyMem_Free(self->pointee_sizes);
+    PyMem_Free(self->readonly);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
+static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *signature;
+    PyObject *types;
+    PyObject *sizes;
+    PyObject *readonly;
+    PyObject *names;
+    const char *text;
+    const char *shape;
+    const char *pointees;
+    Py_ssize_t text_length;
+    Py_ssize_t shape_length;
+    Py_ssize_t pointees_length;
+    int variadic;
+    NcPlan *self;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Plan() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!Op", &signature, &text, &text_length, &shape,
+                          &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
+                          &PyTuple_Type, &sizes, &PyTuple_Type, &readonly, &names, &variadic)) {
+        return NULL;
+    }
+    /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
+    if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
+        pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
+        PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
+        (names != Py_None &&
+         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
+        PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
+        return NULL;
+    }
+    self = (NcPlan *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->signature = Py_NewRef(signature);
+    self->types = Py_NewRef(types);
+    self->names = names != Py_None ? Py_NewRef(names) : NULL;
+    self->nargs = shape_length - 2;
+    self->variadic = variadic;
+    self->codes = (char *)PyMem_Calloc((size_t)self->nargs + 2, 1);
+    self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
+    self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
+    self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
+    if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
+        self->pointee_sizes == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    memcpy(self->codes, shape + 2, (size_t)self->nargs);
+    self->codes[self->nargs] = shape[0];
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
+        self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
+        self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
+        if (promised < 0 || PyErr_Occurred()) {
+            goto fail;
+        }
+        self->readonly[i] = (unsigned char)promised;
+    }
+    if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
+        goto fail;
+    }
+    self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyMemberDef plan_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
+    {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
+    {"types", T_OBJECT_EX, offsetof(NcPlan, types), READONLY, "argument types, then the result's"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+{
+    const NcPlan *self = (const NcPlan *)(void *)object;
+    if (self->trampoline == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(self->trampoline->shape);
+}
+
+static PyGetSetDef plan_getset[] = {
+    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcPlan_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
+    .tp_doc = "Everything about a signature that does not depend on a function.",
+    .tp_basicsize = sizeof(NcPlan),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = plan_new,
+    .tp_dealloc = plan_dealloc,
+    .tp_members = plan_members,
+    .tp_getset = plan_getset,
+};
+
+/* -- calls without a trampoline ----------------------------------------------------------------- */
+
+/* A single without a trampoline: the arguments are counted here and converted there. */
+static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (self->invoke == NULL) {
+        PyObject *invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
+        if (invoke == NULL) {
+            return NULL;
+        }
+        if (self->invoke == NULL) {
+            self->invoke = invoke;
+        } else {
+            Py_DECREF(invoke); /* another thread was faster; both do the same */
+        }
+    }
+    return PyObject_Vectorcall(self->invoke, args, (size_t)nargs, NULL);
+}
+
+static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (kwnames != NULL || nargs < self->plan->nargs ||
+        (nargs > self->plan->nargs && !self->plan->variadic)) {
+        return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    return call_invoke(self, args, nargs);
+}
+
+static PyObject *method_invoke(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    return vectorcall_invoke(object, args, (size_t)nargs, NULL);
+}
+
+/* -- overloads ---------------------------------------------------------------------------------- */
+
+/* "(float, str)": the types of the arguments of a call that nothing suits. */
+static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *text = PyUnicode_FromString("(");
+    for (Py_ssize_t i = 0; text != NULL && i < nargs; i++) {
+        PyObject *longer =
+            PyUnicode_FromFormat("%U%s%s", text, i > 0 ? ", " : "", Py_TYPE(args[i])->tp_name);
+        Py_SETREF(text, longer);
+    }
+    if (text != NULL) {
+        Py_SETREF(text, PyUnicode_FromFormat("%U)", text));
+    }
+    return text;
+}
+
+static PyObject *describe_parts(PyObject *parts)
+{
+    PyObject *text = PyUnicode_FromString("");
+    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
+        const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
+        Py_SETREF(text, PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "",
+                                             part->plan->text));
+    }
+    return text;
+}
+
+static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
+                             Py_ssize_t nargs)
+{
+    PyObject *given = describe_arguments(args, nargs);
+    PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
+    if (offered != NULL) {
+        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", self->name, given,
+                     offered);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(offered);
+    return NULL;
+}
+
+/* The part that the arguments cost least to convert for, borrowed; the earlier one where two cost
+ * the same. NULL with an exception when none takes them. */
+static NcCallable *choose(NcCallable *self, PyObject *parts, PyObject *const *args,
+                          Py_ssize_t nargs)
+{
+    NcCallable *best = NULL;
+    long best_cost = 0;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(parts, p);
+        const NcPlan *plan = part->plan;
+        long cost = 0;
+        if (nargs != plan->nargs && (nargs < plan->nargs || !plan->variadic)) {
+            continue;
+        }
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            int one = nc_match(plan, i, args[i]);
+            if (one == -2) {
+                return NULL;
+            }
+            if (one < 0) {
+                cost = -1;
+                break;
+            }
+            cost += one;
+        }
+        if (cost == 0 && nargs == plan->nargs) {
+            return part;
+        }
+        if (cost >= 0 && (best == NULL || cost < best_cost)) {
+            best = part;
+            best_cost = cost;
+        }
+    }
+    if (best == NULL) {
+        no_overload(self, parts, args, nargs);
+    }
+    return best;
+}
+
+static PyObject *vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
+                                       PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcCallable *part;
+    PyObject *parts;
+    PyObject *result;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
+                     "in f['d:d'](x=1.0)",
+                     self->name);
+        return NULL;
+    }
+    /* Conversions may run Python code that adds an entry: the tuple stays ours. */
+    parts = Py_NewRef(self->parts);
+    part = choose(self, parts, args, nargs);
+    result = part != NULL ? part->vectorcall((PyObject *)part, args, nargsf, NULL) : NULL;
+    Py_DECREF(parts);
+    return result;
+}
+
+static PyObject *method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    return vectorcall_overloaded(object, args, (size_t)nargs, NULL);
+}
+
+/* What a view that was made while its callable was single does once there are more entries. */
+static PyObject *method_overloaded_O(PyObject *object, PyObject *arg)
+{
+    return vectorcall_overloaded(object, &arg, 1, NULL);
+}
+
+static PyObject *method_overloaded_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return vectorcall_overloaded(object, NULL, 0, NULL);
+}
+
+static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
+                                  size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+    return NULL;
+}
+
+/* -- irregular calls ---------------------------------------------------------------------------- */
+
+static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
+{
+    Py_ssize_t nargs = self->plan->nargs;
+    PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", self->name,
+                 self->plan->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
+                 given);
+    return NULL;
+}
+
+/* Where keyword `name` goes, or -1 with an exception. */
+static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
+{
+    PyObject *names = self->plan->names;
+    for (Py_ssize_t i = 0; names != NULL && i < self->plan->nargs; i++) {
+        PyObject *known = PyTuple_GET_ITEM(names, i);
+        int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
+        if (equal < 0) {
+            return -1;
+        }
+        if (equal) {
+            return i;
+        }
+    }
+    if (names == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' takes no keyword arguments (got '%U'): its signature names none",
+                     self->name, name);
+    } else {
+        PyErr_Format(PyExc_TypeError, "'%U' has no argument named '%U'; it takes %R", self->name,
+                     name, names);
+    }
+    return -1;
+}
+
+PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
+                            PyObject *kwnames)
+{
+    const NcPlan *plan = self->plan;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+    Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject **ordered = NULL;
+    PyObject *result = NULL;
+    if (keywords == 0) {
+        if (given < plan->nargs || (given > plan->nargs && !plan->variadic)) {
+            return wrong_count(self, given);
+        }
+        return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
+    }
+    ordered = (PyObject **)PyMem_Calloc((size_t)(given + keywords) + (size_t)plan->nargs + 1,
+                                        sizeof(PyObject *));
+    if (ordered == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < given; i++) {
+        ordered[i] = args[i];
+    }
+    for (Py_ssize_t k = 0; k < keywords; k++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
+        Py_ssize_t position = keyword_position(self, name);
+        if (position < 0) {
+            goto done;
+        }
+        if (ordered[position] != NULL) {
+            PyErr_Format(PyExc_TypeError, "'%U' got several values for argument '%U'", self->name,
+                         name);
+            goto done;
+        }
+        ordered[position] = args[given + k];
+    }
+    if (given + keywords != plan->nargs && (given + keywords < plan->nargs || !plan->variadic)) {
+        wrong_count(self, given + keywords);
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+        if (ordered[i] == NULL) {
+            wrong_count(self, given + keywords);
+            goto done;
+        }
+    }
+    result = self->vectorcall((PyObject *)self, ordered, (size_t)(given + keywords), NULL);
+
+done:
+    PyMem_Free(ordered);
+    return result;
+}
+
+/* -- the object --------------------------------------------------------------------------------- */
+
+static int callable_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_VISIT(self->plan);
+    Py_VISIT(self->invoke);
+    Py_VISIT(self->parts);
+    Py_VISIT(self->owners);
+    return 0;
+}
+
+/* The collector clears only what no reference from outside reaches, so no native caller is left: a
+ * reader holds a reference. Finalisers that still see the object get the error of an empty one. */
+static int callable_clear(PyObject *object)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    self->vectorcall = vectorcall_empty;
+    nc_calltable_clear(&self->calls);
+    Py_CLEAR(self->invoke);
+    Py_CLEAR(self->parts);
+    Py_CLEAR(self->owners);
+    return 0;
+}
+
+static void callable_dealloc(PyObject *object)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    (void)callable_clear(object);
+    Py_CLEAR(self->plan);
+    Py_CLEAR(self->view);
+    Py_CLEAR(self->name);
+    Py_CLEAR(self->doc);
+    Py_CLEAR(self->module);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                              PyObject *Py_UNUSED(kwargs))
+{
+    NcCallable *self = (NcCallable *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    nc_calltable_init(&self->calls);
+    self->vectorcall = vectorcall_empty;
+    self->doc = Py_NewRef(Py_None);
+    self->module = Py_NewRef(Py_None);
+    self->name = PyUnicode_FromString("function");
+    if (self->name == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int own(NcCallable *self, PyObject *owner)
+{
+    if (owner == Py_None) {
+        return 0;
+    }
+    if (self->owners == NULL) {
+        self->owners = PyList_New(0);
+        if (self->owners == NULL) {
+            return -1;
+        }
+    }
+    return PyList_Append(self->owners, owner);
+}
+
+/* _describe(name, doc, module): once, before the first view. */
+static PyObject *callable_describe(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *name;
+    PyObject *doc;
+    PyObject *module;
+    if (!PyArg_ParseTuple(args, "UOO", &name, &doc, &module)) {
+        return NULL;
+    }
+    if (self->view_single.ml_name != NULL || self->view_overloaded.ml_name != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "a callable that has a built-in view keeps its name");
+        return NULL;
+    }
+    Py_XSETREF(self->name, Py_NewRef(name));
+    Py_XSETREF(self->doc, Py_NewRef(doc));
+    Py_XSETREF(self->module, Py_NewRef(module));
+    Py_RETURN_NONE;
+}
+
+static PyObject *raise_status(int status)
+{
+    if (status == NC_E_NOMEM) {
+        return PyErr_NoMemory();
+    }
+    PyErr_SetString(PyExc_ValueError, nc_status_text(status));
+    return NULL;
+}
+
+/* _set_single(plan, address, flags, owner): the only entry of an empty callable. */
+static PyObject *callable_set_single(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *plan;
+    PyObject *address;
+    PyObject *owner;
+    void *target;
+    Py_ssize_t flags;
+    int status;
+    if (!PyArg_ParseTuple(args, "O!O!nO", &NcPlan_Type, &plan, &PyLong_Type, &address, &flags,
+                          &owner)) {
+        return NULL;
+    }
+    target = PyLong_AsVoidPtr(address);
+    if (target == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (self->plan != NULL || self->parts != NULL) {
+        PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", self->name);
+        return NULL;
+    }
+    if (own(self, owner) < 0) {
+        return NULL;
+    }
+    self->target = target;
+    self->flags = (uintptr_t)flags;
+    status =
+        nc_calltable_append(&self->calls, ((NcPlan *)(void *)plan)->text, (uintptr_t)flags, target);
+    if (status != NC_OK) {
+        return raise_status(status);
+    }
+    self->plan = (NcPlan *)(void *)Py_NewRef(plan);
+    /* Ahead-of-time code is for entries without any flag that changes how a call is made. */
+    if (self->plan->trampoline != NULL &&
+        (self->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK)) == 0) {
+        self->vectorcall = self->plan->trampoline->vectorcall;
+    } else {
+        self->vectorcall = vectorcall_invoke;
+    }
+    Py_RETURN_NONE;
+}
+
+static int is_single(PyObject *object)
+{
+    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
+           ((NcCallable *)(void *)object)->parts == NULL &&
+           ((NcCallable *)(void *)object)->plan != NULL;
+}
+
+/* _set_parts(parts): a longer tuple of singles, the present ones first. Appends the entries of the
+ * new ones, then lets Python calls choose among all. */
+static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t present = self->calls.published->count;
+    if (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) <= present) {
+        PyErr_SetString(PyExc_TypeError, "parts must be a tuple longer than the present one");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++) {
+        if (!is_single(PyTuple_GET_ITEM(parts, i))) {
+            PyErr_SetString(PyExc_TypeError, "parts must be single callables");
+            return NULL;
+        }
+    }
+    for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(parts); i++) {
+        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
+        int status;
+        if (own(self, (PyObject *)part) < 0) {
+            return NULL;
+        }
+        status = nc_calltable_append(&self->calls, part->plan->text, part->flags, part->target);
+        if (status != NC_OK) {
+            return raise_status(status);
+        }
+    }
+    Py_XSETREF(self->parts, Py_NewRef(parts));
+    self->vectorcall = vectorcall_overloaded;
+    /* Views made before keep their calling convention and see all entries from now on. */
+    if (self->view_single.ml_flags == METH_O) {
+        self->view_single.ml_meth = method_overloaded_O;
+    } else if (self->view_single.ml_flags == METH_NOARGS) {
+        self->view_single.ml_meth = method_overloaded_NOARGS;
+    } else if (self->view_single.ml_flags == METH_FASTCALL) {
+        self->view_single.ml_meth = (PyCFunction)(void (*)(void))method_overloaded;
+    }
+    Py_CLEAR(self->view);
+    Py_RETURN_NONE;
+}
+
+/* _replace(position, address, owner): another function for an entry. The old owner stays. */
+static PyObject *callable_replace(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *address;
+    PyObject *owner;
+    Py_ssize_t position;
+    void *target;
+    int status;
+    if (!PyArg_ParseTuple(args, "nO!O", &position, &PyLong_Type, &address, &owner)) {
+        return NULL;
+    }
+    target = PyLong_AsVoidPtr(address);
+    if ((target == NULL && PyErr_Occurred()) || own(self, owner) < 0) {
+        return NULL;
+    }
+    status = nc_calltable_replace(&self->calls, (size_t)position, target);
+    if (status != NC_OK) {
+        return raise_status(status);
+    }
+    if (self->parts == NULL) {
+        nc_store_release_ptr(&self->target, target);
+        Py_CLEAR(self->invoke);
+    }
+    Py_RETURN_NONE;
+}
+
+/* -- the built-in view -------------------------------------------------------------------------- */
+
+static PyObject *living_view(NcCallable *self)
+{
+    PyObject *view = NULL;
+    if (self->view == NULL) {
+        return NULL;
+    }
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyWeakref_GetRef(self->view, &view) < 0) {
+        PyErr_Clear();
+    }
+#else
+    view = PyWeakref_GetObject(self->view);
+    view = view != Py_None ? Py_NewRef(view) : NULL;
+#endif
+    return view;
+}
+
+static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyMethodDef *method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
+    PyObject *view = living_view(self);
+    PyObject *reference;
+    if (view != NULL) {
+        return view;
+    }
+    if (self->plan == NULL && self->parts == NULL) {
+        return vectorcall_empty(object, NULL, 0, NULL);
+    }
+    if (method->ml_name == NULL) {
+        const char *name = PyUnicode_AsUTF8(self->name);
+        const char *doc = NULL;
+        if (name == NULL) {
+            return NULL;
+        }
+        if (PyUnicode_Check(self->doc)) {
+            doc = PyUnicode_AsUTF8(self->doc);
+            if (doc == NULL) {
+                return NULL;
+            }
+        }
+        if (self->parts != NULL) {
+            method->ml_meth = (PyCFunction)(void (*)(void))method_overloaded;
+            method->ml_flags = METH_FASTCALL;
+        } else if (self->vectorcall != vectorcall_invoke) {
+            method->ml_meth = self->plan->trampoline->method;
+            method->ml_flags = self->plan->trampoline->method_flags;
+        } else {
+            method->ml_meth = (PyCFunction)(void (*)(void))method_invoke;
+            method->ml_flags = METH_FASTCALL;
+        }
+        method->ml_doc = doc;
+        method->ml_name = name;
+    }
+    view = PyCFunction_NewEx(method, object, self->module);
+    if (view == NULL) {
+        return NULL;
+    }
+    reference = PyWeakref_NewRef(view, NULL);
+    if (reference == NULL) {
+        Py_DECREF(view);
+        return NULL;
+    }
+    Py_XSETREF(self->view, reference);
+    return view;
+}
+
+/* -- introspection ------------------------------------------------------------------------------ */
+
+/* Rows of the call table as readers see them: [(text, address, flags)]. */
+static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const PyNativeCallableTable *table = nc_calltable_published(&self->calls);
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
+    PyObject *rows = PyList_New(count);
+    for (Py_ssize_t i = 0; rows != NULL && i < count; i++) {
+        const PyNativeCallableEntry *entry = &table->entries[i];
+        PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
+        PyObject *row = address == NULL ? NULL
+                                        : Py_BuildValue("(sNn)", entry->signature, address,
+                                                        (Py_ssize_t)entry->flags);
+        if (row == NULL) {
+            Py_CLEAR(rows);
+            break;
+        }
+        PyList_SET_ITEM(rows, i, row);
+    }
+    return rows;
+}
+
+static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return Py_BuildValue("(nn)", (Py_ssize_t)nc_calltable_live_bytes(&self->calls),
+                         (Py_ssize_t)nc_calltable_retired_bytes(&self->calls));
+}
+
+static PyObject *callable_get_generic(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return PyBool_FromLong(self->vectorcall == vectorcall_invoke);
+}
+
+static PyMethodDef callable_methods[] = {
+    {"_describe", callable_describe, METH_VARARGS, NULL},
+    {"_set_single", callable_set_single, METH_VARARGS, NULL},
+    {"_set_parts", callable_set_parts, METH_O, NULL},
+    {"_replace", callable_replace, METH_VARARGS, NULL},
+    {"_rows", callable_rows, METH_NOARGS, NULL},
+    {"_table_memory", callable_memory, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef callable_members[] = {
+    {"__name__", T_OBJECT, offsetof(NcCallable, name), READONLY, NULL},
+    {"__qualname__", T_OBJECT, offsetof(NcCallable, name), READONLY, NULL},
+    {"_doc", T_OBJECT, offsetof(NcCallable, doc), READONLY, NULL},
+    {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
+    {"_plan", T_OBJECT, offsetof(NcCallable, plan), READONLY, NULL},
+    {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
+    {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef callable_getset[] = {
+    {"builtin", callable_get_builtin, NULL,
+     "The same callable as a real built-in function, for hot loops in Python.\n\n"
+     "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
+     "type. __self__ of the view is the callable; nativecall.wrap gives it back, and native\n"
+     "consumers accept either.",
+     NULL},
+    {"_generic", callable_get_generic, NULL, "whether calls go through libffi", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* Rows 0 and up of every native callable's type; the offset in the type says the same as row 0. */
+static PyCustomSlot callable_slots[] = {
+    {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
+    {0, 0, {NULL}},
+};
+
+PyHeapExtensibleTypeObject NcCallable_Type = {
+    .etp_heaptype.ht_type = {
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallableBase",
+        .tp_doc = "The compiled half of nativecall.NativeCallable.",
+        .tp_basicsize = sizeof(NcCallable),
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                    Py_TPFLAGS_HAVE_VECTORCALL,
+        .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
+        .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
+        .tp_call = PyVectorcall_Call,
+        .tp_new = callable_new,
+        .tp_traverse = callable_traverse,
+        .tp_clear = callable_clear,
+        .tp_dealloc = callable_dealloc,
+        .tp_methods = callable_methods,
+        .tp_members = callable_members,
+        .tp_getset = callable_getset,
+    },
+};
+
+int nc_callable_ready(PyObject *module)
+{
+    callable_slots[0].data.objoffset =
+        (intptr_t)(offsetof(NcCallable, calls) + offsetof(NcCallTable, published));
+    NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
+    NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
+    if (PyExtensibleType_Ready(&NcCallable_Type, 2) < 0 || PyType_Ready(&NcPlan_Type) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "CallableBase", (PyObject *)&NcCallable_Type) < 0 ||
+                   PyModule_AddObjectRef(module, "Plan", (PyObject *)&NcPlan_Type) < 0
+               ? -1
+               : 0;
+}

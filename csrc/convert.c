@@ -1,0 +1,677 @@
+/* csrc/convert.c: the checked conversions behind convert.h. Guarantees: on failure an exception is set that
+ * names the argument and the callable, and nothing is left exported or owned. */
+#include "convert.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* "argument 2 of 'pow'", a new reference: the subject of every message. */
+static PyObject *subject(PyObject *name, Py_ssize_t index)
+{
+    if (index < 0) {
+        return Py_NewRef(name);
+    }
+    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, name);
+}
+
+/* Replaces whatever is set by "<subject> <format>"; the format is PyUnicode_FromFormat's. */
+static void conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index,
+                             const char *format, ...)
+{
+    va_list arguments;
+    PyObject *who;
+    PyObject *what;
+    PyErr_Clear();
+    va_start(arguments, format);
+    what = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    who = what != NULL ? subject(name, index) : NULL;
+    if (who != NULL) {
+        PyErr_Format(exception, "%U %U", who, what);
+    }
+    Py_XDECREF(who);
+    Py_XDECREF(what);
+}
+
+static void type_error(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
+{
+    conversion_error(PyExc_TypeError, name, index, "must be %s (got %.200s)", wanted,
+                     Py_TYPE(value)->tp_name);
+}
+
+int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred()) {
+        PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
+        /* What __float__ itself raised is the user's own error and stays. */
+        if (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL)) {
+            type_error(name, index, "a real number", value);
+        } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
+            conversion_error(PyExc_OverflowError, name, index, "is an int too large for a double");
+        }
+        return -1;
+    }
+    *out = number;
+    return 0;
+}
+
+int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out)
+{
+    Py_complex number;
+    if (PyComplex_CheckExact(value)) {
+        number = ((PyComplexObject *)(void *)value)->cval;
+    } else {
+        PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
+        number = PyComplex_AsCComplex(value);
+        if (number.real == -1.0 && PyErr_Occurred()) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError) &&
+                (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
+                type_error(name, index, "a complex number", value);
+            }
+            return -1;
+        }
+    }
+    /* Not re + im * I: that loses signed zeros and infinities. */
+    double parts[2] = {number.real, number.imag};
+    memcpy(out, parts, sizeof(parts));
+    return 0;
+}
+
+/* Range and width of an integer letter. */
+typedef struct {
+    char code;
+    unsigned char size;
+    unsigned char is_signed;
+    long long low;
+    unsigned long long high;
+} IntegerKind;
+
+static const IntegerKind integer_kinds[] = {
+    {'?', sizeof(_Bool), 0, 0, 1},
+    {'b', 1, 1, INT8_MIN, INT8_MAX},
+    {'B', 1, 0, 0, UINT8_MAX},
+    {'h', 2, 1, INT16_MIN, INT16_MAX},
+    {'H', 2, 0, 0, UINT16_MAX},
+    {'i', 4, 1, INT32_MIN, INT32_MAX},
+    {'I', 4, 0, 0, UINT32_MAX},
+    {'q', 8, 1, INT64_MIN, INT64_MAX},
+    {'Q', 8, 0, 0, UINT64_MAX},
+};
+
+static const IntegerKind *integer_kind(char code)
+{
+    for (size_t i = 0; i < sizeof(integer_kinds) / sizeof(integer_kinds[0]); i++) {
+        if (integer_kinds[i].code == code) {
+            return &integer_kinds[i];
+        }
+    }
+    return NULL;
+}
+
+/* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 on error. */
+static int integer_fits(const IntegerKind *kind, PyObject *number, unsigned long long *bits)
+{
+    int overflow = 0;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (value == -1 && overflow == 0 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (overflow > 0 && kind->high > (unsigned long long)LLONG_MAX) {
+        *bits = PyLong_AsUnsignedLongLong(number);
+        if (*bits == (unsigned long long)-1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return 0;
+        }
+        return 1;
+    }
+    if (overflow != 0 || value < kind->low ||
+        (value >= 0 && (unsigned long long)value > kind->high)) {
+        return 0;
+    }
+    *bits = (unsigned long long)value;
+    return 1;
+}
+
+static void store_integer(const IntegerKind *kind, unsigned long long bits, void *out)
+{
+    switch (kind->size) {
+    case 1: {
+        uint8_t narrow = (uint8_t)bits;
+        memcpy(out, &narrow, 1);
+        break;
+    }
+    case 2: {
+        uint16_t narrow = (uint16_t)bits;
+        memcpy(out, &narrow, 2);
+        break;
+    }
+    case 4: {
+        uint32_t narrow = (uint32_t)bits;
+        memcpy(out, &narrow, 4);
+        break;
+    }
+    default: {
+        uint64_t wide = (uint64_t)bits;
+        memcpy(out, &wide, 8);
+        break;
+    }
+    }
+}
+
+int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
+{
+    const IntegerKind *kind = integer_kind(code);
+    unsigned long long bits = 0;
+    int fits;
+    PyObject *number;
+    if (!PyIndex_Check(value)) {
+        type_error(name, index, "an integer", value);
+        return -1;
+    }
+    number = PyNumber_Index(value);
+    if (number == NULL) {
+        return -1;
+    }
+    fits = integer_fits(kind, number, &bits);
+    if (fits == 0) {
+        int huge = 0;
+        (void)PyLong_AsLongLongAndOverflow(number, &huge);
+        if (huge != 0) {
+            conversion_error(PyExc_OverflowError, name, index,
+                             "is out of range for '%c' (%lld to %llu)", (int)code, kind->low,
+                             kind->high);
+        } else {
+            conversion_error(PyExc_OverflowError, name, index,
+                             "is %S, out of range for '%c' (%lld to %llu)", number, (int)code,
+                             kind->low, kind->high);
+        }
+    } else if (fits > 0) {
+        store_integer(kind, bits, out);
+    }
+    Py_DECREF(number);
+    return fits > 0 ? 0 : -1;
+}
+
+/* -- other scalars ------------------------------------------------------------------------------ */
+
+size_t nc_scalar_size(char code)
+{
+    const IntegerKind *kind = integer_kind(code);
+    if (kind != NULL) {
+        return kind->size;
+    }
+    switch (code) {
+    case 'e':
+        return 2;
+    case 'f':
+        return sizeof(float);
+    case 'd':
+        return sizeof(double);
+    case 'g':
+        return sizeof(long double);
+    case 'z':
+        return sizeof(float _Complex);
+    case 'Z':
+        return sizeof(double _Complex);
+    case 'Y':
+        return sizeof(long double _Complex);
+    default:
+        return 0;
+    }
+}
+
+int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
+{
+    double real = 0.0;
+    double parts[2] = {0.0, 0.0};
+    double _Complex number = 0.0;
+    if (integer_kind(code) != NULL) {
+        return nc_convert_integer(name, index, value, code, out);
+    }
+    switch (code) {
+    case 'e':
+    case 'f':
+    case 'd':
+    case 'g':
+        if (nc_convert_double(name, index, value, &real) < 0) {
+            return -1;
+        }
+        if (code == 'e') {
+            return PyFloat_Pack2(real, (char *)out, PY_LITTLE_ENDIAN);
+        }
+        if (code == 'f') {
+            float narrow = (float)real;
+            memcpy(out, &narrow, sizeof(narrow));
+        } else if (code == 'd') {
+            memcpy(out, &real, sizeof(real));
+        } else {
+            long double wide = (long double)real;
+            memcpy(out, &wide, sizeof(wide));
+        }
+        return 0;
+    case 'z':
+    case 'Z':
+    case 'Y':
+        if (nc_convert_complex(name, index, value, &number) < 0) {
+            return -1;
+        }
+        memcpy(parts, &number, sizeof(parts));
+        if (code == 'z') {
+            float narrow[2] = {(float)parts[0], (float)parts[1]};
+            memcpy(out, narrow, sizeof(narrow));
+        } else if (code == 'Z') {
+            memcpy(out, parts, sizeof(parts));
+        } else {
+            long double wide[2] = {(long double)parts[0], (long double)parts[1]};
+            memcpy(out, wide, sizeof(wide));
+        }
+        return 0;
+    default:
+        PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
+        return -1;
+    }
+}
+
+PyObject *nc_scalar_to_python(char code, const void *address)
+{
+    union {
+        int8_t i8;
+        uint8_t u8;
+        int16_t i16;
+        uint16_t u16;
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+        float f[2];
+        double d[2];
+        long double g[2];
+    } value;
+    size_t size = nc_scalar_size(code);
+    if (size == 0) {
+        PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
+        return NULL;
+    }
+    memcpy(&value, address, size);
+    switch (code) {
+    case '?':
+        return PyBool_FromLong(value.u8 != 0);
+    case 'b':
+        return PyLong_FromLong(value.i8);
+    case 'B':
+        return PyLong_FromLong(value.u8);
+    case 'h':
+        return PyLong_FromLong(value.i16);
+    case 'H':
+        return PyLong_FromLong(value.u16);
+    case 'i':
+        return PyLong_FromLong(value.i32);
+    case 'I':
+        return PyLong_FromUnsignedLong(value.u32);
+    case 'q':
+        return PyLong_FromLongLong(value.i64);
+    case 'Q':
+        return PyLong_FromUnsignedLongLong(value.u64);
+    case 'e': {
+        double wide = PyFloat_Unpack2((const char *)address, PY_LITTLE_ENDIAN);
+        return wide == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(wide);
+    }
+    case 'f':
+        return PyFloat_FromDouble((double)value.f[0]);
+    case 'd':
+        return PyFloat_FromDouble(value.d[0]);
+    case 'g':
+        return PyFloat_FromDouble((double)value.g[0]);
+    case 'z':
+        return PyComplex_FromDoubles((double)value.f[0], (double)value.f[1]);
+    case 'Z':
+        return PyComplex_FromDoubles(value.d[0], value.d[1]);
+    default:
+        return PyComplex_FromDoubles((double)value.g[0], (double)value.g[1]);
+    }
+}
+
+/* -- pointers ----------------------------------------------------------------------------------- */
+
+/* The letter (as in a plan) of a buffer's element format, 0 when it is no single scalar. */
+static char buffer_letter(const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    char code;
+    int is_signed;
+    if (format == NULL) {
+        return 'B';
+    }
+    if (*format == '@' || *format == '=') {
+        format++;
+    } else if ((*format == '<' && PY_LITTLE_ENDIAN) || (*format == '>' && PY_BIG_ENDIAN)) {
+        format++;
+    }
+    if (format[0] == 'Z' && format[1] != '\0' && format[2] == '\0') {
+        return format[1] == 'f' ? 'z' : format[1] == 'd' ? 'Z' : format[1] == 'g' ? 'Y' : '\0';
+    }
+    if (format[0] == '\0' || format[1] != '\0') {
+        return '\0';
+    }
+    code = format[0];
+    switch (code) {
+    case 'c':
+        return 'b';
+    case '?':
+    case 'e':
+    case 'f':
+    case 'd':
+    case 'g':
+        return code;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+        is_signed = 1;
+        break;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+        is_signed = 0;
+        break;
+    default:
+        return '\0';
+    }
+    switch (buffer->itemsize) {
+    case 1:
+        return is_signed ? 'b' : 'B';
+    case 2:
+        return is_signed ? 'h' : 'H';
+    case 4:
+        return is_signed ? 'i' : 'I';
+    case 8:
+        return is_signed ? 'q' : 'Q';
+    default:
+        return '\0';
+    }
+}
+
+/* Whether elements of a buffer are what argument `index` points to. char, signed and unsigned, is
+ * bytes of any kind; void is anything. */
+static int buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+{
+    char wanted = plan->pointees[index];
+    char found = buffer_letter(buffer);
+    if (wanted == 'v') {
+        return 1;
+    }
+    if (wanted == 'b' || wanted == 'B') {
+        return found != '\0' && buffer->itemsize == 1;
+    }
+    if (wanted == 'T') {
+        /* An array of structs, or bytes that hold a whole number of them. */
+        size_t size = plan->pointee_sizes[index];
+        return size != 0 && ((found == '\0' && (size_t)buffer->itemsize == size) ||
+                             (found == 'B' && (size_t)buffer->len % size == 0));
+    }
+    return wanted != '\0' && found == wanted;
+}
+
+static void buffer_error(NcCallable *self, Py_ssize_t index, PyObject *value)
+{
+    Py_buffer buffer;
+    PyObject *type = PyTuple_GET_ITEM(self->plan->types, index);
+    PyErr_Clear();
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        type_error(self->name, index, "an object with a readable buffer", value);
+        return;
+    }
+    if (!buffer_suits(self->plan, index, &buffer)) {
+        conversion_error(PyExc_TypeError, self->name, index,
+                         "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
+                         buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
+    } else if (!PyBuffer_IsContiguous(&buffer, 'C')) {
+        conversion_error(PyExc_ValueError, self->name, index,
+                         "must be C-contiguous, this %.200s is not; pass a contiguous copy",
+                         Py_TYPE(value)->tp_name);
+    } else {
+        conversion_error(PyExc_ValueError, self->name, index,
+                         "must be writable, this %.200s is read-only; a C declaration with const "
+                         "makes the argument read-only",
+                         Py_TYPE(value)->tp_name);
+    }
+    PyBuffer_Release(&buffer);
+}
+
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    const NcPlan *plan = self->plan;
+    PyObject *found = NULL;
+    PyObject *number = NULL;
+    if (value == Py_None) {
+        out->address = NULL;
+        return 0;
+    }
+    /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
+    if (plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
+        int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
+        int text = PyBytes_Check(value) &&
+                   (plan->pointees[index] == 'b' || plan->pointees[index] == 'B');
+        if (!plan->readonly[index] && !text) {
+            flags |= PyBUF_WRITABLE;
+        }
+        if (PyObject_GetBuffer(value, &out->buffer, flags) < 0) {
+            out->buffer.obj = NULL;
+            buffer_error(self, index, value);
+            return -1;
+        }
+        if (!buffer_suits(plan, index, &out->buffer)) {
+            PyBuffer_Release(&out->buffer);
+            out->buffer.obj = NULL;
+            buffer_error(self, index, value);
+            return -1;
+        }
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    number = PyLong_FromSsize_t(index);
+    if (number == NULL) {
+        return -1;
+    }
+    found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
+                                         PyTuple_GET_ITEM(plan->types, index), value,
+                                         self->name, number, NULL);
+    Py_DECREF(number);
+    if (found == NULL) {
+        return -1;
+    }
+    out->address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(found, 0));
+    if (out->address == NULL && PyErr_Occurred()) {
+        Py_DECREF(found);
+        return -1;
+    }
+    out->keep = found;
+    return 0;
+}
+
+PyObject *nc_pointer_to_python(NcCallable *self, void *address)
+{
+    const NcPlan *plan = self->plan;
+    PyObject *number;
+    PyObject *result;
+    if (address == NULL) {
+        Py_RETURN_NONE;
+    }
+    number = PyLong_FromVoidPtr(address);
+    if (number == NULL) {
+        return NULL;
+    }
+    result = PyObject_CallFunctionObjArgs(nc_hooks.pointer_result,
+                                          PyTuple_GET_ITEM(plan->types, plan->nargs), number, NULL);
+    Py_DECREF(number);
+    return result;
+}
+
+/* -- overload choice ---------------------------------------------------------------------------- */
+
+/* Costs, by how much of the value's own type is kept: exact types cost nothing; safe promotions
+ * (integer to float, float to complex, narrow to wide) little, more the farther; a narrower type of
+ * the same kind that Python's own value may still fit costs most. */
+enum {
+    COST_EXACT = 0,
+    COST_WIDER = 1,    /* same kind, wider or as wide */
+    COST_KIND = 10,    /* the next kind: bool to int, int to float, float to complex */
+    COST_OBJECT = 50,  /* anything goes as a Python object */
+    COST_NARROW = 100, /* same kind, narrower: float to 'f', an int that happens to fit */
+};
+
+static const char kind_order[] = "?ifc";
+
+/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
+static char scalar_kind(char code)
+{
+    switch (code) {
+    case '?':
+        return '?';
+    case 'e':
+    case 'f':
+    case 'd':
+    case 'g':
+        return 'f';
+    case 'z':
+    case 'Z':
+    case 'Y':
+        return 'c';
+    default:
+        return integer_kind(code) != NULL ? 'i' : '\0';
+    }
+}
+
+/* The letter that says what a number is by itself: Python's own types, then scalars that export
+ * a buffer of no dimensions (NumPy's). 0 when it is no number. */
+static char value_letter(PyObject *value)
+{
+    Py_buffer buffer;
+    char code = '\0';
+    if (PyFloat_Check(value)) {
+        return 'd';
+    }
+    if (PyBool_Check(value)) {
+        return '?';
+    }
+    if (PyLong_Check(value)) {
+        return 'q';
+    }
+    if (PyComplex_Check(value)) {
+        return 'Z';
+    }
+    if (PyObject_CheckBuffer(value)) {
+        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+            PyErr_Clear();
+            return '\0';
+        }
+        if (buffer.ndim == 0) {
+            code = buffer_letter(&buffer);
+        }
+        PyBuffer_Release(&buffer);
+        return code;
+    }
+    if (PyIndex_Check(value)) {
+        return 'q';
+    }
+    if (Py_TYPE(value)->tp_as_number != NULL && Py_TYPE(value)->tp_as_number->nb_float != NULL) {
+        return 'd';
+    }
+    return '\0';
+}
+
+static int match_number(char wanted, PyObject *value)
+{
+    const IntegerKind *kind = integer_kind(wanted);
+    char found = value_letter(value);
+    char wanted_kind = scalar_kind(wanted);
+    char found_kind = scalar_kind(found);
+    unsigned long long bits;
+    int fits;
+    PyObject *number;
+    int steps;
+    if (found == '\0') {
+        return -1;
+    }
+    if (found == wanted) {
+        if (wanted == 'q' && !integer_fits(kind, value, &bits)) {
+            PyErr_Clear();
+            return -1;
+        }
+        return COST_EXACT;
+    }
+    steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
+    if (steps < 0) {
+        return -1;
+    }
+    if (steps > 0 && wanted_kind != 'i') {
+        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
+        int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
+        return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
+    }
+    if (wanted_kind == 'i') {
+        number = PyNumber_Index(value);
+        if (number == NULL) {
+            PyErr_Clear();
+            return -1;
+        }
+        fits = integer_fits(kind, number, &bits);
+        Py_DECREF(number);
+        if (fits <= 0) {
+            PyErr_Clear();
+            return -1;
+        }
+        if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
+            /* An int that fits: nearest to 64 signed bits first. */
+            int cost = steps * COST_KIND + COST_WIDER + (8 - (int)kind->size);
+            return cost + (kind->is_signed ? 0 : 1);
+        }
+        return COST_NARROW + (8 - (int)kind->size);
+    }
+    if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
+        return COST_WIDER + (wanted == 'g' || wanted == 'Y');
+    }
+    return COST_NARROW + (wanted == 'e');
+}
+
+int nc_match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
+{
+    char code = plan->codes[index];
+    PyObject *answer;
+    long cost;
+    if (scalar_kind(code) != '\0') {
+        return match_number(code, value);
+    }
+    if (code == 'O') {
+        return COST_OBJECT;
+    }
+    if (code == 'P' && value == Py_None) {
+        return COST_WIDER;
+    }
+    if (code == 'P' && plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
+        Py_buffer buffer;
+        int suits;
+        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+            PyErr_Clear();
+            return -1;
+        }
+        suits = buffer_suits(plan, index, &buffer) && buffer.ndim > 0;
+        PyBuffer_Release(&buffer);
+        return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
+    }
+    answer = PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index),
+                                          value, NULL);
+    if (answer == NULL) {
+        return -2;
+    }
+    cost = PyLong_AsLong(answer);
+    Py_DECREF(answer);
+    return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
+}

@@ -1,0 +1,136 @@
+/* csrc/convert.h: Python values to C arguments and back, for scalars and pointers.
+ *
+ * Idea. A trampoline takes each argument through nc_get_X, an inline test for the exact type that
+ * nearly always comes, and an out-of-line conversion with checks for all others. Both write the C
+ * value and return 0, or return -1 with an exception that names the argument and the callable.
+ *
+ * Rules (DESIGN section 6): floats take anything with __float__ or __index__; integers
+ * take __index__ and are range-checked; complex takes __complex__, floats and integers; pointers
+ * take None for NULL, matching C-contiguous buffers without a copy, and what the pointer_argument
+ * hook knows (ctypes, cffi, function pointers). A buffer stays exported until nc_release_pointer.
+ *
+ * All need the GIL. */
+#ifndef NC_CONVERT_H
+#define NC_CONVERT_H
+
+#include "callable.h"
+
+#include <complex.h>
+
+/* A pointer argument and what keeps it valid during the call. */
+typedef struct {
+    void *address;    /* what the callee gets */
+    Py_buffer buffer; /* exported while buffer.obj is not NULL */
+    PyObject *keep;   /* another owner, or NULL */
+} NcPointer;
+
+/* name is the callable's, for messages; with a negative index it is the whole subject of the message. */
+int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
+int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
+int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
+
+/* Any scalar by its letter, into memory of its size; for the libffi path. */
+int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
+/* The reverse: a new reference, NULL with an exception for an unknown letter. */
+PyObject *nc_scalar_to_python(char code, const void *address);
+/* Bytes of a scalar, 0 for a letter that is none. */
+size_t nc_scalar_size(char code);
+
+PyObject *nc_pointer_to_python(NcCallable *self, void *address);
+
+/* How well a value suits argument `index` of a plan: 0 exact, more for promotions, -1 not at all,
+ * -2 with an exception set. */
+int nc_match(const NcPlan *plan, Py_ssize_t index, PyObject *value);
+
+static inline void nc_release_pointer(NcPointer *pointer)
+{
+    if (pointer->buffer.obj != NULL) {
+        PyBuffer_Release(&pointer->buffer);
+    }
+    Py_XDECREF(pointer->keep);
+}
+
+/* A Python int of at most one digit, the usual case, without a call. */
+static inline int nc_small_integer(PyObject *value, long *out)
+{
+    if (!PyLong_CheckExact(value)) {
+        return 0;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    if (!PyUnstable_Long_IsCompact((PyLongObject *)(void *)value)) {
+        return 0;
+    }
+    *out = (long)PyUnstable_Long_CompactValue((PyLongObject *)(void *)value);
+#else
+    Py_ssize_t size = Py_SIZE(value);
+    if (size < -1 || size > 1) {
+        return 0;
+    }
+    *out = (long)size * (long)((PyLongObject *)(void *)value)->ob_digit[0];
+#endif
+    return 1;
+}
+
+static inline int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
+{
+    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
+        *out = PyFloat_AS_DOUBLE(args[i]);
+        return 0;
+    }
+    return nc_convert_double(self->name, i, args[i], out);
+}
+
+static inline int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
+{
+    double wide = 0.0;
+    if (nc_get_d(self, args, i, &wide) < 0) {
+        return -1;
+    }
+    *out = (float)wide;
+    return 0;
+}
+
+static inline int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
+{
+    double narrow = 0.0;
+    if (nc_get_d(self, args, i, &narrow) < 0) {
+        return -1;
+    }
+    *out = (long double)narrow;
+    return 0;
+}
+
+static inline int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
+{
+    long small;
+    /* A digit has 30 bits, or 15. */
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int32_t)small;
+        return 0;
+    }
+    return nc_convert_integer(self->name, i, args[i], 'i', out);
+}
+
+static inline int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
+{
+    long small;
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int64_t)small;
+        return 0;
+    }
+    return nc_convert_integer(self->name, i, args[i], 'q', out);
+}
+
+static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,
+                           double _Complex *out)
+{
+    return nc_convert_complex(self->name, i, args[i], out);
+}
+
+static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)
+{
+    return nc_convert_pointer(self, i, args[i], out);
+}
+
+#endif

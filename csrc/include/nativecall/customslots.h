@@ -1,0 +1,90 @@
+/* nativecall/customslots.h: for consumers of slots (SEP 200): one inline lookup finds what a type
+ * offers natively.
+ *
+ *     PyCustomSlots_Import()                       once, at module initialisation, with the GIL
+ *     PyCustomSlots_Check(obj)                     does the object's type have slots at all
+ *     PyCustomSlots_Count(obj)                     how many rows
+ *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
+ *     PyCustomSlots_Find(obj, id, expected_pos)    the row of that key, or NULL
+ *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
+ *
+ * Everything but Import can be called without the GIL, by whoever holds a reference to the object
+ * (or to its type). A row that was found stays valid as long as the type. Before Import has
+ * succeeded, and for every object that knows nothing of slots, the answer is "none". */
+#ifndef NATIVECALL_CUSTOMSLOTS_H
+#define NATIVECALL_CUSTOMSLOTS_H
+
+#include "extensibletype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0, or -1 with ImportError when the process's metaclass is of an incompatible version. Installs the
+ * bundled metaclass when this is the first module to ask, so consumers and providers can be
+ * imported in either order. */
+NC_STATIC int PyCustomSlots_Import(void)
+{
+    return PyExtensibleType_Import() != NULL ? 0 : -1;
+}
+
+/* 1 or 0. The metaclass itself is the predicted case; metaclasses derived from it are found along
+ * tp_base. */
+NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
+{
+    return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
+}
+
+/* The published table of obj's type, NULL when it has none. */
+NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    if (!nc_type_has_metatype(type, nc_metatype)) {
+        return NULL;
+    }
+    return (const PyCustomSlotTable *)nc_load_acquire_ptr(
+        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
+}
+
+/* Rows of the table, skip rows included; 0 for an object without slots. */
+NC_STATIC_INLINE Py_ssize_t PyCustomSlots_Count(PyObject *obj)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    return table != NULL ? (Py_ssize_t)table->count : 0;
+}
+
+/* The first row, or NULL; read only. */
+NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Table(PyObject *obj)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    return table != NULL ? nc_slottable_rows(table) : NULL;
+}
+
+/* The row whose key is id, or NULL. expected_pos is where well-behaved types keep it (0 if none is
+ * defined): that row is compared first, which the processor predicts; else one probe of the
+ * perfect hash decides. */
+NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t id,
+                                                        Py_ssize_t expected_pos)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    if (NC_UNLIKELY(table == NULL)) {
+        return NULL;
+    }
+    return nc_slottable_find_expected(table, id, (intptr_t)expected_pos);
+}
+
+/* The row whose key is an interned string (PyExtensibleType_Intern), or NULL. */
+NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    if (NC_UNLIKELY(table == NULL)) {
+        return NULL;
+    }
+    return nc_slottable_find(table, (uintptr_t)(const void *)key);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

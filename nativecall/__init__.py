@@ -1,0 +1,57 @@
+"""nativecall: one Python callable for every native function.
+
+A native callable carries a table of (signature, flags, C function pointer). Python calls it as
+fast as a built-in; C, Cython, Numba and SciPy find the pointer in about a nanosecond, without the GIL
+and without boxing, and call it directly.
+
+>>> import nativecall as nc
+>>> cos = nc.load("m", "double cos(double);").cos
+>>> cos(0.0), cos.signatures
+(1.0, ('d:d',))
+"""
+
+from __future__ import annotations
+
+from .callable import Entry, NativeCallable, wrap
+from .errors import (
+    AbiError,
+    LibraryError,
+    NativeCallError,
+    NativeFailure,
+    NoEntryError,
+    SignatureError,
+    SymbolError,
+)
+from .library import Library, load
+from .signature import Signature
+from .slots import Slot, customslots, extensibletype, get_include
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbiError",
+    "Entry",
+    "Library",
+    "LibraryError",
+    "NativeCallError",
+    "NativeCallable",
+    "NativeFailure",
+    "NoEntryError",
+    "Signature",
+    "SignatureError",
+    "Slot",
+    "SymbolError",
+    "customslots",
+    "extensibletype",
+    "get_errno",
+    "get_include",
+    "load",
+    "wrap",
+]
+
+
+def get_errno() -> int:
+    """errno as this thread's last call of a function with ``errno=True`` left it; 0 before any."""
+    from .libffi import saved_errno
+
+    return saved_errno()

@@ -1,0 +1,172 @@
+"""The compiled core, as the rest of the package sees it: the only module that imports it.
+
+One shared object holds two modules. cffi's, `_core`, is the control plane: functions that touch no
+Python object and return status codes, which become exceptions here. The other, loaded from the same
+file by its own init function, has the Python types and the functions that handle Python objects;
+they raise exceptions of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+from .errors import AbiError, LibraryError, NativeCallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+
+def _without_core(reason: ImportError) -> ImportError:
+    """What to say when there is no compiled core beside this file."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.path.exists(os.path.join(os.path.dirname(here), "meson.build")):
+        return ImportError(
+            f"{here} is a source tree without its compiled core, and hides an installed nativecall "
+            "because Python started here; run 'pip install .' and start Python in another directory "
+            "(or use the 'nativecall' and 'pytest' commands, which work here), or work on the "
+            "sources with 'pip install --no-build-isolation -e .'",
+            name=reason.name,
+            path=here,
+        )
+    return ImportError(
+        f"nativecall's compiled core is missing from {here} or does not load ({reason}); "
+        "install nativecall again for this Python",
+        name=reason.name,
+        path=here,
+    )
+
+
+def _load_types(path: str) -> ModuleType:
+    """The second module in the core's shared object."""
+    name = f"{__package__}._types"
+    loader = ExtensionFileLoader(name, path)
+    spec = ModuleSpec(name, loader, origin=path)
+    spec.has_location = True
+    module = loader.create_module(spec)
+    try:
+        loader.exec_module(module)
+    except ImportError as error:
+        if "ABI" in str(error):
+            raise AbiError(str(error)) from None
+        raise
+    sys.modules[name] = module
+    return module
+
+
+try:
+    from . import _core
+except ImportError as _error:
+    raise _without_core(_error) from None
+
+ffi: Any = _core.ffi
+_lib: Any = _core.lib
+types: Any = _load_types(_core.__file__)
+
+ABI_VERSION: int = _lib.NC_ABI_VERSION
+FLAG_NEEDS_GIL: int = _lib.NC_FLAG_NEEDS_GIL
+FLAG_TAKES_GIL: int = _lib.NC_FLAG_TAKES_GIL
+FLAG_RELEASE_GIL: int = _lib.NC_FLAG_RELEASE_GIL
+FLAG_ERRNO: int = _lib.NC_FLAG_ERRNO
+ERRORS_MASK: int = _lib.NC_ERRORS_MASK
+# The error conventions by name (D11), as the flags of an entry spell them.
+ERRORS: dict[str, int] = {
+    "none": _lib.NC_ERRORS_NONE,
+    "python": _lib.NC_ERRORS_PYTHON,
+    "nonzero": _lib.NC_ERRORS_NONZERO,
+    "zero": _lib.NC_ERRORS_ZERO,
+    "null": _lib.NC_ERRORS_NULL,
+    "errno": _lib.NC_ERRORS_ERRNO,
+}
+
+_TEXT = 4096  # bytes for a path or a loader's message
+
+
+def _check(status: int) -> None:
+    """Raise what a status code means."""
+    if status == _lib.NC_OK:
+        return
+    if status == _lib.NC_E_NOMEM:
+        raise MemoryError
+    text = ffi.string(_lib.nc_core_status_text(status)).decode()
+    if status in (_lib.NC_E_RANGE, _lib.NC_E_TOOLONG, _lib.NC_E_FORMAT, _lib.NC_E_DUPLICATE):
+        raise ValueError(text)
+    raise NativeCallError(text)
+
+
+def hash_bytes(data: bytes) -> int:
+    """The frozen 64-bit hash of a key."""
+    return int(_lib.nc_core_hash(data, len(data)))
+
+
+def intern(data: bytes) -> int:
+    """The address of the interned copy of `data`, stable for the life of the process."""
+    if len(data) > _lib.NC_INTERN_MAX_LENGTH:
+        raise ValueError(
+            f"a key of {len(data)} bytes is too long to intern; "
+            f"the limit is {_lib.NC_INTERN_MAX_LENGTH}"
+        )
+    out = ffi.new("uintptr_t *")
+    _check(_lib.nc_core_intern(data, len(data), out))
+    return int(out[0])
+
+
+def interned(address: int) -> bytes | None:
+    """The interned key at `address`, None when none is there."""
+    length = ffi.new("size_t *")
+    prehash = ffi.new("uint64_t *")
+    if _lib.nc_core_interned(address, length, prehash) != _lib.NC_OK:
+        return None
+    return bytes(ffi.buffer(ffi.cast("char *", address), length[0]))
+
+
+def registry_size() -> tuple[int, int, int]:
+    """Number of interned keys, bytes of the table in use, bytes of superseded tables."""
+    count, live, retired = ffi.new("size_t *"), ffi.new("size_t *"), ffi.new("size_t *")
+    _lib.nc_core_registry_size(count, live, retired)
+    return int(count[0]), int(live[0]), int(retired[0])
+
+
+def library_open(path: str | None) -> int:
+    """Open a shared library, the process itself for None; its handle."""
+    out = ffi.new("void **")
+    message = ffi.new("char[]", _TEXT)
+    name = ffi.NULL if path is None else os.fsencode(path)
+    if _lib.nc_core_library_open(name, out, message, _TEXT) != _lib.NC_OK:
+        raise LibraryError(ffi.string(message).decode(errors="replace").strip())
+    return int(ffi.cast("uintptr_t", out[0]))
+
+
+def library_close(handle: int) -> None:
+    """Undo one `library_open`."""
+    _lib.nc_core_library_close(ffi.cast("void *", handle))
+
+
+def library_symbol(handle: int, name: str) -> int:
+    """The address of a symbol, 0 when there is none."""
+    out = ffi.new("void **")
+    if _lib.nc_core_library_symbol(ffi.cast("void *", handle), name.encode(), out) != _lib.NC_OK:
+        return 0
+    return int(ffi.cast("uintptr_t", out[0]))
+
+
+def library_path(handle: int) -> str | None:
+    """The file that a library was loaded from, as far as the loader tells."""
+    path = ffi.new("char[]", _TEXT)
+    if _lib.nc_core_library_path(ffi.cast("void *", handle), path, _TEXT) != _lib.NC_OK:
+        return None
+    return os.fsdecode(ffi.string(path)) or None
+
+
+def address_origin(address: int) -> tuple[str, str | None] | None:
+    """The file that `address` lies in, and the symbol that begins exactly there."""
+    path, symbol = ffi.new("char[]", _TEXT), ffi.new("char[]", _TEXT)
+    start = ffi.new("uintptr_t *")
+    pointer = ffi.cast("void *", address)
+    if _lib.nc_core_address_origin(pointer, path, symbol, _TEXT, start) != _lib.NC_OK:
+        return None
+    name = ffi.string(symbol).decode(errors="replace") if start[0] == address else ""
+    return os.fsdecode(ffi.string(path)), name or None

@@ -1,0 +1,100 @@
+"""cffi: function pointers and data pointers of both its modes, both ways."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import cdecl
+from ..ctype import CType, pointer as pointer_to
+from ..errors import SignatureError
+from ..foreign import Function, Pointer
+from ..signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..callable import NativeCallable
+
+
+def _is_cdata(obj: Any) -> bool:
+    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cdecl.ffi().CData)
+
+
+def _api_mode(obj: Any) -> Any:
+    """The function pointer behind `lib.f` of an API-mode module, which is a plain built-in."""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    ffi = getattr(module, "ffi", None)
+    if ffi is None:
+        raise SignatureError(
+            f"the FFI object of {obj!r} cannot be found; pass ffi.addressof(lib, {obj.__name__!r})"
+        )
+    return ffi.addressof(obj.__self__, obj.__name__)
+
+
+def function(obj: Any) -> Function | None:
+    """The function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
+    owner = obj
+    name = None
+    if not _is_cdata(obj):
+        if type(getattr(obj, "__self__", None)).__name__ != "Lib":
+            return None
+        owner, name, obj = (obj, obj.__self__), obj.__name__, _api_mode(obj)
+    kind = cdecl.ffi().typeof(obj)
+    if kind.kind != "function":
+        return None
+    signature = cdecl.from_ffi(kind)
+    assert isinstance(signature, Signature)
+    address = int(cdecl.ffi().cast("uintptr_t", obj))
+    return Function(address, signature, owner, name)
+
+
+def pointer(obj: Any) -> Pointer | None:
+    """The address in a cffi pointer or array."""
+    if not _is_cdata(obj):
+        return None
+    ffi = cdecl.ffi()
+    kind = ffi.typeof(obj)
+    if kind.kind == "function":
+        found = function(obj)
+        assert found is not None
+        assert found.signature is not None
+        return Pointer(found.address, found.signature.function, obj)
+    if kind.kind not in ("pointer", "array"):
+        return None
+    return Pointer(int(ffi.cast("uintptr_t", ffi.cast("void *", obj))), _pointee(kind.item), obj)
+
+
+def _pointee(kind: Any) -> CType | None:
+    """What a pointer points to; None for void and for types that have no name here."""
+    try:
+        found = cdecl.from_ffi(kind)
+    except SignatureError:
+        return None
+    if isinstance(found, Signature) or found.kind == "void":
+        return None
+    return found
+
+
+def pointer_from(ctype: CType, address: int) -> Any:
+    """A cffi pointer of a pointer type; it owns nothing."""
+    if ctype.kind == "object":
+        ctype = pointer_to(cdecl.from_ffi(cdecl.ffi().typeof("void")))  # type: ignore[arg-type]
+    return cdecl.ffi().cast(cdecl.to_ffi(ctype), address)
+
+
+def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:
+    """A cffi function pointer to one entry, which keeps the callable alive."""
+    ffi = cdecl.ffi()
+    made = ffi.cast(cdecl.to_ffi(signature), address)
+    return ffi.gc(made, _Keep(callable))
+
+
+class _Keep:
+    """A destructor that does nothing but hold its object until cffi drops it."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+    def __call__(self, cdata: object) -> None:
+        self.owner = None

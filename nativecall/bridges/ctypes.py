@@ -1,0 +1,146 @@
+"""ctypes: function pointers, data pointers and arrays, both ways."""
+
+from __future__ import annotations
+
+import ctypes
+
+from .. import libffi
+from ..ctype import VOID, CType, FunctionPointer, Struct, pointer as pointer_to, scalar
+from ..errors import SignatureError
+from ..foreign import Function, Pointer
+from ..signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..callable import NativeCallable
+
+_CFuncPtr: Any = ctypes.CFUNCTYPE(None).__mro__[1]
+_Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
+_SimpleCData: Any = ctypes.c_int.__mro__[1]
+# The letters of ctypes' simple types that mean the same as ours; text and objects come after.
+_SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
+_TYPE_CODES = {**_SIMPLE, "c": "c"}
+
+
+def ctype_of(kind: Any) -> CType:
+    """Our type for a ctypes type.
+
+    Raises
+    ------
+    SignatureError
+        For unions, bit-fields and other types that no C function takes by value here.
+    """
+    if kind is None:
+        return VOID
+    if issubclass(kind, _SimpleCData):
+        code = kind._type_
+        if code in _TYPE_CODES:
+            return scalar(_TYPE_CODES[code])
+        if code in "PzZ":
+            return pointer_to(VOID if code == "P" else scalar("c" if code == "z" else _wide()))
+        if code == "O":
+            from ..ctype import PyObjectPointer
+
+            return PyObjectPointer()
+        if code in ("C", "D", "E", "F", "G"):
+            return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
+    elif issubclass(kind, _CFuncPtr):
+        known = _signature(kind, kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"))
+        return pointer_to(VOID) if known is None else known.function
+    elif issubclass(kind, _Pointer):
+        try:
+            return pointer_to(ctype_of(kind._type_))
+        except SignatureError:
+            return pointer_to(VOID)
+    elif issubclass(kind, ctypes.Structure):
+        fields = []
+        for field in _all_fields(kind):
+            if len(field) > 2:
+                raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
+            fields.append((field[0], ctype_of(field[1])))
+        made = Struct(fields, packed=getattr(kind, "_pack_", 0) == 1)
+        if made.size != ctypes.sizeof(kind):
+            raise SignatureError(f"{kind.__name__} has a layout that C's rules do not give")
+        return made
+    elif issubclass(kind, ctypes.Array):
+        from ..ctype import Array
+
+        return Array(ctype_of(kind._type_), (kind._length_,))
+    raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
+
+
+def _wide() -> str:
+    return {2: "H", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+
+
+def _all_fields(kind: Any) -> list[Any]:
+    """The fields of a Structure, those of its bases first."""
+    fields: list[Any] = []
+    for cls in reversed(kind.__mro__):
+        fields += cls.__dict__.get("_fields_", ())
+    return fields
+
+
+def _signature(kind: Any, argtypes: Any, restype: Any) -> Signature | None:
+    """The signature that argtypes and restype give, None when there are no argtypes."""
+    if argtypes is None or not (restype is None or isinstance(restype, type)):
+        return None
+    return Signature(ctype_of(restype), [ctype_of(argtype) for argtype in argtypes])
+
+
+def function(obj: Any) -> Function | None:
+    """The function behind a ctypes function pointer; its signature when argtypes are set."""
+    if not isinstance(obj, _CFuncPtr):
+        return None
+    address = ctypes.cast(obj, ctypes.c_void_p).value or 0
+    signature = _signature(type(obj), obj.argtypes, obj.restype)
+    name = getattr(obj, "__name__", None)
+    return Function(address, signature, obj, name if isinstance(name, str) else None)
+
+
+def pointer(obj: Any) -> Pointer | None:
+    """The address in a ctypes pointer, array, byref() or function pointer."""
+    if isinstance(obj, _CFuncPtr):
+        found = function(obj)
+        assert found is not None
+        known = None if found.signature is None else found.signature.function
+        return Pointer(found.address, known, obj)
+    if isinstance(obj, _Pointer):
+        address = ctypes.cast(obj, ctypes.c_void_p).value or 0
+        return Pointer(address, _pointee(type(obj)._type_), obj)
+    if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p)):
+        address = ctypes.cast(obj, ctypes.c_void_p).value or 0
+        return Pointer(address, None if obj._type_ == "P" else scalar("c"), obj)
+    if type(obj).__name__ == "CArgObject":  # what byref() makes
+        held = obj._obj
+        offset = ctypes.cast(obj, ctypes.c_void_p).value or 0
+        return Pointer(offset, _pointee(type(held)), obj)
+    return None
+
+
+def _pointee(kind: Any) -> CType | None:
+    try:
+        return ctype_of(kind)
+    except SignatureError:
+        return None
+
+
+def from_callable(callable: NativeCallable, signature: Signature, address: int, hold: bool) -> Any:
+    """A ctypes function pointer to one entry, which keeps the callable alive.
+
+    Calls through it hold the GIL where the entry says so, else they drop it.
+    """
+    kind = libffi.prototype(signature, hold=hold, plain=True)
+    made = kind(address)
+    made._nativecall_owner = callable
+    return made
+
+
+def function_type(ctype: FunctionPointer) -> Any:
+    """The ctypes prototype for a function pointer argument; its calls take the GIL."""
+    return ctypes.CFUNCTYPE(
+        None if ctype.result.kind == "void" else libffi.foreign_type(ctype.result, plain=True),
+        *[libffi.foreign_type(arg, plain=True) for arg in ctype.args],
+    )

@@ -1,0 +1,658 @@
+"""The native callable: one Python object around a table of (signature, flags, C function pointer).
+
+`wrap` makes one of anything that holds a C function. The object is called from Python at the speed
+of a built-in, and carries a call table that C code finds in about a nanosecond (SEP 201, CEP 1000).
+The half that is called often is compiled (csrc/callable.c); what is here needs no speed.
+
+Guarantees: a failed operation changes nothing; entries are only ever added or replaced, and readers
+without the GIL see the old table or the new one; whatever an entry pointed into lives as long as
+the callable.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping
+
+from . import _lib, convert, foreign
+from .errors import NoEntryError, SignatureError
+from .signature import Signature, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Iterator
+    from typing import Any, Literal
+
+    Gil = Literal["hold", "release", "need"]
+    Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
+
+_types = _lib.types
+_GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
+_ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
+_ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
+_PLAN_LIMIT = 4096
+
+Entry = namedtuple("Entry", ["signature", "address", "flags", "errors", "gil", "owner"])
+Entry.__doc__ = """One row of a native callable's table.
+
+Attributes
+----------
+signature : str
+    Canonical signature.
+address : int
+    Of the C function.
+flags : int
+    As native callers see them (docs/abi.md).
+errors : str
+    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``, ``"null"``
+    or ``"errno"``.
+gil : str
+    ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
+owner : object
+    What keeps the function alive; None when nothing does.
+"""
+
+_plans: dict[object, Any] = {}
+
+
+def _plan(signature: Signature) -> Any:
+    """The core's plan for a signature: one for equal types, names and promises."""
+    key = (signature.function.named, signature.names, signature.readonly)
+    plan = _plans.get(key)
+    if plan is None:
+        args = signature.args
+        pointees, sizes = [], []
+        for arg in args:
+            letter, size = " ", 0
+            if arg.kind == "voidptr":
+                letter = "v"
+            elif arg.kind == "pointer":
+                pointee = arg.pointee  # type: ignore[attr-defined]
+                if pointee.kind == "array":
+                    pointee = pointee.item
+                size = pointee.size
+                letter = convert.letter(pointee)
+                if letter not in "?bBhHiIqQefdgzZYT":
+                    letter = " "
+            pointees.append(letter)
+            sizes.append(size)
+        shape = convert.letter(signature.result) + ":" + "".join(map(convert.letter, args))
+        plan = _types.Plan(
+            signature,
+            signature.text,
+            shape,
+            (*args, signature.result),
+            "".join(pointees),
+            tuple(sizes),
+            signature.readonly,
+            signature.names if any(signature.names) else None,
+            signature.variadic,
+        )
+        if len(_plans) >= _PLAN_LIMIT:
+            _plans.clear()
+        _plans[key] = plan
+    return plan
+
+
+class _Doc:
+    """`__doc__`: the class's own on the class, each function's on its callable."""
+
+    def __get__(self, obj: Any, owner: type) -> str | None:
+        return _CLASS_DOC if obj is None else obj._doc
+
+
+_CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
+
+Made by `nativecall.wrap`, whose parameters it takes.
+
+Attributes
+----------
+signatures : tuple of str
+    Canonical signatures of the entries.
+entries : tuple of Entry
+    The rows of the table.
+builtin : builtin_function_or_method
+    The same callable as a real built-in function, for hot loops.
+
+Examples
+--------
+>>> import nativecall
+>>> hypot = nativecall.load("m", "double hypot(double, double);").hypot
+>>> hypot(3, 4), hypot.signatures
+(5.0, ('d:dd',))
+"""
+
+
+class NativeCallable(_types.CallableBase):  # type: ignore[misc]
+    __doc__ = _Doc()  # type: ignore[assignment]
+    __slots__ = ()
+
+    def __init__(
+        self,
+        target: Any,
+        signature: str | Signature | None = None,
+        *,
+        name: str | None = None,
+        doc: str | None = None,
+        owner: object = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> None:
+        if self._plan is not None or self._parts is not None:
+            raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
+        options = _Options(name, doc, owner, gil, errors, errno)
+        if isinstance(target, Mapping):
+            if signature is not None:
+                raise TypeError("'signature' must be None when 'target' maps signatures to targets")
+            if not target:
+                raise ValueError("'target' must map at least one signature to a target")
+            found = [_resolve(one, text, options) for text, one in target.items()]
+            _refuse_duplicates(found)
+        else:
+            found = [_resolve(target, signature, options)]
+        self._describe(
+            options.name or next((one.name for one in found if one.name), None) or "function",
+            options.doc,
+            None,
+        )
+        if len(found) == 1:
+            self._set_single(*found[0].single())
+        else:
+            self._set_parts(tuple([_part(one, self) for one in found]))
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Canonical signatures of the entries, in the order they were added."""
+        return tuple([row[0] for row in self._rows()])
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The rows of the call table, as native callers find them."""
+        owners = [part._owners for part in self._parts or (self,)]
+        return tuple(
+            [
+                Entry(
+                    text,
+                    address,
+                    flags,
+                    _ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                    _gil_name(flags),
+                    owner[-1] if owner else None,
+                )
+                for (text, address, flags), owner in zip(self._rows(), owners, strict=True)
+            ]
+        )
+
+    def address(self, signature: str | Signature | None = None) -> int:
+        """The C function pointer of an entry.
+
+        Parameters
+        ----------
+        signature : str, optional
+            Any spelling; may be left out when there is one entry.
+
+        Raises
+        ------
+        NoEntryError
+            A `KeyError`, when there is no such entry.
+        """
+        rows = self._rows()
+        if signature is None:
+            if len(rows) == 1:
+                return int(rows[0][1])
+            raise TypeError(f"{self.__name__!r} has {len(rows)} entries; 'signature' must name one")
+        return int(rows[self._position(signature)][1])
+
+    def __getitem__(self, signature: str | Signature) -> NativeCallable:
+        """The callable restricted to one signature."""
+        position = self._position(signature)
+        if self._parts is not None:
+            part: NativeCallable = self._parts[position]
+            return part
+        return self
+
+    def __contains__(self, signature: object) -> bool:
+        """Whether there is an entry for a signature, in any spelling."""
+        try:
+            self._position(signature)  # type: ignore[arg-type]
+        except (NoEntryError, SignatureError, TypeError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        """The signatures; without this `__getitem__` would make the callable a sequence."""
+        return iter(self.signatures)
+
+    def _position(self, signature: str | Signature) -> int:
+        text = parse(signature).text
+        available = self.signatures
+        try:
+            return available.index(text)
+        except ValueError:
+            raise NoEntryError.missing(text, self.__name__, available) from None
+
+    def add(
+        self,
+        signature: str | Signature | None,
+        target: Any,
+        *,
+        replace: bool = False,
+        owner: object = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> None:
+        """Add an entry, or put another function in place of one.
+
+        Native readers run on meanwhile, without the GIL; they see the old table or the new one.
+
+        Parameters
+        ----------
+        signature : str
+            Any spelling; None where the target knows it.
+        target : object
+            As for `wrap`, except a mapping.
+        replace : bool
+            Whether an entry of the same signature gets the new function. Native callers that
+            found the old one may go on calling it, so its owner is kept too.
+        owner, gil, errors, errno
+            As for `wrap`.
+
+        Raises
+        ------
+        ValueError
+            When there is such an entry and `replace` is false, or flags differ and it is true.
+        """
+        found = _resolve(target, signature, _Options(None, None, owner, gil, errors, errno))
+        rows = self._rows()
+        texts = [row[0] for row in rows]
+        if found.signature.text in texts:
+            position = texts.index(found.signature.text)
+            if not replace:
+                raise ValueError(
+                    f"{self.__name__!r} has an entry {found.signature.text!r} already; "
+                    "pass replace=True to put another function in its place"
+                )
+            if found.flags != rows[position][2]:
+                raise ValueError(
+                    f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
+                    "errors and errno must be the same to replace it"
+                )
+            if self._parts is not None:
+                self._parts[position]._replace(0, found.address, found.owner)
+            self._replace(position, found.address, found.owner)
+            return
+        parts = self._parts
+        if parts is None:
+            parts = () if self._plan is None else (self._split(),)
+        self._set_parts((*parts, _part(found, self)))
+
+    def _split(self) -> NativeCallable:
+        """A single callable of our only entry, for when there are more."""
+        text, address, flags = self._rows()[0]
+        signature: Signature = self._plan.signature
+        owner = self._owners[-1] if self._owners else None
+        return _part(_Found(address, signature, flags, owner, None), self)
+
+    # -- other boxes -----------------------------------------------------------------------------
+
+    def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
+        """Signature, address and flags of an entry; of the only one for None."""
+        if signature is None and self._parts is not None:
+            raise TypeError(
+                f"{self.__name__!r} has entries {', '.join(map(repr, self.signatures))}; "
+                "'signature' must name one"
+            )
+        single = self if signature is None else self[signature]
+        if single._plan is None:
+            raise NoEntryError.missing(str(signature), self.__name__, ())
+        _, address, flags = single._rows()[0]
+        return single._plan.signature, address, flags
+
+    def to_ctypes(self, signature: str | Signature | None = None) -> Any:
+        """A ctypes function pointer to an entry; it keeps this callable alive.
+
+        Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
+        """
+        from .bridges import ctypes as bridge
+
+        found, address, flags = self._one(signature)
+        return bridge.from_callable(self, found, address, not flags & _lib.FLAG_RELEASE_GIL)
+
+    def to_cffi(self, signature: str | Signature | None = None) -> Any:
+        """A cffi function pointer to an entry; it keeps this callable alive.
+
+        cffi drops the GIL around every call, so an entry that needs it is refused.
+        """
+        from .bridges import cffi as bridge
+
+        found, address, flags = self._one(signature)
+        if flags & _lib.FLAG_NEEDS_GIL:
+            raise ValueError(
+                f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
+            )
+        return bridge.from_callable(self, found, address)
+
+    def to_capsule(self, signature: str | Signature | None = None) -> Any:
+        """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive."""
+        from .bridges import capsule as bridge
+
+        found, address, _ = self._one(signature)
+        return bridge.from_callable(self, found, address)
+
+    def to_scipy(
+        self, signature: str | Signature | None = None, user_data: object = None
+    ) -> Any:
+        """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
+
+        SciPy calls the function directly, with no Python call in between. It looks only into
+        `LowLevelCallable`; any other callable object it calls through Python.
+
+        Parameters
+        ----------
+        signature : str, optional
+            Any spelling; may be left out when there is one entry.
+        user_data : capsule, ctypes pointer or cffi pointer, optional
+            What the function gets as its last argument, where it has one of type `void *`.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> from scipy.integrate import quad
+        >>> cos = nativecall.load("m", "double cos(double);").cos
+        >>> round(quad(cos.to_scipy(), 0, 1)[0], 12)
+        0.841470984808
+        """
+        from .bridges import scipy as bridge
+
+        found, address, _ = self._one(signature)
+        return bridge.from_callable(self, found, address, user_data)
+
+    # -- for people ------------------------------------------------------------------------------
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        import inspect
+
+        if self._plan is None or self._parts is not None:
+            return inspect.Signature(
+                [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
+            )
+        signature: Signature = self._plan.signature
+        named = all(signature.names) and len(set(signature.names)) == len(signature.names)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if named else inspect.Parameter.POSITIONAL_ONLY
+        parameters = [
+            inspect.Parameter((name if named else None) or f"x{i}", kind)
+            for i, name in enumerate(signature.names)
+        ]
+        if signature.variadic:
+            parameters = [one.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for one in parameters]
+            parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
+        return inspect.Signature(parameters)
+
+    def __repr__(self) -> str:
+        entries = ", ".join([repr(text) for text in self.signatures])
+        return f"<native callable {self.__name__} {entries}>"
+
+    def __reduce__(self) -> Any:
+        """By library and symbol; an address means nothing in another process."""
+        from .library import Symbol
+
+        entries = self.entries
+        if len(entries) == 1 and isinstance(entries[0].owner, Symbol):
+            symbol = entries[0].owner
+            row = entries[0]
+            options = {"gil": row.gil, "errors": row.errors}
+            options["errno"] = bool(row.flags & _lib.FLAG_ERRNO)
+            return symbol.pickled(self._plan.signature, self.__name__, self._doc, options)
+        raise TypeError(
+            f"cannot pickle {self!r}: it is known by its address only; functions that "
+            "nativecall.load found can be pickled"
+        )
+
+
+def _gil_name(flags: int) -> str:
+    if flags & _lib.FLAG_NEEDS_GIL:
+        return "need"
+    return "release" if flags & _lib.FLAG_RELEASE_GIL else "hold"
+
+
+class _Options:
+    """The checked keyword arguments of `wrap`."""
+
+    __slots__ = ("doc", "errors", "flags", "name", "owner")
+
+    def __init__(
+        self,
+        name: str | None,
+        doc: str | None,
+        owner: object,
+        gil: Gil,
+        errors: Errors,
+        errno: bool,
+    ) -> None:
+        for label, value in (("name", name), ("doc", doc)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
+        if name is not None and "\0" in name:
+            raise ValueError("'name' must not contain a null character")
+        if doc is not None and "\0" in doc:
+            raise ValueError("'doc' must not contain a null character")
+        if not isinstance(gil, str) or gil not in _GIL:
+            raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
+        if not isinstance(errors, str) or errors not in _lib.ERRORS:
+            choices = ", ".join(map(repr, _lib.ERRORS))
+            raise ValueError(f"'errors' must be one of {choices} (got {errors!r})")
+        if not isinstance(errno, bool):
+            raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
+        if errors == "python" and gil == "release":
+            raise ValueError("a function with errors='python' sets exceptions, so gil='release' "
+                             "cannot be right; use gil='need'")
+        self.name = name
+        self.doc = doc
+        self.owner = owner
+        self.errors = errors
+        self.flags = _GIL[gil] | _lib.ERRORS[errors] | (_lib.FLAG_ERRNO if errno else 0)
+
+
+class _Found:
+    """An entry to be."""
+
+    __slots__ = ("address", "flags", "name", "owner", "signature")
+
+    def __init__(
+        self, address: int, signature: Signature, flags: int, owner: object, name: str | None
+    ) -> None:
+        self.address = address
+        self.signature = signature
+        self.flags = flags
+        self.owner = owner
+        self.name = name
+
+    def single(self) -> tuple[Any, int, int, object]:
+        """Arguments for the core."""
+        return _plan(self.signature), self.address, self.flags, self.owner
+
+
+def _part(found: _Found, whole: NativeCallable) -> NativeCallable:
+    """A single callable for one entry of an overloaded one."""
+    part: NativeCallable = NativeCallable.__new__(NativeCallable)
+    part._describe(whole.__name__, whole._doc, None)
+    part._set_single(*found.single())
+    return part
+
+
+def _refuse_duplicates(found: list[_Found]) -> None:
+    seen: dict[str, str] = {}
+    for one in found:
+        text, written = one.signature.text, one.signature.written
+        if text in seen:
+            raise ValueError(
+                f"'target' has {seen[text]!r} and {written!r}, which are one signature here: "
+                f"{text!r}"
+            )
+        seen[text] = written
+
+
+def _check_errors(signature: Signature, errors: str) -> None:
+    """Whether a result can carry what an error convention says."""
+    kind = signature.result.kind
+    if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
+        wanted = "an integer"
+    elif errors == "null" and kind not in ("pointer", "voidptr", "function", "object"):
+        wanted = "a pointer"
+    else:
+        return
+    raise ValueError(
+        f"errors={errors!r} needs {wanted} as the result, but the signature is {signature.text!r}"
+    )
+
+
+def _from_address(address: int) -> int:
+    if not 0 < address < _ADDRESS_LIMIT:
+        reason = "0 is no function" if address == 0 else f"{address:#x} is none"
+        raise ValueError(
+            f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
+            f"({reason})"
+        )
+    return address
+
+
+def _resolve(target: Any, signature: str | Signature | None, options: _Options) -> _Found:
+    """Address, signature and owner of whatever holds a C function."""
+    wanted = None if signature is None else parse(signature)
+    flags = options.flags
+    name = None
+    owner: object = None
+    known: Signature | None = None
+    native = _types.viewed(target) if not isinstance(target, _types.CallableBase) else target
+    if native is not None:
+        known, address, inherited = native._one(wanted)
+        owner, name = native, native.__name__
+        if not flags:
+            flags = inherited
+    elif isinstance(target, int) and not isinstance(target, bool):
+        address = _from_address(target)
+        origin = _lib.address_origin(address)
+        name = origin[1] if origin is not None else None
+    else:
+        found = foreign.function(target)
+        if found is None:
+            raise TypeError(
+                "'target' must be an address, a native callable, a ctypes or cffi function "
+                f"pointer, a PyCapsule, a LowLevelCallable or a mapping (got {type(target).__name__})"
+            )
+        address, known, owner, name = found.address, found.signature, found.owner, found.name
+        if address == 0:
+            raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
+    if wanted is None:
+        if known is None:
+            raise TypeError(
+                f"'signature' must be given: a {type(target).__name__} does not tell its own"
+            )
+        wanted = known
+    elif known is not None and known.text != wanted.text:
+        raise SignatureError(
+            f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
+            hint="leave 'signature' out to take the target's own",
+        )
+    _check_errors(wanted, options.errors)
+    if any(one.kind == "object" for one in (wanted.result, *wanted.args)):
+        if flags & _lib.FLAG_RELEASE_GIL:
+            raise ValueError(
+                f"gil='release' cannot be right for {wanted.text!r}, which handles Python objects"
+            )
+        flags |= _lib.FLAG_NEEDS_GIL
+    if options.owner is not None:
+        owner = options.owner if owner is None else (options.owner, owner)
+    return _Found(address, wanted, flags, owner, name)
+
+
+def wrap(
+    target: Any,
+    signature: str | Signature | None = None,
+    *,
+    name: str | None = None,
+    doc: str | None = None,
+    owner: object = None,
+    gil: Gil = "hold",
+    errors: Errors = "none",
+    errno: bool = False,
+) -> NativeCallable:
+    """Make a native callable of a C function.
+
+    Parameters
+    ----------
+    target : int, object or mapping
+        The address of a C function; a native callable or its built-in view; a ctypes or cffi
+        function pointer (both of cffi's modes); a PyCapsule named by a C declaration; a
+        `scipy.LowLevelCallable`; or a mapping from signatures to such targets, for overloads.
+    signature : str or Signature, optional
+        ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
+        where the target knows it; one that contradicts the target is refused. **The caller vouches
+        for the address and the signature**: a wrong one crashes the process.
+    name, doc : str, optional
+        `__name__` and `__doc__`; the name defaults to the symbol at the address.
+    owner : object, optional
+        What keeps the function alive; kept as long as the callable.
+    gil : {"hold", "release", "need"}
+        What calls from Python do with the GIL, and what native callers are told: ``"hold"``
+        keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
+        the function must not be called without it.
+    errors : {"none", "python", "nonzero", "zero", "null", "errno"}
+        How the function reports failure, which calls from Python turn into an exception: a Python
+        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`), or
+        errno (`OSError`).
+    errno : bool
+        Whether to save errno after each call, for `get_errno`.
+
+    Returns
+    -------
+    NativeCallable
+        `target` itself when it is a native callable, or the built-in view of one, and nothing else is asked.
+
+    Raises
+    ------
+    SignatureError
+        A malformed signature, or one that contradicts the target.
+    TypeError, ValueError
+        A target that holds no C function, an address out of range, duplicate overloads, or options
+        that contradict each other.
+
+    Examples
+    --------
+    >>> import ctypes, nativecall
+    >>> ldexp = nativecall.wrap(ctypes.CDLL(None).ldexp, "double (double, int)")
+    >>> ldexp(0.75, 4)
+    12.0
+    """
+    plain = (name, doc, owner, gil, errors, errno) == (None, None, None, "hold", "none", False)
+    if plain and not isinstance(target, Mapping):
+        native = target if isinstance(target, NativeCallable) else _types.viewed(target)
+        if native is not None:
+            restricted: NativeCallable = native if signature is None else native[signature]
+            return restricted
+    return NativeCallable(
+        target,
+        signature,
+        name=name,
+        doc=doc,
+        owner=owner,
+        gil=gil,
+        errors=errors,
+        errno=errno,
+    )
+
+
+def _make_invoke(callable: NativeCallable) -> Any:
+    """The core asks for this at the first call without a trampoline."""
+    from .libffi import make_invoke
+
+    return make_invoke(callable)
+
+
+_types.set_hooks(convert.pointer_argument, convert.pointer_result, _make_invoke, convert.match)

@@ -1,0 +1,113 @@
+"""Who knows a foreign box: finds the bridge for an object of another library.
+
+A bridge (a module in `nativecall.bridges`) knows one library's objects. It is found by the name of
+the module that defines the object's type, and loaded only then; so nothing is imported for a library
+that the program does not use. A bridge may have
+
+    function(obj) -> Function | None      the C function inside a box
+    pointer(obj) -> Pointer | None        the data pointer inside a box
+
+and answers None for objects that it does not know after all.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .ctype import CType
+    from .signature import Signature
+
+# The top-level module that a box's type is defined in, or inherits from: its bridge.
+_BRIDGES = {
+    "_ctypes": "ctypes",
+    "ctypes": "ctypes",
+    "_cffi_backend": "cffi",
+    "scipy": "scipy",
+}
+
+
+class Function:
+    """A C function found in a foreign box.
+
+    Attributes
+    ----------
+    address : int
+    signature : Signature or None
+        None where the box does not know it.
+    owner : object
+        What keeps the function alive.
+    name : str or None
+    gil : str or None
+        ``"release"`` where the box's own calls drop the GIL, None where it does not say.
+    """
+
+    __slots__ = ("address", "gil", "name", "owner", "signature")
+
+    def __init__(
+        self,
+        address: int,
+        signature: Signature | None,
+        owner: object,
+        name: str | None = None,
+        gil: str | None = None,
+    ) -> None:
+        self.address = address
+        self.signature = signature
+        self.owner = owner
+        self.name = name
+        self.gil = gil
+
+
+class Pointer:
+    """A data pointer found in a foreign box.
+
+    Attributes
+    ----------
+    address : int
+    pointee : CType or None
+        What it points to; None for `void`.
+    owner : object
+        What keeps the data alive.
+    """
+
+    __slots__ = ("address", "owner", "pointee")
+
+    def __init__(self, address: int, pointee: CType | None, owner: object) -> None:
+        self.address = address
+        self.pointee = pointee
+        self.owner = owner
+
+
+def _bridge(obj: object) -> ModuleType | None:
+    """The bridge that may know `obj`."""
+    for cls in type(obj).__mro__:
+        root = cls.__module__.partition(".")[0]
+        if root in _BRIDGES:
+            return import_module(f"{__package__}.bridges.{_BRIDGES[root]}")
+        if cls is not object and cls.__name__ == "PyCapsule":
+            return import_module(f"{__package__}.bridges.capsule")
+    # A function of cffi's API mode is a plain built-in: its library object tells.
+    owner = getattr(obj, "__self__", None)
+    if owner is not None and type(owner).__module__ == "_cffi_backend":
+        return import_module(f"{__package__}.bridges.cffi")
+    return None
+
+
+def function(obj: object) -> Function | None:
+    """The C function inside `obj`, None when no bridge knows one."""
+    bridge = _bridge(obj)
+    find = getattr(bridge, "function", None)
+    found: Function | None = find(obj) if find is not None else None
+    return found
+
+
+def pointer(obj: object) -> Pointer | None:
+    """The data pointer inside `obj`, None when no bridge knows one."""
+    bridge = _bridge(obj)
+    find = getattr(bridge, "pointer", None)
+    found: Pointer | None = find(obj) if find is not None else None
+    return found

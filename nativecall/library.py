@@ -1,0 +1,327 @@
+"""Shared libraries: their functions as native callables.
+
+`load` opens a library by name or path; C declarations, where they are given, say which functions it
+has and how they are called. A library stays open as long as anything found in it lives, whether
+or not it was closed meanwhile: closing only ends the looking-up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import _lib
+from .callable import NativeCallable, wrap
+from .errors import LibraryError, SignatureError, SymbolError
+from .signature import Signature, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from .callable import Errors, Gil
+    from .cdecl import Declarations
+
+_NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
+
+
+class _Handle:
+    """An open library, closed when the last thing found in it is gone."""
+
+    __slots__ = ("__weakref__", "_close", "value")
+
+    def __init__(self, path: str | None) -> None:
+        self.value = _lib.library_open(path)
+        self._close = _lib.library_close  # still there when the interpreter shuts down
+
+    def __del__(self) -> None:
+        value = getattr(self, "value", 0)
+        if value:
+            self._close(value)
+
+
+class Symbol:
+    """What owns a function that was found in a library: the open library and the names."""
+
+    __slots__ = ("handle", "library", "name")
+
+    def __init__(self, handle: _Handle, library: str | None, name: str) -> None:
+        self.handle = handle
+        self.library = library
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<symbol {self.name!r} of {self.library!r}>"
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """For `pickle`: how another process finds the function."""
+        return _restore, (self.library, self.name, signature, name, doc, options)
+
+
+def _restore(
+    library: str | None,
+    symbol: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: dict[str, Any],
+) -> NativeCallable:
+    return load(library).function(symbol, signature, name=name, doc=doc, **options)
+
+
+class Library:
+    """An open shared library. Made by `load`.
+
+    Declared functions are attributes, made once; so are the constants of declared enums and
+    macros. Usable in a ``with`` statement, which closes it.
+
+    Attributes
+    ----------
+    name : str or None
+        As it was given to `load`.
+    path : str or None
+        The file, as far as the loader tells.
+    declarations : Declarations or None
+    """
+
+    def __init__(
+        self, name: str | None, handle: _Handle, declarations: Declarations | None
+    ) -> None:
+        self.name = name
+        self.path = _lib.library_path(handle.value)
+        self.declarations = declarations
+        self._handle: _Handle | None = handle
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._handle is None
+
+    def close(self) -> None:
+        """End looking up. Functions found before stay usable, and keep the library open."""
+        self._handle = None
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> _Handle:
+        if self._handle is None:
+            raise LibraryError(f"library {self.name!r} is closed; load it again")
+        return self._handle
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol, function or variable.
+
+        Raises
+        ------
+        SymbolError
+            An `AttributeError` that names close matches, when there is none.
+        """
+        if not isinstance(symbol, str):
+            raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
+        handle = self._open()
+        address = _lib.library_symbol(handle.value, symbol) if "\0" not in symbol else 0
+        if address == 0:
+            raise SymbolError.missing(symbol, self.name or "the process", self._names())
+        return address
+
+    def function(
+        self,
+        symbol: str,
+        signature: str | Signature | None = None,
+        *,
+        name: str | None = None,
+        doc: str | None = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> NativeCallable:
+        """A function of the library as a native callable.
+
+        Parameters
+        ----------
+        symbol : str
+        signature : str, optional
+            May be left out for declared functions.
+        name, doc, gil, errors, errno
+            As for `wrap`.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> nativecall.load("m").function("cbrt", "d:d")(27)
+        3.0
+        """
+        handle = self._open()
+        declared = self.declarations.functions.get(symbol) if self.declarations else None
+        if signature is None:
+            if declared is None:
+                raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
+            signature = declared
+        elif declared is not None and parse(signature) != declared:
+            raise SignatureError(
+                f"'signature' is {parse(signature).text!r}, but {symbol!r} is declared as "
+                f"{declared.text!r}"
+            )
+        signature = parse(signature)
+        return wrap(
+            self.address(symbol),
+            signature,
+            name=name or symbol,
+            doc=doc if doc is not None else signature.c_declaration(symbol),
+            owner=Symbol(handle, self.path or self.name, symbol),
+            gil=gil,
+            errors=errors,
+            errno=errno,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        declarations = self.declarations
+        if declarations is not None:
+            if name in declarations.functions:
+                made = self.function(name)
+                self.__dict__[name] = made
+                return made
+            if name in declarations.constants:
+                return declarations.constants[name]
+            if name in declarations.variables:
+                from . import cdecl
+                from .ctype import pointer
+
+                kind = cdecl.to_ffi(pointer(declarations.variables[name]))
+                return cdecl.ffi().cast(kind, self.address(name))
+        if self._handle is not None and _lib.library_symbol(self._handle.value, name):
+            raise SymbolError(
+                f"{name!r} of library {self.name!r} has no declaration; "
+                f"use function({name!r}, signature)",
+                name,
+            )
+        self._open()
+        known = [] if declarations is None else [*declarations.functions, *declarations.constants]
+        raise SymbolError.missing(name, self.name or "the process", known or self._names())
+
+    def __dir__(self) -> list[str]:
+        declared: list[str] = []
+        if self.declarations is not None:
+            for names in (
+                self.declarations.functions,
+                self.declarations.constants,
+                self.declarations.variables,
+            ):
+                declared += names
+        return sorted({*super().__dir__(), *declared})
+
+    def __repr__(self) -> str:
+        state = "closed " if self.closed else ""
+        return f"<{state}library {self.name!r} at {self.path!r}>"
+
+    def _names(self) -> list[str]:
+        """Names that the library's file exports: to suggest one. Every binary format keeps them
+        as text that ends in a null, and the loader confirms each."""
+        if self.path is None or self._handle is None:
+            return []
+        import re
+
+        try:
+            with open(self.path, "rb") as file:
+                content = file.read(_NAMES_LIMIT)
+        except OSError:
+            return []
+        found = {name.decode() for name in re.findall(rb"(?<=\0)_?([A-Za-z]\w{1,79})(?=\0)", content)}
+        return [name for name in found if _lib.library_symbol(self._handle.value, name)]
+
+
+def _candidates(name: str) -> list[str]:
+    """Files that a library name may mean, the likeliest first."""
+    if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
+        return [name]
+    if sys.platform == "win32":
+        return [f"{name}.dll", name]
+    if sys.platform == "darwin":
+        return [f"lib{name}.dylib", f"{name}.framework/{name}", name]
+    return [f"lib{name}.so", name]
+
+
+def _find(name: str) -> _Handle:
+    reasons = []
+    for candidate in _candidates(name):
+        try:
+            return _Handle(candidate)
+        except LibraryError as error:
+            reasons.append(str(error))
+    # Linux often has libm.so.6 only; or libm.so is a text for the linker.
+    from ctypes.util import find_library
+
+    found = None if os.path.dirname(name) else find_library(name)
+    if found is not None:
+        try:
+            return _Handle(found)
+        except LibraryError as error:
+            reasons.append(str(error))
+    raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def load(
+    name: str | os.PathLike[str] | None, declarations: str | None = None
+) -> Library:
+    """Open a shared library.
+
+    Parameters
+    ----------
+    name : str, path or None
+        A name as a linker takes it (``"m"``), a file name or a path; None for what the process has
+        loaded already.
+    declarations : str, optional
+        C declarations: functions, with the typedefs, structs and enums that they need. Those of
+        functions become attributes of the library.
+
+    Returns
+    -------
+    Library
+
+    Raises
+    ------
+    LibraryError
+        An `OSError`, when the library cannot be loaded.
+    SymbolError
+        An `AttributeError`, when a declared function is not in it; close matches are named.
+    SignatureError
+        When the declarations cannot be read.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> m = nativecall.load("m", "double pow(double, double);")
+    >>> m.pow(2, 10)
+    1024.0
+    """
+    if name is not None:
+        name = os.fspath(name)
+        if not isinstance(name, str):
+            raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
+        if not name or "\0" in name:
+            raise LibraryError(f"'name' must be the name of a library (got {name!r})")
+    known = None
+    if declarations is not None:
+        if not isinstance(declarations, str):
+            raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+        from .cdecl import parse_declarations
+
+        known = parse_declarations(declarations)
+    library = Library(name, _Handle(None) if name is None else _find(name), known)
+    for symbol in known.functions if known is not None else ():
+        library.address(symbol)
+    return library

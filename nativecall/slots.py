@@ -1,0 +1,72 @@
+"""Slot tables of types, as Python sees them (SEP 200): the metaclass and the rows."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from . import _lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+extensibletype: Any = _lib.types.extensibletype
+
+Slot = namedtuple("Slot", ["key", "flags", "data"])
+Slot.__doc__ = """One row of a type's slot table.
+
+Attributes
+----------
+key : bytes or int
+    An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
+flags : int
+    As the slot's own definition says.
+data : int
+    A pointer, or an offset into the type's objects.
+"""
+
+
+def customslots(obj: object) -> tuple[Slot, ...]:
+    """The rows of the slot table of an object's type, in the provider's order.
+
+    Parameters
+    ----------
+    obj : object
+        An object; of a type that is itself extensible, the rows of the type are meant.
+
+    Returns
+    -------
+    tuple of Slot
+        Empty for objects of types without slots.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> class Shape(metaclass=nativecall.extensibletype):
+    ...     __customslots__ = {"area": 0x1000}
+    >>> nativecall.customslots(Shape())
+    (Slot(key=b'area', flags=0, data=4096),)
+    """
+    rows = _lib.types.slots(obj if isinstance(obj, extensibletype) else type(obj))
+    if rows is None:
+        return ()
+    return tuple([Slot(_key(id), flags, data) for id, flags, data in rows])
+
+
+def _key(id: int) -> bytes | int:
+    if id % 2:
+        return id
+    text = _lib.interned(id)
+    return id if text is None else text
+
+
+def get_include() -> str:
+    """The directory to give a C compiler, so that ``#include <nativecall/customslots.h>`` works."""
+    import os
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(here, "include")
+    if os.path.isdir(installed):
+        return installed
+    # An editable install: the package is the source tree's.
+    return os.path.join(os.path.dirname(here), "csrc", "include")
