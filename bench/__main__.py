@@ -50,21 +50,22 @@ def run_section(name: str, effort: Effort) -> Section:
             check=False,
         )
         if done.returncode != 0:
-            raise SystemExit(f"bench: the process that measures '{name}' failed")
+            reason = f"its process ended with status {done.returncode}; see its output above"
+            return Section(name, module.METHOD, absent={f"section '{name}'": reason})
         section = Section.from_raw(json.loads(done.stdout))
         if joined is None:
             joined = section
         else:
             joined.merge(section)
     if joined is None:
-        raise SystemExit(f"bench: '{name}' was given no process")
+        raise ValueError(f"'{name}' was given no process")
     if hasattr(module, "finish"):
         module.finish(joined, effort)
     return joined
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the benchmark; the exit status is 0 unless it could not be run."""
+    """Run the benchmark; the exit status is 1 where a section has no result, 2 without rich."""
     options = arguments(argv)
     installed.leave_source_tree()
     try:
@@ -96,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     report.print_report(console, described, sections, judged)
     console.print(f"report: {target}", highlight=False, markup=False)
-    return 0
+    return 0 if all(section.groups or section.figures for section in sections) else 1
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def _intern(section: Section) -> Iterator[Goal]:
     yield _ratio(what, section, "known string", nativecall, python, 0.5)
     speedup = section.figures.get("speedup")
     control = section.figures.get("control")
-    detail = "not measured" if speedup is None else f"two threads of plain arithmetic: {control}x"
+    detail = "not measured" if speedup is None else f"threads that share nothing: {control}x"
     yield Goal("interning: two threads / one", 1.8, "x", False, speedup, detail)
 
 

@@ -28,7 +28,8 @@ METHOD = (
 TARGET_NS = 300_000.0
 COUNTED = 20_000
 LOOPS = {"sum": "dependent", "each": "independent"}
-INSTRUCTIONS = "instructions per call"
+INSTRUCTIONS = "dependent, counted by callgrind"
+FOURTH = ("q:qqq", "d:dd", "d:ddd", "d:d")
 NAMES = {
     "plain": "function pointer",
     "offset": "nativecall, direct offset",
@@ -50,7 +51,8 @@ def processes(effort: Effort) -> int:
 def prepared() -> tuple[ModuleType, str | None]:
     """Return the extension with its subjects set, and why nativecall is missing, or None.
 
-    Where nativecall is absent the extension is built without its headers, for the peers' rows.
+    Where nativecall is absent or fails, the extension is built without its headers, for the peers'
+    rows.
     """
     kernels = Kernels()
     addresses = {row.signature: kernels.address(row) for row in ROWS}
@@ -58,14 +60,15 @@ def prepared() -> tuple[ModuleType, str | None]:
     builtin = load_module("builtin", "bench_builtin").make("d:d", address)
     try:
         nc = installed.import_nativecall()
-    except installed.NotInstalled as error:
+        callable_ = nc.wrap(address, "d:d")
+        overloaded = nc.wrap({key: addresses[key] for key in FOURTH})
+        view = callable_.builtin
+        module = load_module("lookup", "bench_lookup")
+    except Exception as error:
         module = load_module("lookup_peers", "bench_lookup")
         module.prepare(address, builtin, None, None, None)
-        return module, str(error)
-    module = load_module("lookup", "bench_lookup")
-    callable_ = nc.wrap(address, "d:d")
-    fourth = {key: addresses[key] for key in ("q:qqq", "d:dd", "d:ddd", "d:d")}
-    module.prepare(address, builtin, callable_, nc.wrap(fourth), callable_.builtin)
+        return module, f"{type(error).__name__}: {error}"
+    module.prepare(address, builtin, callable_, overloaded, view)
     return module, None
 
 
