@@ -12,6 +12,7 @@
 #ifndef NC_CALLABLE_H
 #define NC_CALLABLE_H
 
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "nativecall/nativecallable.h"

@@ -537,8 +537,6 @@ def _resolve(target: Any, signature: str | Signature | None, options: _Options) 
             flags = inherited
     elif isinstance(target, int) and not isinstance(target, bool):
         address = _from_address(target)
-        origin = _lib.address_origin(address)
-        name = origin[1] if origin is not None else None
     else:
         found = foreign.function(target)
         if found is None:
@@ -567,6 +565,9 @@ def _resolve(target: Any, signature: str | Signature | None, options: _Options) 
                 f"gil='release' cannot be right for {wanted.text!r}, which handles Python objects"
             )
         flags |= _lib.FLAG_NEEDS_GIL
+    if name is None and options.name is None:
+        origin = _lib.address_origin(address)
+        name = origin[1] if origin is not None else None
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
     return _Found(address, wanted, flags, owner, name)

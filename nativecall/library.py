@@ -133,7 +133,7 @@ class Library:
         handle = self._open()
         address = _lib.library_symbol(handle.value, symbol) if "\0" not in symbol else 0
         if address == 0:
-            raise SymbolError.missing(symbol, self.name or "the process", self._names())
+            raise SymbolError.missing(symbol, self.name or "the process", self._names_like(symbol))
         return address
 
     def function(
@@ -210,8 +210,12 @@ class Library:
                 name,
             )
         self._open()
-        known = [] if declarations is None else [*declarations.functions, *declarations.constants]
-        raise SymbolError.missing(name, self.name or "the process", known or self._names())
+        known: list[str] = []
+        if declarations is not None:
+            known = [*declarations.functions, *declarations.constants, *declarations.variables]
+        raise SymbolError.missing(
+            name, self.name or "the process", known or self._names_like(name)
+        )
 
     def __dir__(self) -> list[str]:
         declared: list[str] = []
@@ -228,9 +232,12 @@ class Library:
         state = "closed " if self.closed else ""
         return f"<{state}library {self.name!r} at {self.path!r}>"
 
-    def _names(self) -> list[str]:
-        """Names that the library's file exports: to suggest one. Every binary format keeps them
-        as text that ends in a null, and the loader confirms each."""
+    def _names_like(self, symbol: str) -> list[str]:
+        """Names of about the length of `symbol` that the library exports: to suggest one.
+
+        Every binary format keeps them as text that ends in a null, a name that ends another
+        one sometimes within it; the loader confirms each.
+        """
         if self.path is None or self._handle is None:
             return []
         import re
@@ -240,8 +247,13 @@ class Library:
                 content = file.read(_NAMES_LIMIT)
         except OSError:
             return []
-        found = {name.decode() for name in re.findall(rb"(?<=\0)_?([A-Za-z]\w{1,79})(?=\0)", content)}
-        return [name for name in found if _lib.library_symbol(self._handle.value, name)]
+        found = set()
+        for match in re.findall(rb"[A-Za-z_]\w+(?=\0)", content):
+            for length in range(len(symbol) - 2, len(symbol) + 3):
+                if 1 < length <= len(match):
+                    found.add(match[-length:].decode("ascii", "replace"))
+        handle = self._handle.value
+        return sorted(name for name in found if _lib.library_symbol(handle, name))
 
 
 def _candidates(name: str) -> list[str]:
