@@ -71,7 +71,9 @@ def _calls(section: Section) -> Iterator[Goal]:
             yield _ratio(f"f(…) {row} / {peer}", section, row, ITSELF, peer, bound)
     for peer, bound in ((CTYPES, 10.0), (CFFI_POINTER, 8.0)):
         for row in ("d:d", "d:ddd"):
-            yield _ratio(f"{peer} / f(…) {row}", section, row, peer, ITSELF, bound, at_most=False)
+            for subject, call in ((ITSELF, "f(…)"), (BUILTIN, "f.builtin(…)")):
+                what = f"{peer} / {call} {row}"
+                yield _ratio(what, section, row, peer, subject, bound, at_most=False)
 
 
 def _lookup(section: Section) -> Iterator[Goal]:
@@ -89,14 +91,15 @@ def _lookup(section: Section) -> Iterator[Goal]:
         group = _both(section.group(lookup.INSTRUCTIONS), subject, POINTER)
         found = group.difference(subject, POINTER).median if group else None
         yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
-    for subject in (OFFSET, SLOT):
-        yield _against_capsule(section, subject)
+    for row in lookup.LOOPS.values():
+        for subject in (OFFSET, SLOT):
+            yield _against_capsule(section, row, subject)
 
 
-def _against_capsule(section: Section, subject: str) -> Goal:
+def _against_capsule(section: Section, row: str, subject: str) -> Goal:
     """Compare what the lookups cost by themselves: each less the call, in the same round."""
-    what = f"{CAPSULE} / {subject}: lookup alone, independent calls"
-    group = _both(section.group("independent"), subject, CAPSULE, POINTER)
+    what = f"{CAPSULE} / {subject}: lookup alone, {row} calls"
+    group = _both(section.group(row), subject, CAPSULE, POINTER)
     if group is None:
         return Goal(what, 50.0, "x", False, None, "not measured")
     capsule = group.difference(CAPSULE, POINTER).median

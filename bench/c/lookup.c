@@ -1,10 +1,11 @@
 /* bench/c/lookup.c: what it costs C code to find and call the native function of a Python object.
  *
- * Each way of getting at the function is one inline function, call_<way>, written as its user
- * writes it, and is run by two loops:
+ * Each way of getting at the function is one function, call_<way>, written as its user writes it
+ * and inlined where it is used, as in a consumer that has one place for its calls. Two loops run
+ * each way:
  *
- *     <way>_sum    adds the results up: calls overlap as far as one addition after another lets
- * them <way>_each   uses each result for nothing: calls overlap as far as the processor can
+ *     <way>_sum     adds the results up: calls overlap only as far as one addition after another
+ *     <way>_each    drops the results: calls overlap as far as the processor can
  *
  * The subject (function or object) is a register that the compiler must assume changed before every
  * call, and memory with it, so that nothing is lifted out of a loop. The floor, call_plain, calls a
@@ -25,7 +26,9 @@
 #endif
 
 #if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
+#define COLD __attribute__((noinline, cold))
 #define CHANGED(variable) __asm__ volatile("" : "+r"(variable) : : "memory")
 #define USED(value) __asm__ volatile("" : : "g"(value) : "memory")
 #else
@@ -50,19 +53,19 @@ typedef struct {
 static Subjects subjects;
 static PyObject *capsule_key; /* interned */
 
-static inline double call_plain(Function function, double x)
+INLINE double call_plain(Function function, double x)
 {
     return function(x);
 }
 
-static inline double call_capsule(PyObject *dictionary, double x)
+INLINE double call_capsule(PyObject *dictionary, double x)
 {
     PyObject *capsule = PyDict_GetItemWithError(dictionary, capsule_key);
     void *pointer = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
     return pointer ? ((Function)pointer)(x) : NAN;
 }
 
-static inline double call_boxed(PyObject *callable, double x)
+INLINE double call_boxed(PyObject *callable, double x)
 {
     PyObject *args[2] = {NULL, PyFloat_FromDouble(x)};
     PyObject *result;
@@ -81,17 +84,23 @@ static inline double call_boxed(PyObject *callable, double x)
 #ifndef BENCH_WITHOUT_NATIVECALL
 static const char *signature_d_d; /* interned */
 
-static inline double call_offset(PyObject *object, double x)
+/* No entry: as every consumer must, call through Python. */
+COLD static double call_otherwise(PyObject *object, double x)
 {
-    const PyNativeCallableEntry *entry = nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
-    return entry != NULL ? ((Function)entry->funcptr)(x) : call_boxed(object, x);
+    return call_boxed(object, x);
 }
 
-static inline double call_slot(PyObject *object, double x)
+INLINE double call_offset(PyObject *object, double x)
+{
+    const PyNativeCallableEntry *entry = nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
+    return entry != NULL ? ((Function)entry->funcptr)(x) : call_otherwise(object, x);
+}
+
+INLINE double call_slot(PyObject *object, double x)
 {
     const PyNativeCallableEntry *entry =
         nc_native_find_by_slot(object, signature_d_d, NC_FLAG_NEEDS_GIL);
-    return entry != NULL ? ((Function)entry->funcptr)(x) : call_boxed(object, x);
+    return entry != NULL ? ((Function)entry->funcptr)(x) : call_otherwise(object, x);
 }
 #endif
 
