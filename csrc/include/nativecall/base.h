@@ -43,10 +43,12 @@
 #if defined(NC_MSVC)
 #define NC_UNUSED
 #define NC_MAY_ALIAS
+#define NC_ASSUME(condition) __assume(condition)
 #define NC_LIKELY(condition) (condition)
 #define NC_UNLIKELY(condition) (condition)
 #else
 #define NC_UNUSED __attribute__((unused))
+#define NC_ASSUME(condition) ((condition) ? (void)0 : __builtin_unreachable())
 #define NC_MAY_ALIAS __attribute__((may_alias))
 #define NC_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define NC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -55,6 +57,12 @@
 /* Everything is static: two copies of a header in one process never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline
+/* Out of line and away from the hot code: the rare way of an inline function. */
+#if defined(NC_MSVC)
+#define NC_COLD NC_UNUSED static __declspec(noinline)
+#else
+#define NC_COLD __attribute__((unused, noinline, cold)) static
+#endif
 
 #ifdef __cplusplus
 extern "C" {

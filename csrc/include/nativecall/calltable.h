@@ -92,7 +92,7 @@ extern "C" {
 typedef struct {
     const char *signature; /* interned; NULL ends the table */
     uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
-    void *funcptr;         /* the function; borrowed */
+    void *funcptr;         /* the function, never NULL in an entry in use; borrowed */
 } PyNativeCallableEntry;
 
 typedef struct {
@@ -111,35 +111,43 @@ NC_STATIC_INLINE int nc_calltable_matches(const PyNativeCallableEntry *entry, co
            NC_LIKELY((entry->flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0);
 }
 
+/* Whether an entry has this signature, none of the flags in `refuse_mask` and an ABI we know. The
+ * zero entry that ends a table never has: no signature is NULL. */
+NC_STATIC_INLINE int nc_calltable_entry_is(const PyNativeCallableEntry *entry,
+                                           const char *interned_signature, uintptr_t refuse_mask)
+{
+    return (const char *)nc_load_acquire_ptr(&entry->signature) == interned_signature &&
+           (entry->flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
+}
+
 /* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
  * another ABI are refused always. A NULL signature (what nc_interned_find gives for a string nobody
  * interned) finds nothing. Several entries may match; the first one counts. */
-NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
-                                                                const char *interned_signature,
-                                                                uintptr_t refuse_mask)
+NC_STATIC_INLINE const PyNativeCallableEntry *
+nc_calltable_find(const PyNativeCallableTable *table, const char *interned_signature,
+                  uintptr_t refuse_mask)
 {
-    const PyNativeCallableEntry *entry = &table->entries[0];
+    const PyNativeCallableEntry *entry = table->entries;
 
     if (NC_UNLIKELY(interned_signature == NULL)) {
         return NULL;
     }
-    /* The first entry by itself: its address folds into the loads. */
-    if (nc_calltable_matches(entry, interned_signature, refuse_mask)) {
-        return entry;
-    }
-    while (nc_load_acquire_ptr(&entry->signature) != NULL) {
-        entry++;
-        if (nc_calltable_matches(entry, interned_signature, refuse_mask)) {
+    for (;; entry++) {
+        if (NC_LIKELY(nc_calltable_entry_is(entry, interned_signature, refuse_mask))) {
             return entry;
         }
+        if (nc_load_acquire_ptr(&entry->signature) == NULL) {
+            return NULL;
+        }
     }
-    return NULL;
 }
 
-/* The function pointer of an entry as it is now. */
+/* The function pointer of an entry as it is now; never NULL, which spares callers a test. */
 NC_STATIC_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
 {
-    return nc_load_acquire_ptr(&entry->funcptr);
+    void *funcptr = nc_load_acquire_ptr(&entry->funcptr);
+    NC_ASSUME(funcptr != NULL);
+    return funcptr;
 }
 
 /* ---- the writer's side ----------------------------------------------------------------------- */
@@ -227,7 +235,7 @@ NC_STATIC int nc_calltable_grow(NcCallTable *calls)
     return NC_OK;
 }
 
-/* Adds an entry after the last one. `signature` is interned and not NULL. The same signature may
+/* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
  * come more than once, with other flags; readers take the first that suits them. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
@@ -235,7 +243,7 @@ NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uin
     PyNativeCallableEntry *entry;
     size_t count = (size_t)calls->published->count;
 
-    if (signature == NULL || (flags & NC_FLAGS_ABI_MASK) != 0) {
+    if (signature == NULL || funcptr == NULL || (flags & NC_FLAGS_ABI_MASK) != 0) {
         return NC_E_RANGE;
     }
     if (count == calls->capacity) {
@@ -256,7 +264,7 @@ NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uin
  * for as long as the object lives. */
 NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *funcptr)
 {
-    if (position >= (size_t)calls->published->count) {
+    if (position >= (size_t)calls->published->count || funcptr == NULL) {
         return NC_E_RANGE;
     }
     nc_store_release_ptr(&calls->published->entries[position].funcptr, funcptr);

@@ -66,8 +66,16 @@ typedef struct {
     PyHeapTypeObject etp_heaptype;
     PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; owned by the metaclass once ready */
     Py_ssize_t etp_obj_custom_slots_offset; /* of a PyNativeCallableTable * in each object; 0: none */
+    Py_ssize_t etp_table_shift;             /* see NC_TABLE_SHIFT; set by the metaclass */
     void *etp_private;                      /* the metaclass's own; NULL until the type is ready */
 } PyHeapExtensibleTypeObject;
+
+/* The offset counted from the object's ob_type, so that 0, which new types have, leads to the type
+ * itself. Read as a call table, a type starts with its reference count and its metatype: a
+ * first entry whose signature is no interned string. So the hot lookup (nativecallable.h) need not
+ * test whether there is a table before it compares the first signature. */
+#define NC_TABLE_SHIFT(offset)                                                                     \
+    ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
 /* For static initialisers: the array of rows, ended by (and padded with) rows of id 0, that Ready
  * takes as the type's own. Until Ready has run, etp_custom_slots points to this array. */
@@ -124,20 +132,21 @@ typedef struct {
     NcRetiredTable *retired; /* every table ever published, kept for readers until the type dies */
 } NcTypePrivate;
 
+/* Whether `derived`, a metatype, derives from `meta`. Out of line: metatypes other than `meta` itself are
+ * rare, and the walk need not be repeated at every place that checks. */
+NC_COLD int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
+{
+    while (derived != NULL && derived != meta) {
+        derived = derived->tp_base;
+    }
+    return derived != NULL;
+}
+
 /* Whether a type was made by the metaclass `meta` or one derived from it. */
 NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta)
 {
     PyTypeObject *found = Py_TYPE((PyObject *)type);
-    if (NC_LIKELY(found == meta)) {
-        return 1;
-    }
-    while (found != NULL) {
-        if (found == meta) {
-            return 1;
-        }
-        found = found->tp_base;
-    }
-    return 0;
+    return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
 }
 
 NC_STATIC int nc_is_call_key(uintptr_t id)
@@ -379,7 +388,8 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
         keeps->retired = link;
     }
     nc_store_release_ptr(&self->etp_custom_slots, link != NULL ? link->table : NULL);
-    self->etp_obj_custom_slots_offset = offset;
+    nc_store_release_intptr(&self->etp_table_shift, (intptr_t)NC_TABLE_SHIFT(offset));
+    nc_store_release_intptr(&self->etp_obj_custom_slots_offset, (intptr_t)offset);
     PyType_Modified((PyTypeObject *)self);
     return 0;
 }

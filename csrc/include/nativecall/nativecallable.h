@@ -1,8 +1,8 @@
 /* nativecall/nativecallable.h: for callers: finds the C function inside a Python callable.
  *
  *     static const char *sig;                                      once: nc_signature_intern("d:d", &sig)
- *     const PyNativeCallableEntry *e = nc_native_find(obj, sig, NC_FLAG_NEEDS_GIL);
- *     if (e != NULL) y = ((double (*)(double))e->funcptr)(x);      else: PyObject_Call
+ *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
+ *     if (f != NULL) y = f(x);                                     else: PyObject_Call
  *
  * Two ways lead to an object's call table (D6): the offset in its type (CEP 1000), which is the
  * shortest, and the row of the slot table (SEP 201), which providers without the offset can have
@@ -49,7 +49,7 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
     return self;
 }
 
-/* The call table at the offset that obj's type gives, or NULL. */
+/* The call table at the offset that obj's type gives, NULL without one. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
@@ -57,12 +57,12 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
     if (!nc_type_has_metatype(type, nc_metatype)) {
         return NULL;
     }
-    offset = ((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset;
+    offset = (Py_ssize_t)nc_load_acquire_intptr(
+        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(offset == 0)) {
         return NULL;
     }
-    return (const PyNativeCallableTable *)nc_load_acquire_ptr(
-        (const char *)obj + offset);
+    return (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj + offset);
 }
 
 /* The same table, found through the slot table. */
@@ -73,36 +73,104 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *
     if (NC_UNLIKELY(slot == NULL)) {
         return NULL;
     }
-    return (const PyNativeCallableTable *)nc_load_acquire_ptr(
-        (const char *)obj + slot->data.objoffset);
+    return (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
+                                                              slot->data.objoffset);
 }
 
-/* The entry of an interned signature none of whose flags is in `refuse`, or NULL. */
+/* The rest of a lookup whose first entry was no hit: the other entries, or the callable behind a
+ * view. Either way to the table will do, so one function serves both. */
+NC_COLD const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, const char *signature,
+                                                         uintptr_t refuse)
+{
+    const PyNativeCallableTable *table = nc_native_table_by_slot(obj);
+    if (table == NULL) {
+        table = nc_native_table(obj);
+    }
+    if (table == NULL) {
+        PyObject *viewed = nc_native_viewed(obj);
+        return viewed != NULL ? nc_native_find_rest(viewed, signature, refuse) : NULL;
+    }
+    return nc_calltable_find(table, signature, refuse);
+}
+
+/* The first entry at the type's offset, whether or not there is a table: where there is none, no
+ * signature equals what is there (NC_TABLE_SHIFT). NULL where the metatype is not the exact one. */
+NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
+{
+    const PyHeapExtensibleTypeObject *type =
+        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    const PyNativeCallableTable *table;
+    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
+        return NULL;
+    }
+#ifdef Py_GIL_DISABLED
+    /* There an object starts with other fields, which prove nothing. */
+    if (NC_UNLIKELY(type->etp_obj_custom_slots_offset == 0)) {
+        return NULL;
+    }
+#endif
+    table = (const PyNativeCallableTable *)nc_load_acquire_ptr(
+        (const char *)obj + offsetof(PyObject, ob_type) + type->etp_table_shift);
+    return &table->entries[0];
+}
+
+/* The first entry through the slot table, or NULL. */
+NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
+{
+    const PyCustomSlot *slot = PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID,
+                                                  PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+    const PyNativeCallableTable *table;
+    if (NC_UNLIKELY(slot == NULL)) {
+        return NULL;
+    }
+    table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
+                                                               slot->data.objoffset);
+    return &table->entries[0];
+}
+
+/* The entry of an interned signature (never NULL) none of whose flags is in `refuse`, or NULL. */
 NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                              uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_table(obj);
-    if (NC_UNLIKELY(table == NULL)) {
-        PyObject *viewed = nc_native_viewed(obj);
-        if (viewed == NULL || (table = nc_native_table(viewed)) == NULL) {
-            return NULL;
-        }
+    const PyNativeCallableEntry *first = nc_native_first(obj);
+    if (NC_LIKELY(first != NULL && nc_calltable_entry_is(first, signature, refuse))) {
+        return first;
     }
-    return nc_calltable_find(table, signature, refuse);
+    return nc_native_find_rest(obj, signature, refuse);
 }
 
 /* The same through the slot table. */
 NC_STATIC_INLINE const PyNativeCallableEntry *
 nc_native_find_by_slot(PyObject *obj, const char *signature, uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_table_by_slot(obj);
-    if (NC_UNLIKELY(table == NULL)) {
-        PyObject *viewed = nc_native_viewed(obj);
-        if (viewed == NULL || (table = nc_native_table_by_slot(viewed)) == NULL) {
-            return NULL;
-        }
+    const PyNativeCallableEntry *first = nc_native_first_by_slot(obj);
+    if (NC_LIKELY(first != NULL && nc_calltable_entry_is(first, signature, refuse))) {
+        return first;
     }
-    return nc_calltable_find(table, signature, refuse);
+    return nc_native_find_rest(obj, signature, refuse);
+}
+
+/* The function pointer itself, or NULL: the shortest way for callers that need no flags. */
+NC_STATIC_INLINE void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse)
+{
+    const PyNativeCallableEntry *entry = nc_native_first(obj);
+    if (NC_LIKELY(entry != NULL && nc_calltable_entry_is(entry, signature, refuse))) {
+        return nc_calltable_funcptr(entry);
+    }
+    entry = nc_native_find_rest(obj, signature, refuse);
+    return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
+}
+
+/* The same through the slot table. */
+NC_STATIC_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signature,
+                                                  uintptr_t refuse)
+{
+    const PyNativeCallableEntry *entry = nc_native_first_by_slot(obj);
+    if (NC_LIKELY(entry != NULL && nc_calltable_entry_is(entry, signature, refuse))) {
+        return nc_calltable_funcptr(entry);
+    }
+    entry = nc_native_find_rest(obj, signature, refuse);
+    return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
 #ifdef __cplusplus

@@ -1,0 +1,98 @@
+"""Sessions: ``nox`` runs what every change must pass; ``nox -l`` lists the others.
+
+Each session installs the package as a user would, into an environment of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+PYTHONS = ["3.11", "3.12", "3.13"]
+BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
+C_SOURCES = ["csrc", "tests/c", "tests/ext", "bench", "examples"]
+
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The whole suite against an installed wheel."""
+    session.install(".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session(python=PYTHONS[0])
+def sanitizers(session: nox.Session) -> None:
+    """The C tests under ASan, UBSan and TSan, and the Python suite under ASan and UBSan."""
+    session.install(*BUILD)
+    session.install("-v", "--no-build-isolation", ".[test]", "-Csetup-args=-Db_sanitize=address,undefined",
+                    "-Csetup-args=-Db_lundef=false", "-Csetup-args=-Dbuildtype=debugoptimized")
+    session.run("pytest", "tests/test_c.py", *session.posargs)
+    session.run(
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--ignore=tests/test_c.py",
+        *session.posargs,
+        env={
+            "LD_PRELOAD": " ".join(_runtime(name) for name in ("asan", "ubsan")),
+            # CPython never frees some of what it makes at start; leaks have tests of their own.
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+            "PYTHONMALLOC": "malloc",
+            "NATIVECALL_TEST_SANITIZED": "1",
+        },
+    )
+
+
+def _runtime(name: str) -> str:
+    """The path of a sanitizer's shared runtime, as the compiler knows it."""
+    found = subprocess.run(
+        [os.environ.get("CC", "gcc"), f"-print-file-name=lib{name}.so"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return str(Path(found.stdout.strip()).resolve())
+
+
+@nox.session(python=PYTHONS[0])
+def leaks(session: nox.Session) -> None:
+    """Refcounts and memory after 10^5 repetitions of every operation."""
+    session.install(".[test]")
+    session.run("pytest", "tests/test_leaks.py", env={"NATIVECALL_TEST_REPEAT": "100000"})
+
+
+@nox.session(python=PYTHONS[0])
+def lint(session: nox.Session) -> None:
+    """Formatting and lints of Python and C."""
+    session.install("ruff>=0.9", "clang-format==23.1.5")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    sources = [
+        str(path)
+        for folder in C_SOURCES
+        for path in sorted((ROOT / folder).rglob("*.[ch]"))
+        if "build" not in path.parts
+    ]
+    session.run("clang-format", "--dry-run", "--Werror", *sources)
+
+
+@nox.session(python=PYTHONS[0])
+def types(session: nox.Session) -> None:
+    """mypy, strict."""
+    session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy")
+    session.run("mypy")
+
+
+@nox.session(python=PYTHONS[0])
+def bench(session: nox.Session) -> None:
+    """The benchmarks, beside every peer."""
+    session.install(".[bench]")
+    session.run("python", "-m", "bench", *session.posargs)
