@@ -137,6 +137,7 @@ LOOPS(offset_fourth, call_offset, PyObject *, overloaded)
 LOOPS(slot_fourth, call_slot, PyObject *, overloaded)
 LOOPS(offset_view, call_offset, PyObject *, view)
 LOOPS(boxed_callable, call_boxed, PyObject *, callable)
+LOOPS(boxed_view, call_boxed, PyObject *, view)
 #endif
 
 typedef struct {
@@ -147,10 +148,10 @@ typedef struct {
 
 #define WAY(way) {#way, way##_sum, way##_each}
 static const Way ways[] = {
-    WAY(plain),       WAY(capsule),     WAY(boxed_builtin),
+    WAY(plain),       WAY(capsule),        WAY(boxed_builtin),
 #ifndef BENCH_WITHOUT_NATIVECALL
-    WAY(offset),      WAY(slot),        WAY(offset_fourth),
-    WAY(slot_fourth), WAY(offset_view), WAY(boxed_callable),
+    WAY(offset),      WAY(slot),           WAY(offset_fourth), WAY(slot_fourth),
+    WAY(offset_view), WAY(boxed_callable), WAY(boxed_view),
 #endif
 };
 

@@ -24,7 +24,7 @@ REFERENCES = (ITSELF, C_BUILTIN, PYTHON)
 
 def processes(effort: Effort) -> int:
     """Return the number of processes: memory layout differs between them and costs some percent."""
-    return effort.choose(5, 1)
+    return effort.choose(9, 1)
 
 
 def measure(effort: Effort) -> Section:
@@ -40,7 +40,7 @@ def measure(effort: Effort) -> Section:
         for name, sampler in samplers.items():
             count = timing.calibrate(sampler, timing.UNROLL, TARGET_NS)
             subjects[name] = partial(sampler, count)
-        samples = timing.interleave(subjects, effort.choose(60, 25), effort.seed)
+        samples = timing.interleave(subjects, effort.choose(35, 25), effort.seed)
         loop = timing.summarise(samples.pop(EMPTY)).median
         calls_alone = {name: [value - loop for value in values] for name, values in samples.items()}
         reference = next(name for name in REFERENCES if name in calls_alone)

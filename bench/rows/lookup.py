@@ -40,6 +40,7 @@ NAMES = {
     "capsule": "PyCapsule in a dict",
     "boxed_builtin": "PyObject_Vectorcall of a C built-in",
     "boxed_callable": "PyObject_Vectorcall of the native callable",
+    "boxed_view": "PyObject_Vectorcall of its f.builtin",
 }
 
 
