@@ -57,7 +57,8 @@ class Declarations:
     structs : dict of str to Struct
         Structs by tag.
     opaque : tuple of str
-        Typedefs and tags of incomplete types and unions, which are usable behind pointers only.
+        Incomplete types, unions and the like, which are usable behind pointers only, as C calls
+        them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
     """
@@ -98,7 +99,7 @@ def _syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Any
     try:
         tree = pycparser.CParser().parse("\n".join(lines), "before")
     except RecursionError:
-        raise source.error("nested too deeply", source.first()) from None
+        raise
     except Exception as error:
         # Whatever another parser raises on a malformed text, the text is at fault.
         raise _syntax_error(source, str(error), known) from None
@@ -224,8 +225,7 @@ class _Tree:
         elif isinstance(node, c_ast.ParamList):
             for parameter in node.params:
                 if isinstance(parameter, c_ast.ID):
-                    at = self.source.index(parameter.coord.line, parameter.coord.column)
-                    raise _unknown_type(self.source, parameter.name, at)
+                    raise _unknown_type(self.source, parameter.name, self._index(parameter))
                 if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
@@ -249,19 +249,27 @@ class _Tree:
 
     def _is_packed(self, node: Any) -> bool:
         """Whether the struct whose body is at `node` was declared packed."""
-        at = self.source.index(node.coord.line, node.coord.column)
+        at = self._index(node)
         return any(keyword <= at <= brace for keyword, brace in self.source.packed)
+
+    def _index(self, node: Any) -> int:
+        return self.source.index(node.coord.line, node.coord.column)
 
     def add(self, node: Any) -> None:
         """Take one external declaration."""
         c_ast = self.ast
+        before = len(self.tags)
         self.prepare(node)
+        # Bodies first and in the order of the source: cffi wants an enum's before it is mentioned.
+        for _, body in sorted(self.tags[before:], key=lambda tag: self._index(tag[1])):
+            if id(body) not in self._written:
+                self._line(self._generator.visit(body) + ";", node)
         if isinstance(node, c_ast.Typedef):
             self.typedef_nodes.setdefault(node.name, node)
             self._line(self._generator.visit(node) + ";", node)
             self._member("typedef", node.name, f"{node.name} *", node)
         elif isinstance(node, c_ast.Decl) and node.name is None:
-            self._line(self._generator.visit(node) + ";", node)
+            self._line(self._generator.visit(node.type) + ";", node)
         elif isinstance(node, c_ast.Decl) and node.init is not None:
             self._constant(node)
         elif isinstance(node, (c_ast.Decl, c_ast.Typename)):
@@ -323,7 +331,7 @@ class _Tree:
             parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
             fields = parser.typeof(f"struct {_ALL}").fields
         except RecursionError:
-            raise self.source.error("nested too deeply", self.source.first()) from None
+            raise
         except Exception as error:
             # cffi raises half a dozen classes, some of them built-in, for what it cannot represent.
             raise self._cffi_error(error, prelude) from None
@@ -363,6 +371,8 @@ class _Tree:
         """The index of the first word of the source that `message` quotes."""
         import re
 
+        if match := re.match(r"(?:multiple|duplicate) declarations? of .*?(\w+)$", message):
+            return [start for token, start in self.source.tokens if token == match.group(1)][-1]
         quoted = set(re.findall(r"\w+", " ".join(re.findall(r"'([^']*)'", message)))) - KEYWORDS
         starts = [start for token, start in self.source.tokens if token in quoted]
         return starts[0] if starts else self.source.first()
@@ -467,8 +477,13 @@ def parse_function(text: str) -> Signature:
     (False, True)
     """
     source = CSource(text)
-    if not source.tokens:
-        raise source.error("no declaration found", 0, "write 'double (double)'")
+    try:
+        return _read_function(source)
+    except RecursionError:
+        raise source.error("nested too deeply", source.first()) from None
+
+
+def _read_function(source: CSource) -> Signature:
     outermost = [*source.outermost()]
     if any(token == ";" for token, _ in outermost[:-1]):
         return _only_function(source)
@@ -479,10 +494,7 @@ def parse_function(text: str) -> Signature:
     source.without(("extern", "static", ";"))
     if not source.tokens:
         raise source.error("no declaration found", 0, "write 'double (double)'")
-    parameters = _syntax_tree(source, "void __nc_function(", ");")[0].type.args.params
-    if len(parameters) != 1 or isinstance(parameters[0], _syntax_class("EllipsisParam")):
-        raise source.error("expected one function", source.first())
-    node = parameters[0]
+    node = _syntax_tree(source, "void __nc_function(", ");")[0].type.args.params[0]
     tree = _Tree(source)
     if isinstance(node, tree.ast.ID):
         raise _unknown_type(source, node.name, source.first())
@@ -491,18 +503,8 @@ def parse_function(text: str) -> Signature:
     if ctype.kind == "pointer" and ctype.item.kind == "function":
         ctype = ctype.item
     if ctype.kind != "function":
-        raise _not_a_function(source)
-    return tree.signature(Converter(tree.packed), ctype, node, text)
-
-
-def _syntax_class(name: str) -> Any:
-    from pycparser import c_ast
-
-    return getattr(c_ast, name)
-
-
-def _not_a_function(source: CSource) -> SignatureError:
-    return source.error("not a function", source.first(), "write 'double (double)'")
+        raise source.error("not a function", source.first(), "write 'double (double)'")
+    return tree.signature(Converter(tree.packed), ctype, node, source.text)
 
 
 def _only_function(source: CSource) -> Signature:
@@ -533,7 +535,11 @@ def parse_declarations(text: str) -> Declarations:
     >>> d.functions["norm"].text, d.constants
     ('d:i&d', {'LEFT': 0, 'RIGHT': 1})
     """
-    return _read(CSource(text))
+    source = CSource(text)
+    try:
+        return _read(source)
+    except RecursionError:
+        raise source.error("nested too deeply", source.first()) from None
 
 
 def _read(source: CSource) -> Declarations:
@@ -555,13 +561,14 @@ def _read(source: CSource) -> Declarations:
         if what == "object":
             declared.variables[name] = tree.converted(convert, ctype, node)
         elif ctype.kind == "enum" and what == "tag":
-            # In the order of the values' declaration, which cffi keeps and macros precede.
-            declared.constants.update(ctype.relements)
+            for enumerator in node.values.enumerators:
+                declared.constants[enumerator.name] = ctype.relements[enumerator.name]
         else:
             try:
                 found = convert.type(ctype)
             except SignatureError:
-                opaque.append(name)
+                if ANONYMOUS not in name:
+                    opaque.append(name)
                 continue
             if what == "typedef":
                 declared.typedefs[name] = found

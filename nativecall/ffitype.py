@@ -315,7 +315,8 @@ def to_ffi(ctype: CType | Signature) -> Any:
 
     Examples
     --------
-    >>> to_ffi(parse_function("int (double *)"))
+    >>> from nativecall.signature import parse
+    >>> to_ffi(parse("i:&d"))
     <ctype 'int32_t(*)(double *)'>
     """
     if isinstance(ctype, Signature):

@@ -1,0 +1,473 @@
+"""C declarations: what is read, what is refused and where, and the way to cffi and back."""
+
+from __future__ import annotations
+
+import threading
+
+import cffi
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nativecall.cdecl import ffi, from_ffi, parse_declarations, parse_function, to_ffi
+from nativecall.ctype import Struct, scalar
+from nativecall.errors import SignatureError
+from nativecall.signature import Signature, parse, parse_type
+
+CHAR = scalar("c").text
+WORD = scalar("n").text
+LONG = scalar("l").text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("double (double, float *)", "d:d&f"),
+        ("double f(double x, const float *y);", "d:d&f"),
+        ("extern double cos(double)", "d:d"),
+        ("static inline double cos(double);", "d:d"),
+        ("void f()", "v:"),
+        ("void f(void)", "v:"),
+        ("double (*)(int)", "d:i"),
+        ("double (*f)(int)", "d:i"),
+        ("int printf(const char *restrict format, ...)", f"i:&{CHAR}."),
+        ("unsigned f(long unsigned int, short int, unsigned char, signed char)", None),
+        ("size_t f(ssize_t, intptr_t, uint8_t, int_least16_t)", None),
+        ("bool f(_Bool)", "?:?"),
+        ("float complex f(double _Complex, _Complex float *)", "Zf:Zd&Zf"),
+        ("long double complex f(complex long double)", "Zg:Zg"),
+        ("_Float16 f(__fp16 *)", "e:&e"),
+        ("void f(double a[3], int b[static 2], char c[])", f"v:&d&i&{CHAR}"),
+        ("void f(int n, double a[n], double b[][4])", "v:i&d&(4)d"),
+        ("void f(FILE *, PyObject *, struct opaque *, struct opaque **)", "v:POP&P"),
+        ("int (*signal(int sig, int (*func)(int)))(int)", "X{i:i}:iX{i:i}"),
+        ("void qsort(void *, size_t, size_t, int (*)(const void *, const void *))", None),
+        ("enum e { A = -1, B } f(enum e, enum { C = 5 } *)", "i:i&I"),
+        ("struct { double x; } f(struct { float re, im; } z)", "T{d}:T{ff}"),
+        ("typedef struct { double x, y; } p; p f(const p *, p);", "T{dd}:&T{dd}T{dd}"),
+        ("/* one: */ double f(double) // two", "d:d"),
+        ("double f(double) __attribute__((pure, nonnull(1)))", "d:d"),
+        ('extern "C" double f(double);', "d:d"),
+        ('extern "C" { double f(double); }', "d:d"),
+        ("__declspec(dllexport) double __cdecl f(double)", "d:d"),
+        ("typedef int fn(int); fn *f(fn g);", "X{i:i}:X{i:i}"),
+        ("int f(union u *, volatile int *)", "i:P&i"),
+        ("long __const f(__signed__ int)", f"{LONG}:i"),
+        ("int f(\n  int a, /* a\n b */ int b)", "i:ii"),
+    ],
+)
+def test_functions(text: str, expected: str | None) -> None:
+    expected = (
+        expected
+        or {
+            "unsigned": f"I:{LONG.upper()}hBb",
+            "size_t f": f"{WORD.upper()}:{WORD}{WORD}Bh",
+            "void qso": f"v:P{WORD.upper()}{WORD.upper()}X{{i:PP}}",
+        }[text[:8]]
+    )
+    expected = parse(expected).text
+    assert parse_function(text).text == expected
+    assert parse(text, hint="c").text == expected
+
+
+def test_names_and_const_come_along() -> None:
+    parsed = parse_function(
+        "void f(const double *x, double *const y, const char *const *argv, const char **v,"
+        " const int a[2], const void *, int const n)"
+    )
+    assert parsed.names == ("x", "y", "argv", "v", "a", None, "n")
+    assert parsed.readonly == (True, False, True, False, True, True, False)
+
+
+def test_const_is_seen_through_typedefs() -> None:
+    parsed = parse_function(
+        "typedef const double cd; typedef cd *pcd; typedef double *pd; typedef double v[3];"
+        "void f(pcd a, const pd b, cd *c, const v d, v e);"
+    )
+    assert parsed.readonly == (True, False, True, True, False)
+
+
+DECLARATIONS = """
+/* A header: with everything. */
+#include <stdint.h>
+#pragma once
+#define N 0x10
+#define M (-3)
+#define OCTAL 010UL
+extern "C" {
+typedef struct point { double x, y; } point_t, *point_p;
+typedef int (*compare_t)(const void *, const void *);
+typedef int unary(int);
+enum color { RED = 1, GREEN, BLUE = N };
+enum { NEGATIVE = -5, NEXT };
+struct buffer {
+    char name[N];
+    double m[2][3];
+    struct { int a; };
+    union { int u; float v; } *either;
+    struct buffer *next;
+    struct other *other;
+};
+struct other { struct buffer b; compare_t compare; };
+struct forward;
+union value { int a; };
+typedef union value value_t;
+typedef struct forward *handle_t;
+static const int K = 7;
+extern const double table[3];
+int counter;
+unary first, second;
+extern unary *third;
+double norm(int n, const double *restrict x), distance(point_t a, const point_p b);
+double norm(int n, const double *x);
+void take(struct buffer *b, enum color c, handle_t h, value_t *v);
+}
+"""
+
+
+def test_declarations() -> None:
+    declared = parse_declarations(DECLARATIONS)
+    buffer = f"T{{(16){CHAR}(2,3)diPPP}}"
+    assert {name: s.text for name, s in declared.functions.items()} == {
+        "first": "i:i",
+        "second": "i:i",
+        "norm": "d:i&d",
+        "distance": "d:T{dd}&T{dd}",
+        "take": f"v:&{buffer}IPP",
+    }
+    assert list(declared.functions) == ["first", "second", "norm", "distance", "take"]
+    assert declared.functions["norm"].names == ("n", "x")
+    assert declared.functions["norm"].readonly == (False, True)
+    assert "norm(int n" in declared.functions["norm"].written
+    assert declared.constants == {
+        "N": 16,
+        "M": -3,
+        "OCTAL": 8,
+        "K": 7,
+        "RED": 1,
+        "GREEN": 2,
+        "BLUE": 16,
+        "NEGATIVE": -5,
+        "NEXT": -4,
+    }
+    assert list(declared.constants)[-5:] == ["RED", "GREEN", "BLUE", "NEGATIVE", "NEXT"]
+    assert {name: t.text for name, t in declared.typedefs.items()} == {
+        "point_t": "T{dd}",
+        "point_p": "&T{dd}",
+        "compare_t": "X{i:PP}",
+        "unary": "X{i:i}",
+        "handle_t": "P",
+    }
+    assert declared.structs["point"].field_names == ("x", "y")
+    assert declared.structs["buffer"].text == buffer
+    assert declared.structs["other"].text == f"T{{{buffer}X{{i:PP}}}}"
+    assert declared.opaque == ("value_t", "union value")
+    assert {name: t.text for name, t in declared.variables.items()} == {
+        "table": "(3)d",
+        "counter": "i",
+        "third": "X{i:i}",
+    }
+    assert repr(declared).startswith("<Declarations: 9 constants, 5 functions")
+
+
+def test_no_declarations_are_no_error() -> None:
+    assert repr(parse_declarations("  /* nothing */ ;")) == "<Declarations: none>"
+
+
+def test_packed_structs() -> None:
+    for text in (
+        "struct __attribute__((packed)) s { char c; double d; }; void f(struct s);",
+        "struct s { char c; double d; } __attribute__((__packed__)); void f(struct s);",
+        "typedef struct { char c; double d; } __attribute__((packed)) s; void f(s);",
+        "typedef struct t { char c; double d; } __attribute__((packed)) s; void f(struct t);",
+    ):
+        assert parse_function(text).text == f"v:=T{{{CHAR}d}}"
+    text = (
+        "struct p { char c; double d; } __attribute__((packed));"
+        "struct n { char c; struct p p; double d; }; void f(struct n);"
+    )
+    assert parse_function(text).args[0].size == 24
+    assert parse_function(text).text == f"v:T{{{CHAR}=T{{{CHAR}d}}d}}"
+
+
+def test_recursive_structs_end_in_void_pointers() -> None:
+    declared = parse_declarations(
+        "struct node { int v; struct node *next; int (*compare)(struct node *); };"
+        "struct a { struct b *b; }; struct b { struct a a; int x; }; struct c { struct a *a; };"
+        "void f(struct node *, struct a *, struct b *, struct c *);"
+    )
+    assert declared.functions["f"].text == "v:&T{iPX{i:P}}&T{P}&T{T{P}i}&T{&T{P}}"
+
+
+def test_a_type_does_not_depend_on_what_is_declared_around_it() -> None:
+    structs = "struct a { struct b *b; int x; }; struct b { struct a a; int y; };"
+    for order in ("void f(struct a *, struct b *);", "void f(struct b *, struct a *);"):
+        declared = parse_declarations(structs + order)
+        assert {arg.text for arg in declared.functions["f"].args} == {"&T{Pi}", "&T{T{Pi}i}"}
+
+
+def test_a_web_of_structs_is_read_in_reasonable_time() -> None:
+    count = 40
+    members = " ".join(f"struct s{i} *p{i};" for i in range(count))
+    text = "".join(f"struct s{i} {{ int x{i}; {members} }};" for i in range(count))
+    declared = parse_declarations(text + "void f(struct s0 *);")
+    assert declared.functions["f"].text == f"v:&T{{i{'P' * count}}}"
+
+
+def test_a_long_chain_of_structs_is_no_deep_recursion() -> None:
+    count = 300
+    text = "struct s0 { int x; };"
+    text += "".join(f"struct s{i} {{ struct s{i - 1} *p; }};" for i in range(1, count))
+    declared = parse_declarations(text + f"void f(struct s{count - 1} *, struct s3 *);")
+    assert declared.functions["f"].args[1].text == "&T{&T{&T{&T{i}}}}"
+    assert declared.structs["s3"].text == "T{&T{&T{&T{i}}}}"
+
+
+def test_structs_too_large_to_write_are_opaque() -> None:
+    text = "struct s0 { int x, y; };"
+    text += "".join(f"struct s{i} {{ struct s{i - 1} a, b; }};" for i in range(1, 40))
+    declared = parse_declarations(text + "void f(struct s39 *, struct s1 *);")
+    assert declared.functions["f"].text == "v:P&T{T{ii}T{ii}}"
+    assert declared.opaque[-1] == "struct s39"
+    with pytest.raises(SignatureError, match="more than 4096 characters"):
+        parse_declarations(
+            "struct s { struct { long double "
+            + ",".join(f"x{i}" for i in range(5000))
+            + "; } a; }; void f(struct s);"
+        )
+
+
+def test_a_header_of_many_functions_is_read_at_once() -> None:
+    text = "".join(f"double f{i}(double x, const double *y, int n);\n" for i in range(500))
+    declared = parse_declarations(text)
+    assert len(declared.functions) == 500
+    assert {s.text for s in declared.functions.values()} == {"d:d&di"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "position", "message"),
+    [
+        ("double f(double x", None, 9, "'(' is never closed"),
+        ("double f(double))", None, 17, "unexpected ')'"),
+        ("double f(double]", None, 16, "unexpected ']'"),
+        ("double f(double,, int)", None, 17, "unexpected ','"),
+        ("double f(,double)", None, 10, "unexpected ','"),
+        ("foo_t f(double)", None, 1, "unknown type name 'foo_t'"),
+        ("double f(foo_t)", None, 10, "declare it with typedef first"),
+        ("double f(int n, foo_t *x)", None, 17, "unknown type name 'foo_t'"),
+        ("double f(int,\n  foo_t x)", 2, 3, "unknown type name 'foo_t'"),
+        ("/* two\nlines */ double f(foo_t)", 2, 19, "unknown type name 'foo_t'"),
+        ("int f(a, b)", None, 7, "unknown type name 'a'"),
+        ("double", None, 1, "not a function"),
+        ("int *f", None, 1, "not a function"),
+        ("int f(int), g(int)", None, 11, "expected one function, found ','"),
+        ("int f(int); int g(int);", None, 1, "expected one function, found 2"),
+        ("typedef int a; typedef int b;", None, 1, "expected one function, found 0"),
+        ("", None, 1, "no declaration found"),
+        (";", None, 1, "no declaration found"),
+        ("@", None, 1, "unexpected '@'"),
+        ("int f(int) { return 1; }", None, 12, "unexpected '{'"),
+        ("int f(int x = 3)", None, 13, "unexpected '='"),
+        ("int f(...)", None, 7, "'...' ends the arguments of a function"),
+        ("int f(int, ..., int)", None, 12, "'...' ends the arguments of a function"),
+        ("int f(int[...])", None, 11, "'...' ends the arguments of a function"),
+        ("__int128 f(int)", None, 1, "type '__int128' is not supported"),
+        ("int f(struct s x)", None, 14, "'s' is not declared in full"),
+        ("int f(int, union u { int a; } x)", None, 31, "union 'u' cannot be passed by value"),
+        ("union u { int a; }; union u f(int);", None, 29, "union 'u' cannot be passed by value"),
+        ("int f(\n union { int a; } x)", 2, 19, "union 'x' cannot be passed"),
+        ("typedef struct { int a : 3; } s; int f(int, s x);", None, 47, "has the bit-field 'a'"),
+        ("typedef struct { int a[]; } s; int f(s x);", None, 40, "array of unknown length"),
+        ("struct s { union { int a; } u; }; int f(struct s x);", None, 50, "its field 'u'"),
+        ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' changes how"),
+        ("struct s { int a; } __attribute__((aligned(16)));", None, 21, "'aligned' changes how"),
+        ("struct s { char c; int a __attribute__((packed)); };", None, 26, "is out of place"),
+        ("enum e { A } __attribute__((packed));", None, 14, "is out of place"),
+        ("int f(int) __attribute__", None, 12, "expected '(…)' after an attribute"),
+        ('int f(int) __asm__("g")', None, 12, "a renamed symbol is not read"),
+        ('int f("x")', None, 7, "a declaration has no string literals"),
+        ("int f(int) /* open", None, 12, "a comment is never closed"),
+        ("#if 1\nint f(int);\n#endif", 1, 1, "'#if' is not evaluated"),
+        ("int f(int);\n#pragma pack(1)\n", 2, 1, "'#pragma pack' is not read"),
+        ("int f(int);\n  #define F(x) x\n", 2, 3, "macro 'F' is not an integer"),
+        ("#define PI 3.14\n", 1, 1, "macro 'PI' is not an integer"),
+        ("int f(" + "(" * 70 + ")" * 70 + ");", None, 70, "nested more than 64 levels deep"),
+        ("int " + "*" * 5000 + "f(int);", None, 1, "nested too deeply"),
+    ],
+)
+def test_errors_name_the_place_and_what_is_wrong(
+    text: str, line: int | None, position: int, message: str
+) -> None:
+    with pytest.raises(SignatureError) as caught:
+        parse_function(text)
+    assert message in str(caught.value)
+    assert (caught.value.line, caught.value.position) == (line, position)
+    assert caught.value.text == text
+    _without_noise(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "position", "message"),
+    [
+        ("int f(int)", None, 11, "unexpected end of the declaration"),
+        ("typedef foo bar;", None, 9, "unknown type name 'foo'"),
+        ("double f(double);\nint f(int);", 2, 5, "'f' was declared as 'd:d' before"),
+        ("int x[];", None, 5, "an array of unknown length"),
+        ("int x = 3;", None, 5, "'x' is not an integer constant"),
+        ("static const double x = 3.5;", None, 21, "'x' is not an integer constant"),
+        ("typedef int a; typedef long a;", None, 29, "multiple declarations of typedef a"),
+        ("struct a { int x; }; struct a { int y; };", None, 29, "duplicate declaration"),
+        ("enum { A, B, A };", None, 14, "multiple declarations of constant: A"),
+        ("struct s { struct s x; };", None, 8, "recursive structure"),
+        ("int ok(int);\nstruct s { struct t x; };", 2, 8, "unknown size"),
+        ("struct e {};int f(struct e);", None, 19, "at least one field"),
+        ("int f(int) { return 1; }", None, 5, "a function body is not a declaration"),
+    ],
+)
+def test_errors_in_declarations_name_the_place(
+    text: str, line: int | None, position: int, message: str
+) -> None:
+    with pytest.raises(SignatureError) as caught:
+        parse_declarations(text)
+    assert message in str(caught.value)
+    assert (caught.value.line, caught.value.position) == (line, position)
+    _without_noise(str(caught.value))
+
+
+def _without_noise(message: str) -> None:
+    for noise in ("cdef", "cffi", "pycparser", "__nc", "dotdotdot", "http"):
+        assert noise not in message, message
+
+
+@pytest.mark.parametrize("text", [b"int f(int)", None, 3])
+def test_what_is_not_text_is_a_type_error(text: object) -> None:
+    with pytest.raises(TypeError, match="must be str"):
+        parse_function(text)
+    with pytest.raises(TypeError, match="must be str"):
+        parse_declarations(text)
+
+
+WORDS = """
+int double char void const struct union enum typedef unsigned long complex bool foo x y f g ( ) {
+} [ ] * , ; : = ... 3 0x10 " ' # /* */ // static extern @ __attribute__ ((packed)) size_t restrict
+#define N float ~ - +
+"""
+tokens = st.sampled_from(["\n", *WORDS.split()])
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(tokens, max_size=14))
+@example(["struct", "struct", "{", "int", "x", ";", "}", ";"])
+@example(["#define", "N", "3", "\n", "int", "f", "(", "int", "[", "N", "]", ")"])
+def test_any_run_of_tokens_is_read_or_refused(words: list[str]) -> None:
+    text = " ".join(words)
+    for read in (parse_function, parse_declarations):
+        try:
+            read(text)
+        except SignatureError as error:
+            if error.position is None or error.text != text:
+                raise AssertionError(f"{text!r} is refused without a place") from error
+            _without_noise(str(error))
+
+
+def test_from_ffi_gives_signatures_for_functions() -> None:
+    made = cffi.FFI()
+    made.cdef("struct s { char c; double d; }; enum e { A, B };")
+    assert from_ffi(made.typeof("double(*)(int, struct s *, ...)")) == parse("d:i&T{cd}.")
+    assert isinstance(from_ffi(made.typeof("void(*)(void)")), Signature)
+    assert from_ffi(made.typeof("enum e")).text == "I"
+    assert from_ffi(made.typeof("int(**)(int)")).text == "&X{i:i}"
+    assert from_ffi(made.typeof("struct unknown *")).text == "P"
+    assert from_ffi(made.typeof("struct s")).named == f"T{{{CHAR}:c:d:d:}}"
+
+
+def test_from_ffi_does_not_take_complex_functions_for_variadic() -> None:
+    made = cffi.FFI()
+    one = made.typeof("double _Complex(*)(float _Complex)")
+    assert one.ellipsis  # what makes this test necessary
+    assert from_ffi(one).text == "Zd:Zf"
+    other = made.typeof("double _Complex(*(*)(float _Complex))(float _Complex, ...)")
+    assert from_ffi(other).text == "X{Zd:Zf.}:Zf"
+
+
+def test_from_ffi_sees_packed_structs() -> None:
+    made = cffi.FFI()
+    made.cdef("struct s { char c; double d; };", packed=True)
+    assert from_ffi(made.typeof("struct s")).text == f"=T{{{CHAR}d}}"
+    other = cffi.FFI()
+    other.cdef("struct s { char c; double d; };", pack=2)
+    with pytest.raises(SignatureError, match="struct 's' has a layout that no signature"):
+        from_ffi(other.typeof("struct s"))
+
+
+def test_from_ffi_refuses_what_has_no_type_here() -> None:
+    made = cffi.FFI()
+    made.cdef("union u { int a; }; struct s; struct b { int a:3; };")
+    for text in ("union u", "struct s", "struct b", "int[]"):
+        with pytest.raises(SignatureError):
+            from_ffi(made.typeof(text))
+    with pytest.raises(TypeError, match="must be a type of cffi"):
+        from_ffi("int")
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("d", "double"),
+        ("&d", "double *"),
+        ("&(2,3)f", "float(*)[2][3]"),
+        ("X{i:&d.}", "int32_t(*)(double *, ...)"),
+        ("?", "_Bool"),
+        ("e", "uint16_t"),
+        ("O", "void *"),
+        ("&O", "void * *"),
+        ("[2]d", "void *"),
+        ("v", "void"),
+    ],
+)
+def test_to_ffi(text: str, spelled: str) -> None:
+    assert to_ffi(parse_type(text)).cname == spelled
+    assert to_ffi(parse_type(text)) is to_ffi(parse_type(text))
+
+
+def test_to_ffi_makes_structs_that_work() -> None:
+    struct = parse_type("T{d:x:T{i(2)b}=T{bd}:int:}")
+    assert isinstance(struct, Struct)
+    made = ffi().new(ffi().getctype(to_ffi(struct), "*"), {"x": 1.5, "f1": (3, [4, 5])})
+    made.int_.f1 = 2.5  # a keyword in C, so not under its own name
+    assert (made.x, made.f1.f0, made.f1.f1[1], made.int_.f1) == (1.5, 3, 5, 2.5)
+    assert ffi().sizeof(to_ffi(struct)) == struct.size
+    assert to_ffi(parse_type("T{d:x:}")) is not to_ffi(parse_type("T{d:y:}"))
+
+
+def test_to_ffi_of_a_signature_is_a_pointer_to_a_function() -> None:
+    subtract = ffi().callback(to_ffi(parse("i:ii")), lambda a, b: a - b)
+    address = int(ffi().cast("intptr_t", subtract))
+    assert ffi().cast(to_ffi(parse("i:ii").function), address)(7, 3) == 4
+    with pytest.raises(TypeError, match="must be a CType or a Signature"):
+        to_ffi("d")
+
+
+@pytest.mark.parametrize(
+    "text", ["d:d", "T{d:x:}:&T{(2)i}X{v:P.}", "v:&&(2)d?", "=T{bd}:Zf", f"{CHAR}:hHiIqQg"]
+)
+def test_signatures_go_to_cffi_and_back(text: str) -> None:
+    assert from_ffi(to_ffi(parse(text))) == parse(text)
+
+
+def test_ffi_types_are_one_object_in_all_threads() -> None:
+    text = "T{d:made_in_threads:(7)i}"
+    found: list[object] = []
+    barrier = threading.Barrier(8)
+
+    def make() -> None:
+        barrier.wait()
+        found.append(to_ffi(parse_type(text)))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
