@@ -31,8 +31,10 @@ def tests(session: nox.Session) -> None:
 def sanitizers(session: nox.Session) -> None:
     """The C tests under ASan, UBSan and TSan, and the Python suite under ASan and UBSan."""
     session.install(*BUILD)
-    session.install("-v", "--no-build-isolation", ".[test]", "-Csetup-args=-Db_sanitize=address,undefined",
-                    "-Csetup-args=-Db_lundef=false", "-Csetup-args=-Dbuildtype=debugoptimized")
+    options = ["b_sanitize=address,undefined", "b_lundef=false", "buildtype=debugoptimized"]
+    session.install(
+        "--no-build-isolation", ".[test]", *[f"-Csetup-args=-D{option}" for option in options]
+    )
     session.run("pytest", "tests/test_c.py", *session.posargs)
     session.run(
         "pytest",

@@ -1,8 +1,9 @@
 /* csrc/callable.c: the native callable: one Python object around a table of native entries.
  *
- * Guarantees: calling it from Python costs what the trampoline costs (no lookup, no dispatch) while it is
- * single; its call table can be read without the GIL at any time (calltable.h); a failed operation
- * changes nothing; whatever an entry ever pointed into stays owned until the callable dies.
+ * Guarantees: calling it from Python costs what the trampoline costs (no lookup, no dispatch) while
+ * it is single; its call table can be read without the GIL at any time (calltable.h); a failed
+ * operation changes nothing; whatever an entry ever pointed into stays owned until the callable
+ * dies.
  *
  * Python sees this type as the base of nativecall.callable.NativeCallable, which adds what needs no
  * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
@@ -14,7 +15,7 @@
 
 NcHooks nc_hooks;
 
-/* -- plans -------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static void plan_dealloc(PyObject *object)
 {
@@ -120,7 +121,8 @@ static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyGetSetDef plan_getset[] = {
-    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None", NULL},
+    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -135,23 +137,28 @@ PyTypeObject NcPlan_Type = {
     .tp_getset = plan_getset,
 };
 
-/* -- calls without a trampoline ----------------------------------------------------------------- */
+/* ---- calls without a trampoline -------------------------------------------------------------- */
 
 /* A single without a trampoline: the arguments are counted here and converted there. */
 static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (self->invoke == NULL) {
-        PyObject *invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
+    PyObject *invoke = Py_XNewRef(self->invoke);
+    PyObject *result;
+    if (invoke == NULL) {
+        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what is
+         * kept must call the new one. */
+        void *target = self->target;
+        invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
         if (invoke == NULL) {
             return NULL;
         }
-        if (self->invoke == NULL) {
-            self->invoke = invoke;
-        } else {
-            Py_DECREF(invoke); /* another thread was faster; both do the same */
+        if (self->target == target) {
+            Py_XSETREF(self->invoke, Py_NewRef(invoke));
         }
     }
-    return PyObject_Vectorcall(self->invoke, args, (size_t)nargs, NULL);
+    result = PyObject_Vectorcall(invoke, args, (size_t)nargs, NULL);
+    Py_DECREF(invoke);
+    return result;
 }
 
 static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size_t nargsf,
@@ -171,7 +178,7 @@ static PyObject *method_invoke(PyObject *object, PyObject *const *args, Py_ssize
     return vectorcall_invoke(object, args, (size_t)nargs, NULL);
 }
 
-/* -- overloads ---------------------------------------------------------------------------------- */
+/* ---- overloads ------------------------------------------------------------------------------- */
 
 /* "(float, str)": the types of the arguments of a call that nothing suits. */
 static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
@@ -193,8 +200,8 @@ static PyObject *describe_parts(PyObject *parts)
     PyObject *text = PyUnicode_FromString("");
     for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
         const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
-        Py_SETREF(text, PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "",
-                                             part->plan->text));
+        Py_SETREF(text,
+                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->plan->text));
     }
     return text;
 }
@@ -299,7 +306,7 @@ static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(a
     return NULL;
 }
 
-/* -- irregular calls ---------------------------------------------------------------------------- */
+/* ---- irregular calls ------------------------------------------------------------------------- */
 
 static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 {
@@ -387,7 +394,7 @@ done:
     return result;
 }
 
-/* -- the object --------------------------------------------------------------------------------- */
+/* ---- the object ------------------------------------------------------------------------------ */
 
 static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -608,7 +615,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* -- the built-in view -------------------------------------------------------------------------- */
+/* ---- the built-in view ----------------------------------------------------------------------- */
 
 static PyObject *living_view(NcCallable *self)
 {
@@ -677,7 +684,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     return view;
 }
 
-/* -- introspection ------------------------------------------------------------------------------ */
+/* ---- introspection --------------------------------------------------------------------------- */
 
 /* Rows of the call table as readers see them: [(text, address, flags)]. */
 static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
@@ -753,23 +760,24 @@ static PyCustomSlot callable_slots[] = {
 };
 
 PyHeapExtensibleTypeObject NcCallable_Type = {
-    .etp_heaptype.ht_type = {
-        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallableBase",
-        .tp_doc = "The compiled half of nativecall.NativeCallable.",
-        .tp_basicsize = sizeof(NcCallable),
-        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
-                    Py_TPFLAGS_HAVE_VECTORCALL,
-        .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
-        .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
-        .tp_call = PyVectorcall_Call,
-        .tp_new = callable_new,
-        .tp_traverse = callable_traverse,
-        .tp_clear = callable_clear,
-        .tp_dealloc = callable_dealloc,
-        .tp_methods = callable_methods,
-        .tp_members = callable_members,
-        .tp_getset = callable_getset,
-    },
+    .etp_heaptype.ht_type =
+        {
+            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallableBase",
+            .tp_doc = "The compiled half of nativecall.NativeCallable.",
+            .tp_basicsize = sizeof(NcCallable),
+            .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                        Py_TPFLAGS_HAVE_VECTORCALL,
+            .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
+            .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
+            .tp_call = PyVectorcall_Call,
+            .tp_new = callable_new,
+            .tp_traverse = callable_traverse,
+            .tp_clear = callable_clear,
+            .tp_dealloc = callable_dealloc,
+            .tp_methods = callable_methods,
+            .tp_members = callable_members,
+            .tp_getset = callable_getset,
+        },
 };
 
 int nc_callable_ready(PyObject *module)

@@ -27,36 +27,36 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *signature;            /* the Python Signature */
-    const char *text;               /* interned canonical text: the entry's key */
-    Py_ssize_t nargs;               /* fixed arguments */
-    int variadic;                   /* more may follow the fixed ones */
-    char *codes;                    /* one letter an argument, as in a shape; then the result's */
-    char *pointees;                 /* a buffer's expected format an argument, 0 when not a scalar */
-    size_t *pointee_sizes;          /* bytes of what a pointer argument points to; 0 unknown */
-    unsigned char *readonly;        /* 1 where the callee promises not to write */
-    PyObject *types;                /* tuple: the ctype of each argument, then of the result */
-    PyObject *names;                /* tuple of str or None an argument, or NULL */
+    PyObject *signature;     /* the Python Signature */
+    const char *text;        /* interned canonical text: the entry's key */
+    Py_ssize_t nargs;        /* fixed arguments */
+    int variadic;            /* more may follow the fixed ones */
+    char *codes;             /* one letter an argument, as in a shape; then the result's */
+    char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
+    size_t *pointee_sizes;   /* bytes of what a pointer argument points to; 0 unknown */
+    unsigned char *readonly; /* 1 where the callee promises not to write */
+    PyObject *types;         /* tuple: the ctype of each argument, then of the result */
+    PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
 } NcPlan;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;     /* the single's trampoline, or the choice among parts */
-    void *target;                  /* what trampolines call: the single's function pointer */
-    NcCallTable calls;             /* what native callers find; etp_obj_custom_slots_offset */
-    NcPlan *plan;                  /* of a single with or without `parts`; NULL while empty */
-    uintptr_t flags;               /* NC_FLAG_* of a single */
-    PyObject *invoke;              /* single without a trampoline: a Python function of arguments */
-    PyObject *parts;               /* overloaded: tuple of single NcCallables; else NULL */
-    PyObject *owners;              /* list of all that any entry ever pointed into; NULL while none */
-    PyObject *name;                /* str */
-    PyObject *doc;                 /* str or None */
-    PyObject *module;              /* str or None: __module__ of the built-in view */
-    PyObject *weakrefs;            /* weak references to this object */
-    PyObject *view;                /* weak reference to the living built-in view, or NULL */
-    PyMethodDef view_single;       /* of views made while single: its place is the view's mark */
-    PyMethodDef view_overloaded;   /* of views made while overloaded */
+    vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
+    void *target;                /* what trampolines call: the single's function pointer */
+    NcCallTable calls;           /* what native callers find; etp_obj_custom_slots_offset */
+    NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
+    uintptr_t flags;             /* NC_FLAG_* of a single */
+    PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
+    PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
+    PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
+    PyObject *name;              /* str */
+    PyObject *doc;               /* str or None */
+    PyObject *module;            /* str or None: __module__ of the built-in view */
+    PyObject *weakrefs;          /* weak references to this object */
+    PyObject *view;              /* weak reference to the living built-in view, or NULL */
+    PyMethodDef view_single;     /* of views made while single: its place is the view's mark */
+    PyMethodDef view_overloaded; /* of views made while overloaded */
 } NcCallable;
 
 /* What the core asks of Python code, set once by nativecall.callable. */
@@ -74,7 +74,7 @@ extern PyTypeObject NcPlan_Type;
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);
 
-/* The way of every call that a trampoline does not take: keywords, or a wrong number of arguments. */
+/* The way of every call that a trampoline does not take: keywords, a wrong number of arguments. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 

@@ -1,5 +1,5 @@
-/* csrc/convert.c: the checked conversions behind convert.h. Guarantees: on failure an exception is set that
- * names the argument and the callable, and nothing is left exported or owned. */
+/* csrc/convert.c: the checked conversions behind convert.h. Guarantees: on failure an exception is
+ * set that names the argument and the callable, and nothing is left exported or owned. */
 #include "convert.h"
 
 #include <limits.h>
@@ -69,6 +69,9 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
             if (PyErr_ExceptionMatches(PyExc_TypeError) &&
                 (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
                 type_error(name, index, "a complex number", value);
+            } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
+                conversion_error(PyExc_OverflowError, name, index,
+                                 "is an int too large for a double");
             }
             return -1;
         }
@@ -89,14 +92,10 @@ typedef struct {
 } IntegerKind;
 
 static const IntegerKind integer_kinds[] = {
-    {'?', sizeof(_Bool), 0, 0, 1},
-    {'b', 1, 1, INT8_MIN, INT8_MAX},
-    {'B', 1, 0, 0, UINT8_MAX},
-    {'h', 2, 1, INT16_MIN, INT16_MAX},
-    {'H', 2, 0, 0, UINT16_MAX},
-    {'i', 4, 1, INT32_MIN, INT32_MAX},
-    {'I', 4, 0, 0, UINT32_MAX},
-    {'q', 8, 1, INT64_MIN, INT64_MAX},
+    {'?', sizeof(_Bool), 0, 0, 1}, {'b', 1, 1, INT8_MIN, INT8_MAX},
+    {'B', 1, 0, 0, UINT8_MAX},     {'h', 2, 1, INT16_MIN, INT16_MAX},
+    {'H', 2, 0, 0, UINT16_MAX},    {'i', 4, 1, INT32_MIN, INT32_MAX},
+    {'I', 4, 0, 0, UINT32_MAX},    {'q', 8, 1, INT64_MIN, INT64_MAX},
     {'Q', 8, 0, 0, UINT64_MAX},
 };
 
@@ -194,7 +193,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
     return fits > 0 ? 0 : -1;
 }
 
-/* -- other scalars ------------------------------------------------------------------------------ */
+/* ---- other scalars --------------------------------------------------------------------------- */
 
 size_t nc_scalar_size(char code)
 {
@@ -239,7 +238,12 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
             return -1;
         }
         if (code == 'e') {
-            return PyFloat_Pack2(real, (char *)out, PY_LITTLE_ENDIAN);
+            if (PyFloat_Pack2(real, (char *)out, PY_LITTLE_ENDIAN) < 0) {
+                conversion_error(PyExc_OverflowError, name, index,
+                                 "is out of range for 'e' (-65504 to 65504)");
+                return -1;
+            }
+            return 0;
         }
         if (code == 'f') {
             float narrow = (float)real;
@@ -333,7 +337,7 @@ PyObject *nc_scalar_to_python(char code, const void *address)
     }
 }
 
-/* -- pointers ----------------------------------------------------------------------------------- */
+/* ---- pointers -------------------------------------------------------------------------------- */
 
 /* The letter (as in a plan) of a buffer's element format, 0 when it is no single scalar. */
 static char buffer_letter(const Py_buffer *buffer)
@@ -398,6 +402,21 @@ static char buffer_letter(const Py_buffer *buffer)
     }
 }
 
+/* Whether a buffer is the inside of a box that holds one pointer: ctypes exports the memory of its
+ * pointer objects, where the address is, not what they point to. */
+static int is_boxed_pointer(const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    if (format == NULL || buffer->ndim != 0 || buffer->itemsize != (Py_ssize_t)sizeof(void *)) {
+        return 0;
+    }
+    if (*format != '\0' && strchr("<>=@", *format) != NULL) {
+        format++;
+    }
+    return *format == '&' || *format == 'X' ||
+           (format[0] != '\0' && strchr("PzZO", format[0]) != NULL && format[1] == '\0');
+}
+
 /* Whether elements of a buffer are what argument `index` points to. char, signed and unsigned, is
  * bytes of any kind; void is anything. */
 static int buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
@@ -450,6 +469,7 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     const NcPlan *plan = self->plan;
     PyObject *found = NULL;
     PyObject *number = NULL;
+    int boxed;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
@@ -457,8 +477,8 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
     if (plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
         int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
-        int text = PyBytes_Check(value) &&
-                   (plan->pointees[index] == 'b' || plan->pointees[index] == 'B');
+        int text =
+            PyBytes_Check(value) && (plan->pointees[index] == 'b' || plan->pointees[index] == 'B');
         if (!plan->readonly[index] && !text) {
             flags |= PyBUF_WRITABLE;
         }
@@ -467,22 +487,25 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
             buffer_error(self, index, value);
             return -1;
         }
-        if (!buffer_suits(plan, index, &out->buffer)) {
-            PyBuffer_Release(&out->buffer);
-            out->buffer.obj = NULL;
+        if (buffer_suits(plan, index, &out->buffer) && !is_boxed_pointer(&out->buffer)) {
+            out->address = out->buffer.buf;
+            return 0;
+        }
+        boxed = is_boxed_pointer(&out->buffer);
+        PyBuffer_Release(&out->buffer);
+        out->buffer.obj = NULL;
+        if (!boxed) {
             buffer_error(self, index, value);
             return -1;
         }
-        out->address = out->buffer.buf;
-        return 0;
     }
     number = PyLong_FromSsize_t(index);
     if (number == NULL) {
         return -1;
     }
     found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
-                                         PyTuple_GET_ITEM(plan->types, index), value,
-                                         self->name, number, NULL);
+                                         PyTuple_GET_ITEM(plan->types, index), value, self->name,
+                                         number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
         return -1;
@@ -514,7 +537,7 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
     return result;
 }
 
-/* -- overload choice ---------------------------------------------------------------------------- */
+/* ---- overload choice ------------------------------------------------------------------------- */
 
 /* Costs, by how much of the value's own type is kept: exact types cost nothing; safe promotions
  * (integer to float, float to complex, narrow to wide) little, more the farther; a narrower type of
@@ -600,11 +623,7 @@ static int match_number(char wanted, PyObject *value)
     if (found == '\0') {
         return -1;
     }
-    if (found == wanted) {
-        if (wanted == 'q' && !integer_fits(kind, value, &bits)) {
-            PyErr_Clear();
-            return -1;
-        }
+    if (found == wanted && wanted != 'q') {
         return COST_EXACT;
     }
     steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
@@ -617,16 +636,19 @@ static int match_number(char wanted, PyObject *value)
         return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
+        /* 'q' is also the letter of ints of any size and of objects with __index__. What that raises
+         * is the user's own error. */
         number = PyNumber_Index(value);
         if (number == NULL) {
-            PyErr_Clear();
-            return -1;
+            return -2;
         }
         fits = integer_fits(kind, number, &bits);
         Py_DECREF(number);
         if (fits <= 0) {
-            PyErr_Clear();
-            return -1;
+            return fits == 0 ? -1 : -2;
+        }
+        if (found == wanted) {
+            return COST_EXACT;
         }
         if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
             /* An int that fits: nearest to 64 signed bits first. */
@@ -658,13 +680,17 @@ int nc_match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
     if (code == 'P' && plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;
         int suits;
+        int boxed;
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
             PyErr_Clear();
             return -1;
         }
+        boxed = is_boxed_pointer(&buffer);
         suits = buffer_suits(plan, index, &buffer) && buffer.ndim > 0;
         PyBuffer_Release(&buffer);
-        return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
+        if (!boxed) {
+            return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
+        }
     }
     answer = PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index),
                                           value, NULL);

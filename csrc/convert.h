@@ -24,7 +24,8 @@ typedef struct {
     PyObject *keep;   /* another owner, or NULL */
 } NcPointer;
 
-/* name is the callable's, for messages; with a negative index it is the whole subject of the message. */
+/* name is the callable's, for messages; with a negative index it is the whole subject of the
+ * message. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
@@ -78,7 +79,13 @@ static inline int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i
         *out = PyFloat_AS_DOUBLE(args[i]);
         return 0;
     }
-    return nc_convert_double(self->name, i, args[i], out);
+    /* A variable of its own, so that the usual way keeps *out in a register. */
+    double converted;
+    if (nc_convert_double(self->name, i, args[i], &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 0;
 }
 
 static inline int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
@@ -109,7 +116,12 @@ static inline int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i
         *out = (int32_t)small;
         return 0;
     }
-    return nc_convert_integer(self->name, i, args[i], 'i', out);
+    int32_t converted;
+    if (nc_convert_integer(self->name, i, args[i], 'i', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 0;
 }
 
 static inline int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
@@ -119,7 +131,12 @@ static inline int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i
         *out = (int64_t)small;
         return 0;
     }
-    return nc_convert_integer(self->name, i, args[i], 'q', out);
+    int64_t converted;
+    if (nc_convert_integer(self->name, i, args[i], 'q', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 0;
 }
 
 static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,

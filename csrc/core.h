@@ -20,8 +20,8 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
 /* Number of interned keys, bytes of the table in use and of superseded ones. */
 void nc_core_registry_size(size_t *count, size_t *live, size_t *retired);
 
-/* Opens a shared library; path NULL is the process itself. On NC_E_MISSING `message` (of `size` bytes) says
- * why. The library stays open until nc_core_library_close has been called as often. */
+/* Opens a shared library; path NULL is the process itself. On NC_E_MISSING `message` (of `size`
+ * bytes) says why. The library stays open until nc_core_library_close has been called as often. */
 int nc_core_library_open(const char *path, void **library, char *message, size_t size);
 int nc_core_library_close(void *library);
 
@@ -31,7 +31,7 @@ int nc_core_library_symbol(void *library, const char *name, void **address);
 /* The file a library was loaded from, as the loader names it; empty for the process itself. */
 int nc_core_library_path(void *library, char *path, size_t size);
 
-/* The file that an address lies in, and the nearest symbol's name and address (zero when unknown). */
+/* The file that an address lies in, and the nearest symbol's name and address, zero if unknown. */
 int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
 
 /* A short text for a status code. */

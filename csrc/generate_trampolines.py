@@ -1,20 +1,20 @@
-"""Writes the ahead-of-time trampolines: one C function pair for each shape of signature in SHAPES.
+"""Writes the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
 
-A shape is a signature with every pointer written ``P``; ``Z`` is double complex, ``z`` float complex.
-Signatures of one shape share one trampoline, because a pointer's target type matters only
-to its conversion, which reads it from the plan.
+A shape is a signature with every pointer written ``P`` and ``Zd`` written ``Z``. Signatures of one
+shape share one trampoline, because a pointer's target type matters only to its conversion, which
+reads it from the plan.
 
 How the set was chosen: by counting the shapes that numerical libraries really export. C99's
-``<math.h>``, ``<complex.h>`` and the numeric part of ``<stdlib.h>``; the 2,400 functions that SciPy offers
-to C through ``cython_special``, ``cython_blas`` and ``cython_lapack``; and the callbacks that SciPy,
-GSL and CVODE-like solvers take. What occurs there falls into few families; each is taken whole up
-to the arity where its use ends, so that the set has no holes a user could fall into:
+``<math.h>``, ``<complex.h>`` and the numeric part of ``<stdlib.h>``; the 2,400 functions that SciPy
+offers to C through ``cython_special``, ``cython_blas`` and ``cython_lapack``; and the callbacks
+that SciPy, GSL and CVODE-like solvers take. What occurs there falls into few families; each is
+taken whole up to the arity where its use ends, so that the set has no holes to fall into:
 
 * one type throughout: ``d``, ``f``, ``q``, ``i`` up to five or three arguments;
 * special functions: integer orders and doubles mixed, up to three arguments (``jn(n, x)``,
   ``eval_jacobi(n, a, b, x)``), and with results through pointers (``sici(x, &si, &ci)``);
 * classification and rounding: ``i`` or ``q`` of a float (``ilogb``, ``lrint``);
-* array kernels: pointers with lengths (``q`` or ``i``), any order, up to three arguments, every result;
+* array kernels: pointers with lengths (``q`` or ``i``) in any order, up to three arguments;
 * BLAS and Fortran: everything by reference, up to eight pointers;
 * callbacks: ``quad``, ``ndimage`` filters, GSL's ``double (double, void *)``, ODE right-hand sides;
 * complex: of complex, with real or integer orders before it.
@@ -122,9 +122,7 @@ def function(shape: str) -> str:
     if code == "v":
         body.append(f"    {call};\n    {store} {to_python};")
     else:
-        body.append(
-            f"    {opening}{c_type} result = {call};\n        {store} {to_python};\n    }}"
-        )
+        body.append(f"    {opening}{c_type} result = {call};\n        {store} {to_python};\n    }}")
     if has_pointers:
         body.append("done:")
         body += [f"    nc_release_pointer(&a{i});" for i, a in enumerate(args) if a == "P"]

@@ -3,7 +3,8 @@
  * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
  * self->target, convert back. The macros here wrap it as a built-in method (what f.builtin calls)
  * and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
- * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular. */
+ * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
+ */
 #ifndef NC_TRAMPOLINE_H
 #define NC_TRAMPOLINE_H
 
@@ -45,7 +46,7 @@
 
 /* The function that a callable stands for, as a C function of type `result (*)(...)`. */
 #define NC_TARGET(self, result, ...)                                                               \
-    ((result(*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&(self)->target))
+    ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&(self)->target))
 
 #define NC_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 

@@ -26,9 +26,9 @@ def _without_core(reason: ImportError) -> ImportError:
     if os.path.exists(os.path.join(os.path.dirname(here), "meson.build")):
         return ImportError(
             f"{here} is a source tree without its compiled core, and hides an installed nativecall "
-            "because Python started here; run 'pip install .' and start Python in another directory "
-            "(or use the 'nativecall' and 'pytest' commands, which work here), or work on the "
-            "sources with 'pip install --no-build-isolation -e .'",
+            "because Python started here; run 'pip install .' and start Python in another "
+            "directory (or use the 'nativecall' and 'pytest' commands, which work here), or work "
+            "on the sources with 'pip install --no-build-isolation -e .'",
             name=reason.name,
             path=here,
         )

@@ -45,8 +45,8 @@ address : int
 flags : int
     As native callers see them (docs/abi.md).
 errors : str
-    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``, ``"null"``
-    or ``"errno"``.
+    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``,
+    ``"null"`` or ``"errno"``.
 gil : str
     ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
 owner : object
@@ -124,8 +124,11 @@ Examples
 """
 
 
-class NativeCallable(_types.CallableBase):  # type: ignore[misc]
-    __doc__ = _Doc()  # type: ignore[assignment]
+_CallableBase: Any = _types.CallableBase
+
+
+class NativeCallable(_CallableBase):  # type: ignore[misc]
+    __doc__ = _Doc()
     __slots__ = ()
 
     def __init__(
@@ -293,7 +296,7 @@ class NativeCallable(_types.CallableBase):  # type: ignore[misc]
 
     def _split(self) -> NativeCallable:
         """A single callable of our only entry, for when there are more."""
-        text, address, flags = self._rows()[0]
+        _, address, flags = self._rows()[0]
         signature: Signature = self._plan.signature
         owner = self._owners[-1] if self._owners else None
         return _part(_Found(address, signature, flags, owner, None), self)
@@ -344,9 +347,7 @@ class NativeCallable(_types.CallableBase):  # type: ignore[misc]
         found, address, _ = self._one(signature)
         return bridge.from_callable(self, found, address)
 
-    def to_scipy(
-        self, signature: str | Signature | None = None, user_data: object = None
-    ) -> Any:
+    def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
         """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
 
         SciPy calls the function directly, with no Python call in between. It looks only into
@@ -379,18 +380,20 @@ class NativeCallable(_types.CallableBase):  # type: ignore[misc]
         import inspect
 
         if self._plan is None or self._parts is not None:
-            return inspect.Signature(
-                [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
-            )
+            return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
         signature: Signature = self._plan.signature
         named = all(signature.names) and len(set(signature.names)) == len(signature.names)
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if named else inspect.Parameter.POSITIONAL_ONLY
+        positional, either = (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        kind = either if named else positional
         parameters = [
             inspect.Parameter((name if named else None) or f"x{i}", kind)
             for i, name in enumerate(signature.names)
         ]
         if signature.variadic:
-            parameters = [one.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for one in parameters]
+            parameters = [one.replace(kind=positional) for one in parameters]
             parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
         return inspect.Signature(parameters)
 
@@ -450,8 +453,10 @@ class _Options:
         if not isinstance(errno, bool):
             raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
         if errors == "python" and gil == "release":
-            raise ValueError("a function with errors='python' sets exceptions, so gil='release' "
-                             "cannot be right; use gil='need'")
+            raise ValueError(
+                "a function with errors='python' sets exceptions, so gil='release' "
+                "cannot be right; use gil='need'"
+            )
         self.name = name
         self.doc = doc
         self.owner = owner
@@ -542,7 +547,8 @@ def _resolve(target: Any, signature: str | Signature | None, options: _Options) 
         if found is None:
             raise TypeError(
                 "'target' must be an address, a native callable, a ctypes or cffi function "
-                f"pointer, a PyCapsule, a LowLevelCallable or a mapping (got {type(target).__name__})"
+                "pointer, a PyCapsule, a LowLevelCallable or a mapping "
+                f"(got {type(target).__name__})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name
         if address == 0:
@@ -614,7 +620,8 @@ def wrap(
     Returns
     -------
     NativeCallable
-        `target` itself when it is a native callable, or the built-in view of one, and nothing else is asked.
+        `target` itself when it is a native callable, or the built-in view of one, and nothing else
+        is asked.
 
     Raises
     ------

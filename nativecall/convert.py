@@ -5,11 +5,13 @@ arrays and strided views, and pointers that live in foreign boxes. Structs take 
 and anything that exports a buffer of the struct's size (ctypes structs, NumPy records); cffi
 structs too. They come back as named tuples, nested ones and arrays as tuples.
 
-Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what was
-being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
+Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
+was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
 """
 
 from __future__ import annotations
+
+from collections import namedtuple
 
 from . import _lib, foreign
 from .ctype import Array, CType, FunctionPointer, Pointer, Struct, View
@@ -80,9 +82,7 @@ def _store_word(value: int, address: int) -> None:
     _lib.ffi.cast("uintptr_t *", address)[0] = value
 
 
-def _store_struct(
-    struct: Struct, value: Any, address: int, who: str, keep: list[object]
-) -> None:
+def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> None:
     names = struct.field_names
     if _copy_same_bytes(struct, value, address, who):
         return
@@ -115,15 +115,15 @@ def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
     if type(value).__module__ == "_cffi_backend":
-        from . import cdecl
+        from . import ffitype
 
-        ffi = cdecl.ffi()
+        ffi = ffitype.ffi()
         kind = ffi.typeof(value)
         if kind.kind == "pointer" and kind.item.kind == "struct":
             kind, value = kind.item, value[0]
         if kind.kind != "struct":
             return False
-        if cdecl.from_ffi(kind) != struct:
+        if ffitype.from_ffi(kind) != struct:
             raise TypeError(f"{who} must be a struct {struct.text!r} (got cffi's {kind.cname!r})")
         data = ffi.buffer(ffi.addressof(value))
     elif hasattr(type(value), "_fields_") and hasattr(type(value), "_b_base_"):
@@ -182,9 +182,8 @@ def _view(view: View, value: Any, who: str, keep: list[object]) -> int:
     data = _data_address(value, memory)
     words = _lib.ffi.new("intptr_t[]", 1 + 2 * view.ndim)
     words[0] = data
-    for i in range(view.ndim):
-        words[1 + i] = memory.shape[i]
-        words[1 + view.ndim + i] = memory.strides[i]
+    for i, extent in enumerate((*(memory.shape or ()), *(memory.strides or ()))):
+        words[1 + i] = extent
     keep += [memory, words]
     return int(_lib.ffi.cast("uintptr_t", words))
 
@@ -348,17 +347,18 @@ def load(ctype: CType, address: int) -> object:
     return pointer_result(ctype, int(_lib.ffi.cast("uintptr_t *", address)[0]))
 
 
+_NAMED_LIMIT = 1024
 _named_tuples: dict[str, Callable[..., object]] = {}
 
 
 def named_tuple(struct: Struct) -> Callable[..., object]:
     """The class that structs of a type come back as."""
-    made = _named_tuples.get(struct.named)
-    if made is None:
-        from collections import namedtuple
-
-        made = namedtuple("Struct", struct.field_names, rename=True)  # type: ignore[misc]
-        if len(_named_tuples) > 1024:
-            _named_tuples.clear()
-        _named_tuples[struct.named] = made
+    known = _named_tuples.get(struct.named)
+    if known is not None:
+        return known
+    make: Any = namedtuple
+    made: Callable[..., object] = make("Struct", struct.field_names, rename=True)
+    if len(_named_tuples) > _NAMED_LIMIT:
+        _named_tuples.clear()
+    _named_tuples[struct.named] = made
     return made

@@ -1,8 +1,8 @@
 """Who knows a foreign box: finds the bridge for an object of another library.
 
 A bridge (a module in `nativecall.bridges`) knows one library's objects. It is found by the name of
-the module that defines the object's type, and loaded only then; so nothing is imported for a library
-that the program does not use. A bridge may have
+the module that defines the object's type, and loaded only then; so nothing is imported for a
+library that the program does not use. A bridge may have
 
     function(obj) -> Function | None      the C function inside a box
     pointer(obj) -> Pointer | None        the data pointer inside a box
@@ -28,6 +28,7 @@ _BRIDGES = {
     "_cffi_backend": "cffi",
     "scipy": "scipy",
 }
+_BUILTIN_BRIDGES = {"PyCapsule": "capsule", "CArgObject": "ctypes"}
 
 
 class Function:
@@ -88,8 +89,9 @@ def _bridge(obj: object) -> ModuleType | None:
         root = cls.__module__.partition(".")[0]
         if root in _BRIDGES:
             return import_module(f"{__package__}.bridges.{_BRIDGES[root]}")
-        if cls is not object and cls.__name__ == "PyCapsule":
-            return import_module(f"{__package__}.bridges.capsule")
+        # Types of C modules that do not say which module they are from.
+        if root == "builtins" and cls.__name__ in _BUILTIN_BRIDGES:
+            return import_module(f"{__package__}.bridges.{_BUILTIN_BRIDGES[cls.__name__]}")
     # A function of cffi's API mode is a plain built-in: its library object tells.
     owner = getattr(obj, "__self__", None)
     if owner is not None and type(owner).__module__ == "_cffi_backend":

@@ -159,9 +159,7 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
 _prototypes: dict[tuple[str, bool, bool, bool], Any] = {}
 
 
-def prototype(
-    signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False
-) -> Any:
+def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False) -> Any:
     """A ctypes function type: its instances call with the GIL held or dropped.
 
     Parameters
@@ -228,18 +226,20 @@ def _extra_type(value: object, who: str) -> CType:
         if found.text == "f":
             return scalar("d")
         return scalar("i") if found.kind in ("bool", "int") and found.size < 4 else found
+    try:
+        is_array = memoryview(value).ndim > 0  # type: ignore[arg-type]
+    except (TypeError, BufferError, ValueError):
+        is_array = False
+    if is_array:
+        return VOIDPTR
     if hasattr(value, "__index__"):
         return _extra_type(value.__index__(), who)
     if hasattr(value, "__float__"):
         return scalar("d")
-    try:
-        memoryview(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(
-            f"{who} has no C type of its own (got {type(value).__name__}); pass an int, a float, "
-            "bytes, a buffer, or a ctypes or cffi value"
-        ) from None
-    return VOIDPTR
+    raise TypeError(
+        f"{who} has no C type of its own (got {type(value).__name__}); pass an int, a float, "
+        "bytes, a buffer, or a ctypes or cffi value"
+    )
 
 
 def _extra_value(value: Any) -> Any:
@@ -255,7 +255,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     plan = callable._plan
     signature: Signature = plan.signature
-    text, address, flags = callable._rows()[0]
+    _, address, flags = callable._rows()[0]
     name = callable.__name__
     hold = not flags & _lib.FLAG_RELEASE_GIL
     errors = flags & _lib.ERRORS_MASK

@@ -198,11 +198,11 @@ class Library:
             if name in declarations.constants:
                 return declarations.constants[name]
             if name in declarations.variables:
-                from . import cdecl
+                from . import ffitype
                 from .ctype import pointer
 
-                kind = cdecl.to_ffi(pointer(declarations.variables[name]))
-                return cdecl.ffi().cast(kind, self.address(name))
+                kind = ffitype.to_ffi(pointer(declarations.variables[name]))
+                return ffitype.ffi().cast(kind, self.address(name))
         if self._handle is not None and _lib.library_symbol(self._handle.value, name):
             raise SymbolError(
                 f"{name!r} of library {self.name!r} has no declaration; "
@@ -213,9 +213,7 @@ class Library:
         known: list[str] = []
         if declarations is not None:
             known = [*declarations.functions, *declarations.constants, *declarations.variables]
-        raise SymbolError.missing(
-            name, self.name or "the process", known or self._names_like(name)
-        )
+        raise SymbolError.missing(name, self.name or "the process", known or self._names_like(name))
 
     def __dir__(self) -> list[str]:
         declared: list[str] = []
@@ -286,9 +284,7 @@ def _find(name: str) -> _Handle:
     raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
 
 
-def load(
-    name: str | os.PathLike[str] | None, declarations: str | None = None
-) -> Library:
+def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -> Library:
     """Open a shared library.
 
     Parameters

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from .. import cdecl
-from ..ctype import CType, pointer as pointer_to
+from .. import ffitype
+from ..ctype import CType
+from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
 from ..foreign import Function, Pointer
 from ..signature import Signature
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _is_cdata(obj: Any) -> bool:
-    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cdecl.ffi().CData)
+    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, ffitype.ffi().CData)
 
 
 def _api_mode(obj: Any) -> Any:
@@ -40,12 +41,12 @@ def function(obj: Any) -> Function | None:
         if type(getattr(obj, "__self__", None)).__name__ != "Lib":
             return None
         owner, name, obj = (obj, obj.__self__), obj.__name__, _api_mode(obj)
-    kind = cdecl.ffi().typeof(obj)
+    kind = ffitype.ffi().typeof(obj)
     if kind.kind != "function":
         return None
-    signature = cdecl.from_ffi(kind)
+    signature = ffitype.from_ffi(kind)
     assert isinstance(signature, Signature)
-    address = int(cdecl.ffi().cast("uintptr_t", obj))
+    address = int(ffitype.ffi().cast("uintptr_t", obj))
     return Function(address, signature, owner, name)
 
 
@@ -53,7 +54,7 @@ def pointer(obj: Any) -> Pointer | None:
     """The address in a cffi pointer or array."""
     if not _is_cdata(obj):
         return None
-    ffi = cdecl.ffi()
+    ffi = ffitype.ffi()
     kind = ffi.typeof(obj)
     if kind.kind == "function":
         found = function(obj)
@@ -68,7 +69,7 @@ def pointer(obj: Any) -> Pointer | None:
 def _pointee(kind: Any) -> CType | None:
     """What a pointer points to; None for void and for types that have no name here."""
     try:
-        found = cdecl.from_ffi(kind)
+        found = ffitype.from_ffi(kind)
     except SignatureError:
         return None
     if isinstance(found, Signature) or found.kind == "void":
@@ -79,14 +80,14 @@ def _pointee(kind: Any) -> CType | None:
 def pointer_from(ctype: CType, address: int) -> Any:
     """A cffi pointer of a pointer type; it owns nothing."""
     if ctype.kind == "object":
-        ctype = pointer_to(cdecl.from_ffi(cdecl.ffi().typeof("void")))  # type: ignore[arg-type]
-    return cdecl.ffi().cast(cdecl.to_ffi(ctype), address)
+        ctype = pointer_to(ffitype.from_ffi(ffitype.ffi().typeof("void")))  # type: ignore[arg-type]
+    return ffitype.ffi().cast(ffitype.to_ffi(ctype), address)
 
 
 def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:
     """A cffi function pointer to one entry, which keeps the callable alive."""
-    ffi = cdecl.ffi()
-    made = ffi.cast(cdecl.to_ffi(signature), address)
+    ffi = ffitype.ffi()
+    made = ffi.cast(ffitype.to_ffi(signature), address)
     return ffi.gc(made, _Keep(callable))
 
 

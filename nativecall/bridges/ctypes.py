@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from .. import libffi
-from ..ctype import VOID, CType, FunctionPointer, Struct, pointer as pointer_to, scalar
+from ..ctype import VOID, CType, FunctionPointer, Struct, scalar
+from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
 from ..foreign import Function, Pointer
 from ..signature import Signature
@@ -113,6 +114,8 @@ def pointer(obj: Any) -> Pointer | None:
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p)):
         address = ctypes.cast(obj, ctypes.c_void_p).value or 0
         return Pointer(address, None if obj._type_ == "P" else scalar("c"), obj)
+    if isinstance(obj, ctypes.Array):
+        return Pointer(ctypes.addressof(obj), _pointee(type(obj)._type_), obj)
     if type(obj).__name__ == "CArgObject":  # what byref() makes
         held = obj._obj
         offset = ctypes.cast(obj, ctypes.c_void_p).value or 0

@@ -57,11 +57,11 @@
 /* Everything is static: two copies of a header in one process never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline
-/* Out of line and away from the hot code: the rare way of an inline function. */
+/* Out of line: the rarer way of an inline function, which would bloat every place that calls it. */
 #if defined(NC_MSVC)
-#define NC_COLD NC_UNUSED static __declspec(noinline)
+#define NC_NOINLINE NC_UNUSED static __declspec(noinline)
 #else
-#define NC_COLD __attribute__((unused, noinline, cold)) static
+#define NC_NOINLINE __attribute__((unused, noinline)) static
 #endif
 
 #ifdef __cplusplus

@@ -123,9 +123,9 @@ NC_STATIC_INLINE int nc_calltable_entry_is(const PyNativeCallableEntry *entry,
 /* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
  * another ABI are refused always. A NULL signature (what nc_interned_find gives for a string nobody
  * interned) finds nothing. Several entries may match; the first one counts. */
-NC_STATIC_INLINE const PyNativeCallableEntry *
-nc_calltable_find(const PyNativeCallableTable *table, const char *interned_signature,
-                  uintptr_t refuse_mask)
+NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
+                                                                const char *interned_signature,
+                                                                uintptr_t refuse_mask)
 {
     const PyNativeCallableEntry *entry = table->entries;
 
@@ -236,7 +236,7 @@ NC_STATIC int nc_calltable_grow(NcCallTable *calls)
 }
 
 /* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
- * come more than once, with other flags; readers take the first that suits them. */
+ * same signature may come more than once, with other flags; readers take the first that suits. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {

@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* 0, or -1 with ImportError when the process's metaclass is of an incompatible version. Installs the
- * bundled metaclass when this is the first module to ask, so consumers and providers can be
+/* 0, or -1 with ImportError when the process's metaclass is of an incompatible version. Installs
+ * the bundled metaclass when this is the first module to ask, so consumers and providers can be
  * imported in either order. */
 NC_STATIC int PyCustomSlots_Import(void)
 {

@@ -1,4 +1,4 @@
-/* nativecall/extensibletype.h: types with a slot table, and the one metaclass that all of them share.
+/* nativecall/extensibletype.h: types with a slot table, and the one metaclass that they all share.
  *
  * For providers: code that gives its types slots which native code can find by key (SEP 200). The
  * whole metaclass is in this header, so that a project can bundle it and need nothing at run time.
@@ -26,8 +26,8 @@
  *     extensible base, in their order, then what the other bases and the class add. For each key
  *     the row of the first class in the MRO that defines it wins, at the position where the
  *     key first stood, so that expected positions survive subclassing;
- *   - a static C type over-allocates its array of rows, and Ready writes the merged rows back to it;
- *     an array that is too small is an error;
+ *   - a static C type over-allocates its array of rows, and Ready writes the merged rows back
+ *     to it; an array that is too small is an error;
  *   - a class statement adds or overrides rows with a mapping named __customslots__;
  *   - a class in whose MRO a __call__ comes before the class that brought the call table has no
  *     call table: native callers and Python must not get different results.
@@ -64,8 +64,8 @@ extern "C" {
  * etp_custom_slots with NC_STATIC_SLOTS and calls PyExtensibleType_Ready. */
 typedef struct {
     PyHeapTypeObject etp_heaptype;
-    PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; owned by the metaclass once ready */
-    Py_ssize_t etp_obj_custom_slots_offset; /* of a PyNativeCallableTable * in each object; 0: none */
+    PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; the metaclass's once ready */
+    Py_ssize_t etp_obj_custom_slots_offset; /* of each object's PyNativeCallableTable *; 0: none */
     Py_ssize_t etp_table_shift;             /* see NC_TABLE_SHIFT; set by the metaclass */
     void *etp_private;                      /* the metaclass's own; NULL until the type is ready */
 } PyHeapExtensibleTypeObject;
@@ -117,7 +117,7 @@ typedef struct {
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 
-/* -- the bundled metaclass ---------------------------------------------------------------------- */
+/* ---- the bundled metaclass ------------------------------------------------------------------- */
 
 typedef struct NcRetiredTable {
     PyCustomSlotTable *table;
@@ -132,9 +132,9 @@ typedef struct {
     NcRetiredTable *retired; /* every table ever published, kept for readers until the type dies */
 } NcTypePrivate;
 
-/* Whether `derived`, a metatype, derives from `meta`. Out of line: metatypes other than `meta` itself are
- * rare, and the walk need not be repeated at every place that checks. */
-NC_COLD int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
+/* Whether `derived`, a metatype, derives from `meta`. Out of line: metatypes other than `meta`
+ * itself are rare, and the walk need not be repeated at every place that checks. */
+NC_NOINLINE int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
 {
     while (derived != NULL && derived != meta) {
         derived = derived->tp_base;
@@ -213,10 +213,10 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
     return count + 1;
 }
 
-/* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the offset
- * of its call table. */
-NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out,
-                            size_t *out_count, Py_ssize_t *out_offset)
+/* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
+ * offset of its call table. */
+NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
+                            Py_ssize_t *out_offset)
 {
     PyTypeObject *type = (PyTypeObject *)self;
     PyObject *mro = type->tp_mro;
@@ -251,7 +251,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         goto fail;
     }
 
-    /* Positions: the first extensible base's table as it stands, then other bases', then our own. */
+    /* Positions: the first extensible base's table as it stands, then other bases', then ours. */
     for (i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
@@ -518,9 +518,8 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
 {
     size_t bits;
     if (!PyLong_Check(value)) {
-        PyErr_Format(PyExc_TypeError,
-                     "slot %R must be an int or a (flags, int) pair (got %.200s)", key,
-                     Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "slot %R must be an int or a (flags, int) pair (got %.200s)",
+                     key, Py_TYPE(value)->tp_name);
         return -1;
     }
     bits = PyLong_AsSize_t(value);
@@ -699,11 +698,9 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
 
 NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
-    if (PyUnicode_Check(name) &&
-        PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
-        PyErr_SetString(PyExc_TypeError,
-                        "'__customslots__' is read once, when the class is made; "
-                        "make a subclass to add or override slots");
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
+        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
+                                         "make a subclass to add or override slots");
         return -1;
     }
     if (PyType_Type.tp_setattro(object, name, value) < 0) {
@@ -791,7 +788,7 @@ fail:
     return -1;
 }
 
-/* -- the handshake ------------------------------------------------------------------------------ */
+/* ---- the handshake --------------------------------------------------------------------------- */
 
 /* Fills in and readies this copy's metaclass. */
 NC_STATIC PyTypeObject *nc_metatype_bundled(void)
@@ -800,11 +797,12 @@ NC_STATIC PyTypeObject *nc_metatype_bundled(void)
     if (metatype.tp_name == NULL) {
         Py_SET_REFCNT((PyObject *)&metatype, 1);
         metatype.tp_name = "nativecall.extensibletype";
-        metatype.tp_doc = "extensibletype(name, bases, namespace)\n--\n\n"
-                          "The metaclass of types with a slot table that native code can search "
-                          "(SEP 200).\n\nA mapping '__customslots__' in a class body adds or "
-                          "overrides rows: its keys are allocated\nIDs (odd), addresses (even) or "
-                          "strings to intern, its values pointer-sized ints or\n(flags, int) pairs.";
+        metatype.tp_doc =
+            "extensibletype(name, bases, namespace)\n--\n\n"
+            "The metaclass of types with a slot table that native code can search "
+            "(SEP 200).\n\nA mapping '__customslots__' in a class body adds or "
+            "overrides rows: its keys are allocated\nIDs (odd), addresses (even) or "
+            "strings to intern, its values pointer-sized ints or\n(flags, int) pairs.";
         metatype.tp_basicsize = (Py_ssize_t)sizeof(PyHeapExtensibleTypeObject);
         metatype.tp_itemsize = PyType_Type.tp_itemsize;
         metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
@@ -882,7 +880,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
         found->slot_size != sizeof(PyCustomSlot)) {
         PyErr_Format(PyExc_ImportError,
                      "%s was built for extensibletype ABI %d (sizes %zu/%zu/%zu), but %s, "
-                     "which was imported first, provides ABI %u (sizes %u/%u/%u); rebuild the older of the two",
+                     "which was imported first, provides ABI %u (sizes %u/%u/%u); rebuild the "
+                     "older of the two",
                      NC_PROVIDER, NC_ABI_VERSION, sizeof(NcRuntime),
                      sizeof(PyHeapExtensibleTypeObject), sizeof(PyCustomSlot),
                      found->abi_version >= 1 ? found->provider : "another module",
@@ -920,11 +919,11 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     return nc_metatype;
 }
 
-/* Makes a static extensible type ready, as PyType_Ready does: call it at module initialisation, with
- * the GIL. Before, etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size rows, the
- * type's own ones first and the rest zero; 0 rows and NULL for a type that brings none. After,
- * the array holds the merged rows (see the inheritance rules on top) and the type is published.
- * -1 with an exception: no metaclass (ImportError), duplicate keys or too small an array
+/* Makes a static extensible type ready, as PyType_Ready does: call it at module initialisation,
+ * with the GIL. Before, etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size
+ * rows, the type's own ones first and the rest zero; 0 rows and NULL for a type that brings none.
+ * After, the array holds the merged rows (see the inheritance rules on top) and the type is
+ * published. -1 with an exception: no metaclass (ImportError), duplicate keys or too small an array
  * (ValueError), or whatever PyType_Ready says. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
@@ -935,8 +934,8 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
 }
 
 /* Interns a key in the process's registry: *out lives for ever and is the same for equal bytes,
- * whichever module asks. 0, or -1 with an exception. Needs no GIL once Import has succeeded, unless it
- * fails. */
+ * whichever module asks. 0, or -1 with an exception. Needs no GIL once Import has succeeded, unless
+ * it fails. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
     int status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, out);

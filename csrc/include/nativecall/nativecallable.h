@@ -1,8 +1,9 @@
 /* nativecall/nativecallable.h: for callers: finds the C function inside a Python callable.
  *
- *     static const char *sig;                                      once: nc_signature_intern("d:d", &sig)
+ *     static const char *sig;                              // once: nc_signature_intern("d:d", &sig)
+ *
  *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
- *     if (f != NULL) y = f(x);                                     else: PyObject_Call
+ *     if (f != NULL) y = f(x);                             // else: PyObject_Call
  *
  * Two ways lead to an object's call table (D6): the offset in its type (CEP 1000), which is the
  * shortest, and the row of the slot table (SEP 201), which providers without the offset can have
@@ -68,8 +69,8 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 /* The same table, found through the slot table. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *obj)
 {
-    const PyCustomSlot *slot = PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID,
-                                                  PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+    const PyCustomSlot *slot =
+        PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
     if (NC_UNLIKELY(slot == NULL)) {
         return NULL;
     }
@@ -79,16 +80,20 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *
 
 /* The rest of a lookup whose first entry was no hit: the other entries, or the callable behind a
  * view. Either way to the table will do, so one function serves both. */
-NC_COLD const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, const char *signature,
-                                                         uintptr_t refuse)
+NC_NOINLINE const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, const char *signature,
+                                                             uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_table_by_slot(obj);
-    if (table == NULL) {
-        table = nc_native_table(obj);
+    PyObject *viewed = nc_native_viewed(obj);
+    const PyNativeCallableTable *table;
+    if (viewed != NULL) {
+        obj = viewed;
     }
-    if (table == NULL) {
-        PyObject *viewed = nc_native_viewed(obj);
-        return viewed != NULL ? nc_native_find_rest(viewed, signature, refuse) : NULL;
+    table = nc_native_table(obj);
+    if (NC_UNLIKELY(table == NULL)) {
+        table = nc_native_table_by_slot(obj);
+        if (table == NULL) {
+            return NULL;
+        }
     }
     return nc_calltable_find(table, signature, refuse);
 }
@@ -117,8 +122,8 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 /* The first entry through the slot table, or NULL. */
 NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
 {
-    const PyCustomSlot *slot = PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID,
-                                                  PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+    const PyCustomSlot *slot =
+        PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
     const PyNativeCallableTable *table;
     if (NC_UNLIKELY(slot == NULL)) {
         return NULL;
