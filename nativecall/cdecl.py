@@ -42,6 +42,13 @@ _KNOWN_TYPEDEFS = {
     "__nc_Zg": STAND_INS["__nc_Zg"][1],
     "__nc_e": STAND_INS["__nc_e"][1],
 }
+# What the words that stand for other types mean, for messages.
+_SPELLINGS = {
+    "__nc_Zf": "float _Complex",
+    "__nc_Zd": "double _Complex",
+    "__nc_Zg": "long double _Complex",
+    "__nc_e": "_Float16",
+}
 _ALL = "__nc_all"
 
 
@@ -119,7 +126,8 @@ def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> Signat
             for i in (index - 1, index):
                 if i >= 0 and _looks_unknown(source, i, known):
                     return _unknown_type(source, *tokens[i])
-            return source.error(f"unexpected {tokens[index][0]!r}", tokens[index][1])
+            found, start = tokens[index]
+            return source.error(f"unexpected {_SPELLINGS.get(found, found)!r}", start)
     elif "end of input" not in message.lower():
         # pycparser does not say where, so the commonest mistakes are looked for.
         for i in range(len(tokens)):
@@ -355,7 +363,8 @@ class _Tree:
             message = message[match.end() :]
         hint = None
         if match := re.match(r"Unsupported type: '([^']*)'", message):
-            message = f"type {match.group(1)!r} is not supported"
+            words = [_SPELLINGS.get(word, word) for word in match.group(1).split()]
+            message = f"type {' '.join(words)!r} is not supported"
         elif match := re.search(r"ctype '(?:struct |union )?(\w+)' has incomplete type", message):
             message = f"{match.group(1)!r} is not declared in full and cannot be passed by value"
             hint = "pass a pointer to it"

@@ -272,6 +272,7 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ("int f(int, ..., int)", None, 12, "'...' ends the arguments of a function"),
         ("int f(int[...])", None, 11, "'...' ends the arguments of a function"),
         ("__int128 f(int)", None, 1, "type '__int128' is not supported"),
+        ("_Float16 int f(int)", None, 1, "type '_Float16 int' is not supported"),
         ("int f(struct s x)", None, 14, "'s' is not declared in full"),
         ("int f(int, union u { int a; } x)", None, 31, "union 'u' cannot be passed by value"),
         ("union u { int a; }; union u f(int);", None, 29, "union 'u' cannot be passed by value"),
@@ -311,6 +312,7 @@ def test_errors_name_the_place_and_what_is_wrong(
     [
         ("int f(int)", None, 11, "unexpected end of the declaration"),
         ("typedef foo bar;", None, 9, "unknown type name 'foo'"),
+        ("float complex", None, 1, "unexpected 'float _Complex'"),
         ("double f(double);\nint f(int);", 2, 5, "'f' was declared as 'd:d' before"),
         ("int x[];", None, 5, "an array of unknown length"),
         ("int x = 3;", None, 5, "'x' is not an integer constant"),
