@@ -182,6 +182,8 @@ class _Tree:
         self.members: list[tuple[str, str, Any]] = []  # what, name, node
         self.member_lines: list[str] = []
         self._seen: set[int] = set()
+        self._bodies = 0
+        self._packed_nodes: set[int] = set()
         self._anonymous = 0
         tree = self
 
@@ -233,21 +235,37 @@ class _Tree:
         elif isinstance(node, c_ast.ParamList):
             for parameter in node.params:
                 if isinstance(parameter, c_ast.ID):
-                    raise _unknown_type(self.source, parameter.name, self._index(parameter))
+                    at = self.source.index(parameter.coord.line, parameter.coord.column)
+                    raise _unknown_type(self.source, parameter.name, at)
                 if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
         if isinstance(node, (c_ast.Typedef, c_ast.Decl)):
             hint = node.name or hint
         record = isinstance(node, (c_ast.Struct, c_ast.Union))
-        for _, child in node.children():
+        for child in self._in_text_order(node):
             unnamed = record and isinstance(child, c_ast.Decl) and child.name is None
             self.prepare(child, hint, unnamed or (member and isinstance(node, c_ast.Decl)))
 
+    def _in_text_order(self, node: Any) -> list[Any]:
+        """The children of `node`, those of a function sorted as in the text."""
+        if not isinstance(node, self.ast.FuncDecl):
+            return [child for _, child in node.children()]
+        parameters = []
+        while not isinstance(node, self.ast.TypeDecl):
+            if isinstance(node, self.ast.FuncDecl) and node.args is not None:
+                parameters.append(node.args)
+            node = node.type
+        return [node, *parameters]
+
     def _tag(self, node: Any, hint: str | None, member: bool) -> None:
-        c_ast = self.ast
-        if node.name is None and member and not isinstance(node, c_ast.Enum):
-            if self._is_packed(node):
+        enum = isinstance(node, self.ast.Enum)
+        if not enum:
+            if self._bodies in self.source.packed:
+                self._packed_nodes.add(id(node))
+            self._bodies += 1
+        if node.name is None and member and not enum:
+            if id(node) in self._packed_nodes:
                 raise self.error("an unnamed member cannot be packed", node, "give it a name")
             return
         if node.name is None:
@@ -255,21 +273,13 @@ class _Tree:
             self._anonymous += 1
         self.tags.append((f"{type(node).__name__.lower()} {node.name}", node))
 
-    def _is_packed(self, node: Any) -> bool:
-        """Whether the struct whose body is at `node` was declared packed."""
-        at = self._index(node)
-        return any(keyword <= at <= brace for keyword, brace in self.source.packed)
-
-    def _index(self, node: Any) -> int:
-        return self.source.index(node.coord.line, node.coord.column)
-
     def add(self, node: Any) -> None:
         """Take one external declaration."""
         c_ast = self.ast
         before = len(self.tags)
         self.prepare(node)
         # Bodies first and in the order of the source: cffi wants an enum's before it is mentioned.
-        for _, body in sorted(self.tags[before:], key=lambda tag: self._index(tag[1])):
+        for _, body in self.tags[before:]:
             if id(body) not in self._written:
                 self._line(self._generator.visit(body) + ";", node)
         if isinstance(node, c_ast.Typedef):
@@ -318,10 +328,16 @@ class _Tree:
             raise self.error(f"{node.name!r} is not an integer constant", node, "leave it out")
         self.constants[node.name] = integer(literal)
 
+    def packed_in_doubt(self) -> bool:
+        """Whether the text and the tree disagree on how many bodies there are."""
+        return bool(self.source.packed) and self._bodies != self.source.bodies
+
     def resolve(self) -> list[Any]:
         """cffi's types of the members, in order: pointers to what was declared."""
         import cffi
 
+        if self.packed_in_doubt():
+            raise self.source.error("cannot tell which struct is packed", self.source.first())
         for cname, node in self.tags:
             self._member("tag", cname, f"{cname} *", node)
         if not self.members:
@@ -345,7 +361,7 @@ class _Tree:
             raise self._cffi_error(error, prelude) from None
         types = [field.type for _, field in fields]
         for (what, _, node), ctype in zip(self.members, types, strict=True):
-            if what == "tag" and self._is_packed(node):
+            if what == "tag" and id(node) in self._packed_nodes:
                 self.packed.add(ctype.item)
         return types
 

@@ -58,8 +58,10 @@ class CSource:
         Tokens of `clean` with their indices.
     macros : dict of str to int
         ``#define``\\ d integers.
-    packed : list of (int, int)
-        For every struct and union declared packed, the indices of its keyword and of its brace.
+    bodies : int
+        How many bodies of structs and unions there are.
+    packed : set of int
+        Ordinals of those that are declared packed.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,7 +71,8 @@ class CSource:
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
         self.text = text
         self.macros: dict[str, int] = {}
-        self.packed: list[tuple[int, int]] = []
+        self.bodies = 0
+        self.packed: set[int] = set()
         self._characters = list(text)
         for match in re.finditer(
             r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|/\*.*?\*/|//[^\n]*|/\*",
@@ -165,9 +168,9 @@ class CSource:
     def _attributes(self) -> None:
         """Blank attributes and linkage, note packed structs, refuse what changes the ABI."""
         tokens: list[tuple[str, int]] = []
-        # The braces that are open: keyword and brace of a struct, `None`, or extern "C".
-        bodies: list[tuple[int, int] | str | None] = []
-        closed: tuple[int, int] | str | None = None  # the one that has just ended
+        # The braces that are open: a struct's ordinal, `None` for an enum, or extern "C".
+        opened: list[int | str | None] = []
+        closed: int | str | None = None  # the one that has just ended
         pending = False  # packed was said between 'struct' and its body
         at = 0
         while at < len(self.tokens):
@@ -180,8 +183,8 @@ class CSource:
                     name = changes[0] if changes else token
                     raise self.error(f"attribute {name!r} changes how values are passed", start)
                 if "packed" in words:
-                    if isinstance(closed, tuple):
-                        self.packed.append(closed)
+                    if isinstance(closed, int):
+                        self.packed.add(closed)
                     elif tokens and tokens[-1][0] in ("struct", "union"):
                         pending = True
                     else:
@@ -199,7 +202,7 @@ class CSource:
                 at += 2
                 if at < len(self.tokens) and self.tokens[at][0] == "{":
                     self._blank(start, self.tokens[at][1] + 1)
-                    bodies.append("linkage")
+                    opened.append("linkage")
                     at += 1
                 else:
                     tokens.append((token, start))
@@ -207,13 +210,15 @@ class CSource:
             if token[0] in "\"'":
                 raise self.error("a declaration has no string literals", start)
             if token == "{":
-                keywords = [s for t, s in tokens[-2:] if t in ("struct", "union")]
-                body = (keywords[-1], start) if keywords else None
-                bodies.append(body)
-                if pending and body is not None:
-                    self.packed.append(body)
+                if any(word in ("struct", "union") for word, _ in tokens[-2:]):
+                    if pending:
+                        self.packed.add(self.bodies)
+                    opened.append(self.bodies)
+                    self.bodies += 1
+                else:
+                    opened.append(None)
                 pending = False
-            closed = bodies.pop() if token == "}" and bodies else None
+            closed = opened.pop() if token == "}" and opened else None
             if closed == "linkage":
                 self._blank(start, start + 1)
                 at += 1

@@ -180,8 +180,12 @@ def test_packed_structs() -> None:
         "struct s { char c; double d; } __attribute__((__packed__)); void f(struct s);",
         "typedef struct { char c; double d; } __attribute__((packed)) s; void f(s);",
         "typedef struct t { char c; double d; } __attribute__((packed)) s; void f(struct t);",
+        "void f(struct { char c; double d; } __attribute__((packed)));",
     ):
         assert parse_function(text).text == f"v:=T{{{CHAR}d}}"
+    result = "{ char c; double d; } __attribute__((packed))"
+    both = parse_function(f"struct {result} (*f(struct {{ char c; double d; }}))(struct {result})")
+    assert both.text == f"X{{=T{{{CHAR}d}}:=T{{{CHAR}d}}}}:T{{{CHAR}d}}"
     text = (
         "struct p { char c; double d; } __attribute__((packed));"
         "struct n { char c; struct p p; double d; }; void f(struct n);"
