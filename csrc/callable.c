@@ -638,8 +638,15 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyMethodDef *method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
-    PyObject *view = living_view(self);
+    PyObject *view;
     PyObject *reference;
+    if (((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset == 0) {
+        PyErr_Format(PyExc_AttributeError,
+                     "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
+                     self->name, Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    view = living_view(self);
     if (view != NULL) {
         return view;
     }

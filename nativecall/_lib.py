@@ -140,9 +140,11 @@ def library_open(path: str | None) -> int:
     return int(ffi.cast("uintptr_t", out[0]))
 
 
-def library_close(handle: int) -> None:
-    """Undo one `library_open`."""
-    _lib.nc_core_library_close(ffi.cast("void *", handle))
+def library_close(
+    handle: int, *, _close: Any = _lib.nc_core_library_close, _cast: Any = ffi.cast
+) -> None:
+    """Undo one `library_open`. Works while the interpreter shuts down, when globals are gone."""
+    _close(_cast("void *", handle))
 
 
 def library_symbol(handle: int, name: str) -> int:

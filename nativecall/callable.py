@@ -170,11 +170,17 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     @property
     def signatures(self) -> tuple[str, ...]:
         """Canonical signatures of the entries, in the order they were added."""
-        return tuple([row[0] for row in self._rows()])
+        return tuple([row[0] for row in self._offered()])
+
+    def _offered(self) -> list[tuple[str, int, int]]:
+        """The rows as native callers find them: none where a subclass overrides `__call__`."""
+        return self._rows() if _types.call_table_offset(type(self)) else []
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The rows of the call table, as native callers find them."""
+        # In this order: another thread may add an entry meanwhile, and then there is an owner too many.
+        rows = self._offered()
         owners = [part._owners for part in self._parts or (self,)]
         return tuple(
             [
@@ -186,7 +192,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     _gil_name(flags),
                     owner[-1] if owner else None,
                 )
-                for (text, address, flags), owner in zip(self._rows(), owners, strict=True)
+                for (text, address, flags), owner in zip(rows, owners, strict=False)
             ]
         )
 
@@ -203,12 +209,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         NoEntryError
             A `KeyError`, when there is no such entry.
         """
-        rows = self._rows()
-        if signature is None:
-            if len(rows) == 1:
-                return int(rows[0][1])
-            raise TypeError(f"{self.__name__!r} has {len(rows)} entries; 'signature' must name one")
-        return int(rows[self._position(signature)][1])
+        return self._one(signature)[1]
 
     def __getitem__(self, signature: str | Signature) -> NativeCallable:
         """The callable restricted to one signature."""
@@ -305,14 +306,16 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
 
     def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
         """Signature, address and flags of an entry; of the only one for None."""
-        if signature is None and self._parts is not None:
-            raise TypeError(
-                f"{self.__name__!r} has entries {', '.join(map(repr, self.signatures))}; "
-                "'signature' must name one"
-            )
+        if signature is None:
+            available = self.signatures
+            if not available:
+                raise NoEntryError(f"{self.__name__!r} has no entries")
+            if len(available) > 1:
+                raise TypeError(
+                    f"{self.__name__!r} has entries {', '.join(map(repr, available))}; "
+                    "'signature' must name one"
+                )
         single = self if signature is None else self[signature]
-        if single._plan is None:
-            raise NoEntryError.missing(str(signature), self.__name__, ())
         _, address, flags = single._rows()[0]
         return single._plan.signature, address, flags
 

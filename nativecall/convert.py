@@ -271,11 +271,12 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[in
     native = _types.viewed(value)
     if native is None and isinstance(value, _types.CallableBase):
         native = value
-    if native is not None:
-        for text, address, flags in native._rows():
+    rows = [] if native is None else native._offered()
+    if rows:
+        for text, address, flags in rows:
             if text == signature and not flags & _lib.FLAG_NEEDS_GIL:
                 return address, native
-        offers = ", ".join(repr(row[0]) for row in native._rows())
+        offers = ", ".join(repr(row[0]) for row in rows)
         raise TypeError(f"{who} must be a function {signature!r}; {value!r} offers {offers}")
     found = foreign.function(value)
     if found is not None:

@@ -1,0 +1,153 @@
+"""Builds C for the tests: shared libraries and extension modules, each once a session.
+
+The compiler is the one that built this Python, or `$CC` / `$CXX`. Everything is compiled with
+warnings as errors, because other projects compile our headers that way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+EXT = Path(__file__).resolve().parent / "ext"
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
+
+
+def compiler(language: str = "c") -> list[str] | None:
+    """The command of the C or C++ compiler, None when there is none."""
+    variable, names = {"c": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++"))}[
+        language
+    ]
+    for command in (os.environ.get(variable), sysconfig.get_config_var(variable), *names):
+        words = shlex.split(command or "")
+        if words and shutil.which(words[0]):
+            # The rest of the configured command is flags for Python's own build.
+            return words if command == os.environ.get(variable) else words[:1]
+    return None
+
+
+class Builder:
+    """Compiles into one directory.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the products go; made by the caller.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._made: dict[tuple[object, ...], Path] = {}
+
+    def _run(self, command: Sequence[str]) -> None:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"{shlex.join(command)}\n{done.stderr}")
+
+    def _compile(
+        self, source: Path, output: Path, language: str, standard: str, flags: Sequence[str]
+    ) -> Path:
+        key = (source, output, language, standard, tuple(flags))
+        if key not in self._made:
+            command = compiler(language)
+            if command is None:
+                raise FileNotFoundError(f"no {language} compiler")
+            shared = ["-shared", "-fPIC"]
+            if sys.platform == "darwin":
+                shared = ["-bundle", "-undefined", "dynamic_lookup"]
+            output.parent.mkdir(parents=True, exist_ok=True)
+            # Libraries follow what needs them.
+            libraries = [flag for flag in flags if flag.startswith("-l")]
+            others = [flag for flag in flags if not flag.startswith("-l")]
+            self._run(
+                [*command, f"-std={standard}", "-x", language, *WARNINGS, *others]
+                + [str(source), "-o", str(output), *shared, "-x", "none", *libraries]
+            )
+            self._made[key] = output
+        return output
+
+    def library(self, source: str | Path, name: str, *, flags: Sequence[str] = ("-O1",)) -> Path:
+        """A shared library from a file in tests/ext, or from text.
+
+        Parameters
+        ----------
+        source : str or Path
+            A path, or C code.
+        name : str
+            Of the library; `<name>.so` is its file.
+        flags : sequence of str
+            More arguments for the compiler.
+        """
+        if isinstance(source, str):
+            path = self.directory / f"{name}.c"
+            path.write_text(source, encoding="utf-8")
+            source = path
+        return self._compile(source, self.directory / f"{name}.so", "c", "gnu11", flags)
+
+    def extension(
+        self,
+        source: str,
+        name: str,
+        *,
+        include: Path,
+        defines: Sequence[str] = (),
+        language: str = "c",
+        directory: str = "modules",
+    ) -> Path:
+        """An extension module from `source` in tests/ext; `MODULE` is defined as its name.
+
+        Parameters
+        ----------
+        source : str
+            File name in tests/ext.
+        name : str
+            Of the module.
+        include : Path
+            The directory that holds `nativecall/*.h`.
+        defines : sequence of str
+            Macros as ``NAME`` or ``NAME=value``.
+        language : {'c', 'c++'}
+            C is compiled as C99, C++ as C++11.
+        directory : str
+            Below the builder's own; where the module goes.
+        """
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        flags = [
+            "-O2",
+            f"-I{include}",
+            # Python's own headers answer for their warnings themselves.
+            "-isystem",
+            sysconfig.get_path("include"),
+            f"-DMODULE={name}",
+            *[f"-D{define}" for define in defines],
+        ]
+        return self._compile(
+            EXT / source,
+            self.directory / directory / f"{name}{suffix}",
+            language,
+            {"c": "c99", "c++": "c++11"}[language],
+            flags,
+        )
+
+
+def load_extension(path: Path) -> ModuleType:
+    """Import an extension module from its file."""
+    name = path.name.partition(".")[0]
+    found = sys.modules.get(name)
+    if found is not None:
+        return found
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    return module

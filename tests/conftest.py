@@ -1,0 +1,115 @@
+"""What the tests share: the installed package, a C compiler, and messages compared as a whole.
+
+The tests run against the installed package. `python -m pytest` puts the repository root, with the
+package's sources, first on the module path; it is taken off here, before anything imports the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+assert "nativecall" not in sys.modules, "nativecall was imported before the tests began"
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+
+
+def _build_module() -> ModuleType:
+    """tests/build.py, under a name that no installed package has."""
+    name = "_nativecall_tests_build"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_build = _build_module()
+
+
+@pytest.fixture(scope="session")
+def build() -> ModuleType:
+    """The module tests/build.py."""
+    return _build
+
+
+@pytest.fixture(scope="session")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Compiles C; see `build.Builder`."""
+    return _build.Builder(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="session")
+def callees(builder: Any) -> Path:
+    """The shared library of tests/ext/callees.c."""
+    return builder.library(_build.EXT / "callees.c", "callees")
+
+
+@pytest.fixture(scope="session")
+def lib(callees: Path) -> Any:
+    """The same library, open."""
+    import nativecall
+
+    return nativecall.load(callees)
+
+
+@pytest.fixture(scope="session")
+def include() -> Path:
+    """The installed headers."""
+    import nativecall
+
+    return Path(nativecall.get_include())
+
+
+@pytest.fixture(scope="session")
+def consumer(builder: Any, include: Path) -> ModuleType:
+    """The extension module of tests/ext/consumer.c, built against the installed headers."""
+    return _build.load_extension(builder.extension("consumer.c", "nc_consumer", include=include))
+
+
+@pytest.fixture(scope="session")
+def provider(builder: Any, include: Path) -> ModuleType:
+    """The extension module of tests/ext/provider.c, built against the installed headers."""
+    return _build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
+
+
+@pytest.fixture
+def fails() -> Callable[..., contextlib.AbstractContextManager[Any]]:
+    """A context manager: the block raises exactly this exception with exactly this message."""
+
+    @contextlib.contextmanager
+    def fails(exception: type[BaseException], message: str) -> Iterator[Any]:
+        with pytest.raises(exception) as info:
+            yield info
+        assert type(info.value) is exception
+        assert str(info.value) == message
+
+    return fails
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Callable[..., str]:
+    """Run code in a Python of its own, which must print no error; what it printed."""
+
+    def python(code: str, *arguments: object, timeout: float = 60) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        return done.stdout
+
+    return python
