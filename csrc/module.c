@@ -6,6 +6,7 @@
  * tables of static types and the PyGILState API know only the main one. */
 #include "callable.h"
 #include "convert.h"
+#include "probe.h"
 
 /* set_hooks(pointer_argument, pointer_result, make_invoke, match) */
 static PyObject *set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
@@ -106,20 +107,19 @@ static PyTypeObject NcPin_Type = {
     .tp_getset = pin_getset,
 };
 
-/* pin(callable, index, value): argument `index` of a single callable, which must be a pointer. */
+/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
+ * first one, and `name` is the whole subject of messages. */
 static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *callable;
+    PyObject *plan;
+    PyObject *name;
     PyObject *value;
     Py_ssize_t index;
     NcPin *self;
-    const NcPlan *plan;
-    if (!PyArg_ParseTuple(args, "O!nO", (PyTypeObject *)&NcCallable_Type, &callable, &index,
-                          &value)) {
+    if (!PyArg_ParseTuple(args, "O!UnO", &NcPlan_Type, &plan, &name, &index, &value)) {
         return NULL;
     }
-    plan = ((NcCallable *)(void *)callable)->plan;
-    if (plan == NULL || index < 0 || index >= plan->nargs) {
+    if (index < -1 || (index < 0 ? 0 : index) >= ((NcPlan *)(void *)plan)->nargs) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
@@ -130,7 +130,7 @@ static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
     self->pointer.buffer.obj = NULL;
     self->pointer.keep = NULL;
     self->pointer.address = NULL;
-    if (nc_convert_pointer((NcCallable *)(void *)callable, index, value, &self->pointer) < 0) {
+    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -153,9 +153,9 @@ static PyObject *slots(PyObject *Py_UNUSED(module), PyObject *type)
     rows = PyList_New(0);
     for (size_t i = 0; rows != NULL && table != NULL && i < (size_t)table->count; i++) {
         const PyCustomSlot *slot = nc_slottable_rows(table) + i;
-        PyObject *row = Py_BuildValue(
-            "(KKK)", (unsigned long long)slot->id, (unsigned long long)slot->flags,
-            (unsigned long long)(uintptr_t)slot->data.pointer);
+        PyObject *row =
+            Py_BuildValue("(KKK)", (unsigned long long)slot->id, (unsigned long long)slot->flags,
+                          (unsigned long long)(uintptr_t)slot->data.pointer);
         if (row == NULL || PyList_Append(rows, row) < 0) {
             Py_CLEAR(rows);
         }
@@ -174,7 +174,7 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *type)
         ((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset);
 }
 
-/* -- capsules that own what they point into ----------------------------------------------------- */
+/* ---- capsules that own what they point into -------------------------------------------------- */
 
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
@@ -236,6 +236,7 @@ static PyMethodDef functions[] = {
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
+    {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -243,9 +244,10 @@ static int module_exec(PyObject *module)
 {
     static int loaded;
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "nativecall cannot be imported in a subinterpreter: its types are static and "
-                        "shared by the process; import it in the main interpreter");
+        PyErr_SetString(
+            PyExc_ImportError,
+            "nativecall cannot be imported in a subinterpreter: its types are static and "
+            "shared by the process; import it in the main interpreter");
         return -1;
     }
     if (loaded) {

@@ -1,0 +1,158 @@
+"""What the commands print: headings, text and tables; in colour by rich on a terminal.
+
+Files, pipes and systems without rich (it is the extra `cli`) get the same words and numbers as
+aligned text. Signs that the encoding of standard output lacks are replaced by plain ones.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_GAP = "   "
+_INDENT = "  "
+# What stands for a sign where it cannot be shown.
+_PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u", "█": "#"}
+_PLAIN |= {**dict.fromkeys("▏▎▍", ""), **dict.fromkeys("▌▋▊▉", "#")}
+_STYLES = {"good": "green", "bad": "bold red", "ours": "bold cyan", "": ""}
+
+
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    title : str
+    right : bool
+        Whether its cells are aligned to the right, as numbers are.
+    """
+
+    __slots__ = ("right", "title")
+
+    def __init__(self, title: str, *, right: bool = False) -> None:
+        self.title = title
+        self.right = right
+
+
+class Row:
+    """A row of a table.
+
+    Attributes
+    ----------
+    cells : tuple of str
+    style : str
+        ``"ours"`` for what nativecall does, ``"good"`` and ``"bad"`` for results, ``""``.
+    """
+
+    __slots__ = ("cells", "style")
+
+    def __init__(self, *cells: str, style: str = "") -> None:
+        self.cells = cells
+        self.style = style
+
+
+class _Text:
+    """Plain text on standard output."""
+
+    def line(self, text: str, style: str) -> None:
+        print(_shown(text))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        lines = [tuple([column.title for column in columns]), *[row.cells for row in rows]]
+        shown = [[_shown(cell) for cell in cells] for cells in lines]
+        widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+        shown.insert(1, ["-" * width for width in widths])
+        for cells in shown:
+            aligned = [
+                cell.rjust(width) if column.right else cell.ljust(width)
+                for cell, width, column in zip(cells, widths, columns, strict=True)
+            ]
+            print((_INDENT + _GAP.join(aligned)).rstrip())
+
+
+class _Rich:
+    """Text and tables on a terminal, in colour unless NO_COLOR says otherwise."""
+
+    def __init__(self, console: Any) -> None:
+        self._console = console
+
+    def line(self, text: str, style: str) -> None:
+        self._console.print(
+            _shown(text), style=style or None, markup=False, highlight=False, soft_wrap=True
+        )
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        from rich import box
+        from rich.padding import Padding
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+            header_style="dim",
+            border_style="dim",
+        )
+        for column in columns:
+            table.add_column(
+                Text(_shown(column.title)),
+                justify="right" if column.right else "left",
+                no_wrap=True,
+            )
+        for row in rows:
+            cells = [Text(_shown(cell), style=_cell_style(cell)) for cell in row.cells]
+            table.add_row(*cells, style=_STYLES[row.style])
+        self._console.print(Padding(table, (0, 0, 0, len(_INDENT))))
+
+
+def _cell_style(cell: str) -> str:
+    """Verdicts are green or red."""
+    return {"✓": _STYLES["good"], "✗": _STYLES["bad"]}.get(cell[:1], "")
+
+
+def _shown(text: str) -> str:
+    """The text with signs that standard output can encode."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        for sign, plain in _PLAIN.items():
+            text = text.replace(sign, plain)
+        text = text.encode("ascii", "backslashreplace").decode()
+    return text
+
+
+class Output:
+    """Where a command prints."""
+
+    def __init__(self) -> None:
+        self._way: _Text | _Rich = _Text()
+        try:
+            from rich.console import Console
+        except ImportError:
+            return
+        console = Console(highlight=False)
+        if console.is_terminal:
+            self._way = _Rich(console)
+
+    def space(self) -> None:
+        """An empty line."""
+        self._way.line("", "")
+
+    def heading(self, text: str) -> None:
+        """A line that begins a part."""
+        self.space()
+        self._way.line(text, "bold")
+
+    def text(self, text: str, style: str = "") -> None:
+        """A line of text; styles as for `Row`, and ``"dim"``."""
+        self._way.line(f"{_INDENT}{text}", _STYLES.get(style, style))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """A table with a heading row."""
+        self._way.table(columns, rows)
