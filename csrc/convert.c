@@ -82,16 +82,7 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
     return 0;
 }
 
-/* Range and width of an integer letter. */
-typedef struct {
-    char code;
-    unsigned char size;
-    unsigned char is_signed;
-    long long low;
-    unsigned long long high;
-} IntegerKind;
-
-static const IntegerKind integer_kinds[] = {
+static const NcIntegerKind integer_kinds[] = {
     {'?', sizeof(_Bool), 0, 0, 1}, {'b', 1, 1, INT8_MIN, INT8_MAX},
     {'B', 1, 0, 0, UINT8_MAX},     {'h', 2, 1, INT16_MIN, INT16_MAX},
     {'H', 2, 0, 0, UINT16_MAX},    {'i', 4, 1, INT32_MIN, INT32_MAX},
@@ -99,7 +90,7 @@ static const IntegerKind integer_kinds[] = {
     {'Q', 8, 0, 0, UINT64_MAX},
 };
 
-static const IntegerKind *integer_kind(char code)
+const NcIntegerKind *nc_integer_kind(char code)
 {
     for (size_t i = 0; i < sizeof(integer_kinds) / sizeof(integer_kinds[0]); i++) {
         if (integer_kinds[i].code == code) {
@@ -110,7 +101,7 @@ static const IntegerKind *integer_kind(char code)
 }
 
 /* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 on error. */
-static int integer_fits(const IntegerKind *kind, PyObject *number, unsigned long long *bits)
+int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits)
 {
     int overflow = 0;
     long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -133,7 +124,7 @@ static int integer_fits(const IntegerKind *kind, PyObject *number, unsigned long
     return 1;
 }
 
-static void store_integer(const IntegerKind *kind, unsigned long long bits, void *out)
+static void store_integer(const NcIntegerKind *kind, unsigned long long bits, void *out)
 {
     switch (kind->size) {
     case 1: {
@@ -161,7 +152,7 @@ static void store_integer(const IntegerKind *kind, unsigned long long bits, void
 
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
 {
-    const IntegerKind *kind = integer_kind(code);
+    const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
     int fits;
     PyObject *number;
@@ -173,7 +164,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
     if (number == NULL) {
         return -1;
     }
-    fits = integer_fits(kind, number, &bits);
+    fits = nc_integer_fits(kind, number, &bits);
     if (fits == 0) {
         int huge = 0;
         (void)PyLong_AsLongLongAndOverflow(number, &huge);
@@ -197,7 +188,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 
 size_t nc_scalar_size(char code)
 {
-    const IntegerKind *kind = integer_kind(code);
+    const NcIntegerKind *kind = nc_integer_kind(code);
     if (kind != NULL) {
         return kind->size;
     }
@@ -226,7 +217,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
     double real = 0.0;
     double parts[2] = {0.0, 0.0};
     double _Complex number = 0.0;
-    if (integer_kind(code) != NULL) {
+    if (nc_integer_kind(code) != NULL) {
         return nc_convert_integer(name, index, value, code, out);
     }
     switch (code) {
@@ -340,7 +331,7 @@ PyObject *nc_scalar_to_python(char code, const void *address)
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 /* The letter (as in a plan) of a buffer's element format, 0 when it is no single scalar. */
-static char buffer_letter(const Py_buffer *buffer)
+char nc_buffer_letter(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
     char code;
@@ -419,10 +410,10 @@ static int is_boxed_pointer(const Py_buffer *buffer)
 
 /* Whether elements of a buffer are what argument `index` points to. char, signed and unsigned, is
  * bytes of any kind; void is anything. */
-static int buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
 {
     char wanted = plan->pointees[index];
-    char found = buffer_letter(buffer);
+    char found = nc_buffer_letter(buffer);
     if (wanted == 'v') {
         return 1;
     }
@@ -438,25 +429,27 @@ static int buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *b
     return wanted != '\0' && found == wanted;
 }
 
-static void buffer_error(NcCallable *self, Py_ssize_t index, PyObject *value)
+/* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
+static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+                         PyObject *value)
 {
     Py_buffer buffer;
-    PyObject *type = PyTuple_GET_ITEM(self->plan->types, index);
+    PyObject *type = PyTuple_GET_ITEM(plan->types, index);
     PyErr_Clear();
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        type_error(self->name, index, "an object with a readable buffer", value);
+        type_error(name, place, "an object with a readable buffer", value);
         return;
     }
-    if (!buffer_suits(self->plan, index, &buffer)) {
-        conversion_error(PyExc_TypeError, self->name, index,
+    if (!nc_buffer_suits(plan, index, &buffer)) {
+        conversion_error(PyExc_TypeError, name, place,
                          "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
                          buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
     } else if (!PyBuffer_IsContiguous(&buffer, 'C')) {
-        conversion_error(PyExc_ValueError, self->name, index,
+        conversion_error(PyExc_ValueError, name, place,
                          "must be C-contiguous, this %.200s is not; pass a contiguous copy",
                          Py_TYPE(value)->tp_name);
     } else {
-        conversion_error(PyExc_ValueError, self->name, index,
+        conversion_error(PyExc_ValueError, name, place,
                          "must be writable, this %.200s is read-only; a C declaration with const "
                          "makes the argument read-only",
                          Py_TYPE(value)->tp_name);
@@ -464,9 +457,10 @@ static void buffer_error(NcCallable *self, Py_ssize_t index, PyObject *value)
     PyBuffer_Release(&buffer);
 }
 
-int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+                          NcPointer *out)
 {
-    const NcPlan *plan = self->plan;
+    Py_ssize_t index = place < 0 ? 0 : place;
     PyObject *found = NULL;
     PyObject *number = NULL;
     int boxed;
@@ -484,10 +478,10 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
         }
         if (PyObject_GetBuffer(value, &out->buffer, flags) < 0) {
             out->buffer.obj = NULL;
-            buffer_error(self, index, value);
+            buffer_error(plan, name, place, index, value);
             return -1;
         }
-        if (buffer_suits(plan, index, &out->buffer) && !is_boxed_pointer(&out->buffer)) {
+        if (nc_buffer_suits(plan, index, &out->buffer) && !is_boxed_pointer(&out->buffer)) {
             out->address = out->buffer.buf;
             return 0;
         }
@@ -495,17 +489,16 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
         PyBuffer_Release(&out->buffer);
         out->buffer.obj = NULL;
         if (!boxed) {
-            buffer_error(self, index, value);
+            buffer_error(plan, name, place, index, value);
             return -1;
         }
     }
-    number = PyLong_FromSsize_t(index);
+    number = PyLong_FromSsize_t(place);
     if (number == NULL) {
         return -1;
     }
-    found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
-                                         PyTuple_GET_ITEM(plan->types, index), value, self->name,
-                                         number, NULL);
+    found = PyObject_CallFunctionObjArgs(
+        nc_hooks.pointer_argument, PyTuple_GET_ITEM(plan->types, index), value, name, number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
         return -1;
@@ -517,6 +510,11 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     }
     out->keep = found;
     return 0;
+}
+
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    return nc_convert_pointer_of(self->plan, self->name, index, value, out);
 }
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
@@ -535,169 +533,4 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
                                           PyTuple_GET_ITEM(plan->types, plan->nargs), number, NULL);
     Py_DECREF(number);
     return result;
-}
-
-/* ---- overload choice ------------------------------------------------------------------------- */
-
-/* Costs, by how much of the value's own type is kept: exact types cost nothing; safe promotions
- * (integer to float, float to complex, narrow to wide) little, more the farther; a narrower type of
- * the same kind that Python's own value may still fit costs most. */
-enum {
-    COST_EXACT = 0,
-    COST_WIDER = 1,    /* same kind, wider or as wide */
-    COST_KIND = 10,    /* the next kind: bool to int, int to float, float to complex */
-    COST_OBJECT = 50,  /* anything goes as a Python object */
-    COST_NARROW = 100, /* same kind, narrower: float to 'f', an int that happens to fit */
-};
-
-static const char kind_order[] = "?ifc";
-
-/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
-static char scalar_kind(char code)
-{
-    switch (code) {
-    case '?':
-        return '?';
-    case 'e':
-    case 'f':
-    case 'd':
-    case 'g':
-        return 'f';
-    case 'z':
-    case 'Z':
-    case 'Y':
-        return 'c';
-    default:
-        return integer_kind(code) != NULL ? 'i' : '\0';
-    }
-}
-
-/* The letter that says what a number is by itself: Python's own types, then scalars that export
- * a buffer of no dimensions (NumPy's). 0 when it is no number. */
-static char value_letter(PyObject *value)
-{
-    Py_buffer buffer;
-    char code = '\0';
-    if (PyFloat_Check(value)) {
-        return 'd';
-    }
-    if (PyBool_Check(value)) {
-        return '?';
-    }
-    if (PyLong_Check(value)) {
-        return 'q';
-    }
-    if (PyComplex_Check(value)) {
-        return 'Z';
-    }
-    if (PyObject_CheckBuffer(value)) {
-        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            PyErr_Clear();
-            return '\0';
-        }
-        if (buffer.ndim == 0) {
-            code = buffer_letter(&buffer);
-        }
-        PyBuffer_Release(&buffer);
-        return code;
-    }
-    if (PyIndex_Check(value)) {
-        return 'q';
-    }
-    if (Py_TYPE(value)->tp_as_number != NULL && Py_TYPE(value)->tp_as_number->nb_float != NULL) {
-        return 'd';
-    }
-    return '\0';
-}
-
-static int match_number(char wanted, PyObject *value)
-{
-    const IntegerKind *kind = integer_kind(wanted);
-    char found = value_letter(value);
-    char wanted_kind = scalar_kind(wanted);
-    char found_kind = scalar_kind(found);
-    unsigned long long bits;
-    int fits;
-    PyObject *number;
-    int steps;
-    if (found == '\0') {
-        return -1;
-    }
-    if (found == wanted && wanted != 'q') {
-        return COST_EXACT;
-    }
-    steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
-    if (steps < 0) {
-        return -1;
-    }
-    if (steps > 0 && wanted_kind != 'i') {
-        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
-        int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
-        return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
-    }
-    if (wanted_kind == 'i') {
-        /* 'q' is also the letter of ints of any size and of objects with __index__. What that raises
-         * is the user's own error. */
-        number = PyNumber_Index(value);
-        if (number == NULL) {
-            return -2;
-        }
-        fits = integer_fits(kind, number, &bits);
-        Py_DECREF(number);
-        if (fits <= 0) {
-            return fits == 0 ? -1 : -2;
-        }
-        if (found == wanted) {
-            return COST_EXACT;
-        }
-        if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
-            /* An int that fits: nearest to 64 signed bits first. */
-            int cost = steps * COST_KIND + COST_WIDER + (8 - (int)kind->size);
-            return cost + (kind->is_signed ? 0 : 1);
-        }
-        return COST_NARROW + (8 - (int)kind->size);
-    }
-    if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
-        return COST_WIDER + (wanted == 'g' || wanted == 'Y');
-    }
-    return COST_NARROW + (wanted == 'e');
-}
-
-int nc_match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
-{
-    char code = plan->codes[index];
-    PyObject *answer;
-    long cost;
-    if (scalar_kind(code) != '\0') {
-        return match_number(code, value);
-    }
-    if (code == 'O') {
-        return COST_OBJECT;
-    }
-    if (code == 'P' && value == Py_None) {
-        return COST_WIDER;
-    }
-    if (code == 'P' && plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
-        Py_buffer buffer;
-        int suits;
-        int boxed;
-        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            PyErr_Clear();
-            return -1;
-        }
-        boxed = is_boxed_pointer(&buffer);
-        suits = buffer_suits(plan, index, &buffer) && buffer.ndim > 0;
-        PyBuffer_Release(&buffer);
-        if (!boxed) {
-            return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
-        }
-    }
-    answer = PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index),
-                                          value, NULL);
-    if (answer == NULL) {
-        return -2;
-    }
-    cost = PyLong_AsLong(answer);
-    Py_DECREF(answer);
-    return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
 }

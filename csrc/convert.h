@@ -29,6 +29,9 @@ typedef struct {
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
+/* With a negative index the first argument of the plan is meant. */
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                          NcPointer *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
@@ -40,9 +43,23 @@ size_t nc_scalar_size(char code);
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
-/* How well a value suits argument `index` of a plan: 0 exact, more for promotions, -1 not at all,
- * -2 with an exception set. */
-int nc_match(const NcPlan *plan, Py_ssize_t index, PyObject *value);
+/* What overload.c asks: how an integer letter takes a Python int. */
+typedef struct {
+    char code;               /* '?', 'b', 'B', … 'Q' */
+    unsigned char size;      /* bytes */
+    unsigned char is_signed; /* 1 or 0 */
+    long long low;           /* least value */
+    unsigned long long high; /* greatest value */
+} NcIntegerKind;
+
+/* The kind of a letter, NULL for one that is no integer. */
+const NcIntegerKind *nc_integer_kind(char code);
+/* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 with an exception. */
+int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits);
+/* The letter of a buffer's element format, 0 when it is no single scalar. */
+char nc_buffer_letter(const Py_buffer *buffer);
+/* Whether a buffer's elements are what argument `index` of a plan points to. */
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
 {

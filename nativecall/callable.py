@@ -31,7 +31,6 @@ _types = _lib.types
 _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
-_PLAN_LIMIT = 4096
 
 Entry = namedtuple("Entry", ["signature", "address", "flags", "errors", "gil", "owner"])
 Entry.__doc__ = """One row of a native callable's table.
@@ -52,48 +51,6 @@ gil : str
 owner : object
     What keeps the function alive; None when nothing does.
 """
-
-_plans: dict[object, Any] = {}
-
-
-def _plan(signature: Signature) -> Any:
-    """The core's plan for a signature: one for equal types, names and promises."""
-    key = (signature.function.named, signature.names, signature.readonly)
-    plan = _plans.get(key)
-    if plan is None:
-        args = signature.args
-        pointees, sizes = [], []
-        for arg in args:
-            letter, size = " ", 0
-            if arg.kind == "voidptr":
-                letter = "v"
-            elif arg.kind == "pointer":
-                pointee = arg.pointee  # type: ignore[attr-defined]
-                if pointee.kind == "array":
-                    pointee = pointee.item
-                size = pointee.size
-                letter = convert.letter(pointee)
-                if letter not in "?bBhHiIqQefdgzZYT":
-                    letter = " "
-            pointees.append(letter)
-            sizes.append(size)
-        shape = convert.letter(signature.result) + ":" + "".join(map(convert.letter, args))
-        plan = _types.Plan(
-            signature,
-            signature.text,
-            shape,
-            (*args, signature.result),
-            "".join(pointees),
-            tuple(sizes),
-            signature.readonly,
-            signature.names if any(signature.names) else None,
-            signature.variadic,
-        )
-        if len(_plans) >= _PLAN_LIMIT:
-            _plans.clear()
-        _plans[key] = plan
-    return plan
-
 
 class _Doc:
     """`__doc__`: the class's own on the class, each function's on its callable."""
@@ -483,7 +440,7 @@ class _Found:
 
     def single(self) -> tuple[Any, int, int, object]:
         """Arguments for the core."""
-        return _plan(self.signature), self.address, self.flags, self.owner
+        return convert.plan(self.signature), self.address, self.flags, self.owner
 
 
 def _part(found: _Found, whole: NativeCallable) -> NativeCallable:

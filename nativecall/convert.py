@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import _lib, foreign
-from .ctype import Array, CType, FunctionPointer, Pointer, Struct, View
+from .ctype import VOID, Array, CType, FunctionPointer, Pointer, Struct, View
+from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,47 @@ def letter(ctype: CType) -> str:
         "view": "V",
         "object": "O",
     }[ctype.kind]
+
+
+_plans: dict[object, Any] = {}
+_PLAN_LIMIT = 4096
+
+
+def plan(signature: Signature) -> Any:
+    """The core's plan for a signature: one for equal types, names and promises."""
+    key = (signature.function.named, signature.names, signature.readonly)
+    found = _plans.get(key)
+    if found is None:
+        pointees, sizes = [], []
+        for arg in signature.args:
+            code, size = " ", 0
+            if arg.kind == "voidptr":
+                code = "v"
+            elif isinstance(arg, Pointer):
+                pointee = arg.pointee
+                if isinstance(pointee, Array):
+                    pointee = pointee.item
+                size = pointee.size
+                code = letter(pointee)
+                if code not in "?bBhHiIqQefdgzZYT":
+                    code = " "
+            pointees.append(code)
+            sizes.append(size)
+        found = _types.Plan(
+            signature,
+            signature.text,
+            letter(signature.result) + ":" + "".join(map(letter, signature.args)),
+            (*signature.args, signature.result),
+            "".join(pointees),
+            tuple(sizes),
+            signature.readonly,
+            signature.names if any(signature.names) else None,
+            signature.variadic,
+        )
+        if len(_plans) >= _PLAN_LIMIT:
+            _plans.clear()
+        _plans[key] = found
+    return found
 
 
 # -- into memory ---------------------------------------------------------------------------------
@@ -73,9 +115,9 @@ def store(ctype: CType, value: Any, address: int, who: str, keep: list[object]) 
         keep.append(value)
         _store_word(id(value), address)
     else:
-        found, owner = pointer_argument(ctype, value, who, -1)
-        keep.append(owner)
-        _store_word(found, address)
+        held = _types.pin(plan(Signature(VOID, (ctype,))), who, -1, value)
+        keep.append(held)
+        _store_word(held.address, address)
 
 
 def _store_word(value: int, address: int) -> None:
@@ -232,7 +274,7 @@ def _little_endian() -> bool:
 def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[int, object]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
-    The core calls this (index >= 0, `who` is the callable's name) after None and buffers.
+    The core calls this after None and buffers. With an index `who` is the callable's name.
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"

@@ -270,7 +270,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
 
     def convert_one(index: int, ctype: CType, value: Any, at: int, keep: list[object]) -> None:
         if ctype.kind in ("pointer", "voidptr", "function") and index < len(fixed):
-            held = pin(callable, index, value)
+            held = pin(plan, name, index, value)
             keep.append(held)
             _lib.ffi.cast("uintptr_t *", at)[0] = held.address
             return

@@ -1,0 +1,724 @@
+"""Values: what Python objects become in C and what comes back, with ranges, buffers and messages.
+
+Every scalar is tried through its trampoline or through libffi, whichever the signature has; the
+random signatures of test_libffi.py hold the two against each other.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import decimal
+import fractions
+import math
+
+import cffi
+import numpy as np
+import pytest
+
+import nativecall as nc
+
+INTEGERS = {
+    "b": ("same_i8", -(2**7), 2**7 - 1),
+    "B": ("same_u8", 0, 2**8 - 1),
+    "h": ("same_i16", -(2**15), 2**15 - 1),
+    "H": ("same_u16", 0, 2**16 - 1),
+    "i": ("same_i32", -(2**31), 2**31 - 1),
+    "I": ("same_u32", 0, 2**32 - 1),
+    "q": ("same_i64", -(2**63), 2**63 - 1),
+    "Q": ("same_u64", 0, 2**64 - 1),
+}
+REALS = {"f": "same_f32", "d": "same_f64", "g": "same_f80"}
+COMPLEXES = {"Zf": "same_c64", "Zd": "same_c128"}
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Float:
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return self.value
+
+
+class Raising:
+    """Each conversion raises an error of its own."""
+
+    def __index__(self):
+        raise LookupError("my own error")
+
+    def __float__(self):
+        raise LookupError("my own error")
+
+    def __complex__(self):
+        raise LookupError("my own error")
+
+
+# -- integers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", INTEGERS)
+def test_integers_come_back_over_their_whole_range(lib, code):
+    symbol, low, high = INTEGERS[code]
+    f = lib.function(symbol, f"{code}:{code}")
+    for value in (low, low + 1, -1 if low else 1, 0, 1, 2**7 - 1, high - 1, high):
+        assert f(value) == value
+        assert type(f(value)) is int
+
+
+@pytest.mark.parametrize("code", INTEGERS)
+def test_integers_out_of_range_name_argument_value_and_range(lib, fails, code):
+    symbol, low, high = INTEGERS[code]
+    f = lib.function(symbol, f"{code}:{code}")
+    for value in (low - 1, high + 1):
+        shown = f"is {value}, out" if -(2**63) <= value < 2**63 else "is out"
+        message = f"argument 1 of '{symbol}' {shown} of range for '{code}' ({low} to {high})"
+        with fails(OverflowError, message):
+            f(value)
+        with fails(OverflowError, message):
+            f.builtin(value)
+    for value in (2**64, -(2**64), 2**1000):
+        with fails(
+            OverflowError, f"argument 1 of '{symbol}' is out of range for '{code}' ({low} to {high})"
+        ):
+            f(value)
+    assert f(high) == high
+
+
+@pytest.mark.parametrize("code", INTEGERS)
+def test_integers_take_index_and_nothing_else(lib, fails, code):
+    symbol, _, high = INTEGERS[code]
+    f = lib.function(symbol, f"{code}:{code}")
+    assert f(Index(5)) == f(True) + 4 == f(np.int8(5)) == f(np.uint64(5)) == 5
+    assert f(Index(high)) == high
+    for value in (1.0, 1.5, "1", b"1", None, [1], 1j, decimal.Decimal(1), np.float64(1)):
+        with fails(
+            TypeError,
+            f"argument 1 of '{symbol}' must be an integer (got {type(value).__qualname__})"
+            if type(value).__module__ == "builtins"
+            else f"argument 1 of '{symbol}' must be an integer "
+            f"(got {type(value).__module__}.{type(value).__name__})",
+        ):
+            f(value)
+    with fails(LookupError, "my own error"):
+        f(Raising())
+    assert f(7) == 7
+
+
+def test_bool(lib, fails):
+    f = lib.function("same_bool", "?:?")
+    assert f(True) is f(1) is f(np.True_ + 0) is True
+    assert f(False) is f(0) is False
+    with fails(OverflowError, "argument 1 of 'same_bool' is 2, out of range for '?' (0 to 1)"):
+        f(2)
+    with fails(OverflowError, "argument 1 of 'same_bool' is -1, out of range for '?' (0 to 1)"):
+        f(-1)
+    assert f(1) is True
+
+
+# -- floats --------------------------------------------------------------------------------------
+
+SPECIAL = [0.0, -0.0, 1.5, -2.25, 2.0**100, 2.0**-100, math.inf, -math.inf, math.nan]
+
+
+def same_float(a, b):
+    return type(a) is type(b) is float and (
+        (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    )
+
+
+@pytest.mark.parametrize("code", REALS)
+def test_floats_come_back(lib, code):
+    f = lib.function(REALS[code], f"{code}:{code}")
+    for value in SPECIAL:
+        assert same_float(f(value), value)
+    assert f(0.1) == ctypes.c_float(0.1).value if code == "f" else f(0.1) == 0.1
+    assert f(1e300) == (math.inf if code == "f" else 1e300)
+
+
+@pytest.mark.parametrize("code", REALS)
+def test_floats_take_what_has_a_float(lib, fails, code):
+    symbol = REALS[code]
+    f = lib.function(symbol, f"{code}:{code}")
+    half = (
+        0.5,
+        Float(0.5),
+        fractions.Fraction(1, 2),
+        decimal.Decimal("0.5"),
+        np.float32(0.5),
+        np.float64(0.5),
+        np.array(0.5),
+    )
+    assert [f(value) for value in half] == [0.5] * len(half)
+    assert [f(value) for value in (2, True + 1, Index(2), np.int16(2), 2**60)][:4] == [2.0] * 4
+    for value in ("0.5", None, 1j, [0.5], b"0.5"):
+        for callable in (f, f.builtin):
+            with fails(
+                TypeError,
+                f"argument 1 of '{symbol}' must be a real number (got {type(value).__name__})",
+            ):
+                callable(value)
+    with fails(OverflowError, f"argument 1 of '{symbol}' is an int too large for a double"):
+        f(10**400)
+    with fails(LookupError, "my own error"):
+        f(Raising())
+    with pytest.raises(TypeError, match="returned non-float"):
+        f(Float("x"))
+    assert f(0.5) == 0.5
+
+
+@pytest.mark.parametrize("code", COMPLEXES)
+def test_complex_numbers_come_back(lib, fails, code):
+    symbol = COMPLEXES[code]
+    f = lib.function(symbol, f"{code}:{code}")
+    for re in SPECIAL:
+        for im in SPECIAL:
+            z = f(complex(re, im))
+            assert same_float(z.real, re)
+            assert same_float(z.imag, im)
+    assert f(2) == f(2.0) == f(np.complex64(2)) == f(np.complex128(2)) == f(Index(2)) == 2 + 0j
+    for value in ("1j", None, [1j]):
+        with fails(
+            TypeError,
+            f"argument 1 of '{symbol}' must be a complex number (got {type(value).__name__})",
+        ):
+            f(value)
+    with fails(OverflowError, f"argument 1 of '{symbol}' is an int too large for a double"):
+        f(10**400)
+    with fails(LookupError, "my own error"):
+        f(Raising())
+    assert f(1j) == 1j
+
+
+def test_complex_long_double_through_a_pointer(lib):
+    f = lib.function("twice_c256", "v:Zg&Zg")
+    out = np.zeros(1, dtype=np.clongdouble)
+    assert f(1 - 2j, out) is None
+    assert out[0] == 2 - 4j
+
+
+def test_half_floats_are_range_checked(fails):
+    # No conversion reaches C: the address is never called.
+    f = nc.wrap(nc.load("m").address("cos"), "d:e", name="half")
+    message = "argument 1 of 'half' is out of range for 'e' (-65504 to 65504)"
+    for value in (65520.0, -1e10):
+        with fails(OverflowError, message):
+            f(value)
+    with fails(TypeError, "argument 1 of 'half' must be a real number (got str)"):
+        f("x")
+
+
+# -- pointers from buffers -----------------------------------------------------------------------
+
+
+def test_buffers_pass_without_a_copy(lib):
+    f = lib.function("address_of", "N:P")
+    a = np.arange(5.0)
+    assert f(a) == a.ctypes.data
+    assert f(a[2:]) == a.ctypes.data + 16
+    b = bytearray(b"abc")
+    assert f(b) == ctypes.addressof(ctypes.c_char.from_buffer(b))
+    c = array.array("d", [1, 2])
+    assert f(c) == f(memoryview(c)) == c.buffer_info()[0]
+    assert f(memoryview(c)[1:]) == c.buffer_info()[0] + 8
+    d = (ctypes.c_int * 3)()
+    assert f(d) == ctypes.addressof(d)
+    assert f(None) == 0
+    assert f(bytearray()) != 0
+
+
+def test_callees_write_into_the_callers_memory(lib):
+    f = lib.function("fill", "v:&dqd")
+    a = np.zeros((2, 3))
+    assert f(a, 6, 2.5) is None
+    assert (a == 2.5).all()
+    b = array.array("d", [0, 0])
+    f(b, 2, 1.5)
+    assert list(b) == [1.5, 1.5]
+    f(memoryview(b)[1:], 1, 3.0)
+    assert list(b) == [1.5, 3.0]
+    f(None, 0, 1.0)
+    c = (ctypes.c_double * 2)()
+    f(c, 2, 4.0)
+    assert list(c) == [4.0, 4.0]
+
+
+NATIVE = {
+    "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
+    "q": "int64", "Q": "uint64", "f": "float32", "d": "float64", "g": "longdouble",
+    "Zf": "complex64", "Zd": "complex128", "Zg": "clongdouble", "e": "float16", "?": "bool",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", NATIVE)
+def test_element_types_must_match(lib, fails, wanted):
+    """Every pair of element types: the equal ones pass, and bytes pass as bytes."""
+    f = lib.function("address_of", f"N:&{wanted}")
+    for given, dtype in NATIVE.items():
+        a = np.zeros(2, dtype=dtype)
+        same = given == wanted or (wanted in "bB" and given in "?bB")
+        if same:
+            assert f(a) == a.ctypes.data
+        else:
+            with fails(
+                TypeError,
+                f"argument 1 of 'address_of' must be a buffer that suits '&{wanted}' "
+                f"(got '{memoryview(a).format}' elements in numpy.ndarray)",
+            ):
+                f(a)
+    assert f(None) == 0
+
+
+def test_integers_match_by_width_not_by_letter(lib):
+    for code in "lqn" if ctypes.sizeof(ctypes.c_long) == 8 else "qn":
+        f = lib.function("address_of", f"N:&{code}")
+        for other in "lqn" if ctypes.sizeof(ctypes.c_long) == 8 else "qn":
+            assert f(memoryview(bytearray(16)).cast(other)) != 0
+
+
+def test_byte_order_must_be_the_machines(lib, fails):
+    f = lib.function("address_of", "N:&d")
+    a = np.zeros(2, dtype=np.dtype("d").newbyteorder("S"))
+    with fails(
+        TypeError,
+        "argument 1 of 'address_of' must be a buffer that suits '&d' "
+        f"(got '{memoryview(a).format}' elements in numpy.ndarray)",
+    ):
+        f(a)
+    assert f(np.zeros(2, dtype=np.dtype("d").newbyteorder("="))) != 0
+
+
+def test_buffers_must_be_contiguous(lib, fails):
+    f = lib.function("sum", "d:&dq")
+    a = np.arange(12.0).reshape(3, 4)
+    for bad in (a[:, ::2], a.T, a[::-1]):
+        with fails(
+            ValueError,
+            "argument 1 of 'sum' must be C-contiguous, this numpy.ndarray is not; "
+            "pass a contiguous copy",
+        ):
+            f(bad, 3)
+    with fails(
+        ValueError,
+        "argument 1 of 'sum' must be C-contiguous, this memoryview is not; pass a contiguous copy",
+    ):
+        f(memoryview(array.array("d", [1, 2, 3]))[::2], 2)
+    assert f(np.ascontiguousarray(a.T), 12) == 66
+    assert f(a, 12) == 66
+
+
+def test_read_only_buffers_need_const(lib, fails):
+    a = np.arange(3.0)
+    a.flags.writeable = False
+    f = lib.function("sum", "double (double *, ptrdiff_t)")
+    message = (
+        "argument 1 of '{}' must be writable, this {} is read-only; "
+        "a C declaration with const makes the argument read-only"
+    )
+    with fails(ValueError, message.format("sum", "numpy.ndarray")):
+        f(a, 3)
+    with fails(ValueError, message.format("sum", "memoryview")):
+        f(memoryview(array.array("d", [1])).toreadonly(), 1)
+    g = lib.function("sum", "double (const double *, ptrdiff_t)")
+    assert g(a, 3) == 3.0
+    assert f(np.arange(3.0), 3) == 3.0
+    h = lib.function("increment", "v:&B")
+    with fails(ValueError, message.format("increment", "numpy.ndarray")):
+        h(np.frombuffer(b"abcd", dtype="B"))
+
+
+def test_text(lib, fails):
+    f = lib.function("length", "ptrdiff_t (const char *)")
+    assert f(b"four") == f(bytearray(b"four\0 and more")) == f(memoryview(b"four")) == 4
+    assert f("naïve".encode()) == 6
+    assert lib.function("length", "q:&c")(b"bytes pass as char * too") == 24
+    message = (
+        "argument 1 of 'length' must be a '&b' pointer: a buffer, a ctypes or cffi pointer, "
+        "or None (got str); a str has no bytes of its own, pass s.encode()"
+    )
+    with fails(TypeError, message):
+        f("four")
+    assert f(b"") == 0
+
+
+@pytest.mark.parametrize("value", [5, 1.5, [1.0, 2.0], (1.0,), object(), {1: 2}])
+def test_what_is_no_pointer_is_refused(lib, fails, value):
+    f = lib.function("sum", "d:&dq")
+    message = (
+        "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
+        f"(got {type(value).__name__})"
+    )
+    with fails(TypeError, message):
+        f(value, 1)
+    assert f(np.ones(2), 2) == 2.0
+
+
+def test_an_integer_is_no_address(lib, fails):
+    f = lib.function("address_of", "N:P")
+    with fails(
+        TypeError,
+        "argument 1 of 'address_of' must be a 'P' pointer: a buffer, a ctypes or cffi pointer, "
+        "or None (got int)",
+    ):
+        f(4096)
+    assert f(None) == 0
+
+
+def test_null_pointers_come_back_as_none(lib):
+    f = lib.function("same_pointer", "P:P")
+    assert f(None) is None
+    a = np.zeros(2)
+    assert int(cffi.FFI().cast("uintptr_t", f(a))) == a.ctypes.data
+
+
+def test_buffers_are_released_after_the_call(lib, fails):
+    f = lib.function("fill", "v:&dqd")
+    g = lib.function("sum", "d:&dq")
+    b = bytearray(16)
+    view = memoryview(b).cast("d")
+    f(view, 2, 1.0)
+    with pytest.raises(OverflowError):
+        f(view, 2**70, 1.0)
+    with fails(TypeError, "argument 3 of 'fill' must be a real number (got str)"):
+        f(view, 2, "x")
+    assert g(view, 2) == 2.0
+    view.release()
+    b.append(1)  # BufferError while anything still exports it
+
+
+def test_buffers_of_structs(lib, fails):
+    f = lib.function("scale_points", "v:&T{d:x:d:y:}id")
+    a = np.array([(1, 2), (3, 4)], dtype=[("x", "d"), ("y", "d")])
+    f(a, 2, 2.0)
+    assert a.tolist() == [(2, 4), (6, 8)]
+    raw = bytearray(np.array([1.0, 2.0]).tobytes())
+    f(raw, 1, 3.0)
+    assert np.frombuffer(raw).tolist() == [3.0, 6.0]
+    with fails(
+        TypeError,
+        "argument 1 of 'scale_points' must be a buffer that suits '&T{dd}' "
+        "(got 'B' elements in bytearray)",
+    ):
+        f(bytearray(15), 1, 2.0)
+
+    class P(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+    p = P(1, 2)
+    f(p, 1, 2.0)
+    f(ctypes.pointer(p), 1, 2.0)
+    f(ctypes.byref(p), 1, 2.0)
+    assert (p.x, p.y) == (8.0, 16.0)
+    ps = (P * 2)(P(1, 1), P(2, 2))
+    f(ps, 2, 3.0)
+    assert (ps[0].x, ps[1].y) == (3.0, 6.0)
+
+
+# -- pointers from other boxes -------------------------------------------------------------------
+
+
+def test_ctypes_pointers(lib, fails):
+    f = lib.function("increment", "v:&i")
+    x = ctypes.c_int(1)
+    f(x)
+    f(ctypes.pointer(x))
+    f(ctypes.byref(x))
+    f(ctypes.cast(ctypes.pointer(x), ctypes.c_void_p))
+    assert x.value == 5
+    xs = (ctypes.c_int * 3)(1, 1, 1)
+    f(ctypes.byref(xs, 4))
+    f(ctypes.cast(xs, ctypes.POINTER(ctypes.c_int)))
+    assert list(xs) == [2, 2, 1]
+    y = ctypes.c_double(1)
+    with fails(
+        TypeError,
+        "argument 1 of 'increment' must be a pointer '&i' (got '&d' from LP_c_double)",
+    ):
+        f(ctypes.pointer(y))
+    with fails(
+        TypeError, "argument 1 of 'increment' must be a pointer '&i' (got '&d' from CArgObject)"
+    ):
+        f(ctypes.byref(y))
+    assert y.value == 1.0
+    assert f(x) is None
+
+
+def test_ctypes_pointers_pass_the_address_they_hold(lib):
+    """ctypes exports the pointer's own memory as a buffer; that is not what is meant."""
+    f = lib.function("address_of", "N:P")
+    x = ctypes.c_double(1)
+    for p in (
+        ctypes.pointer(x),
+        ctypes.byref(x),
+        ctypes.cast(ctypes.pointer(x), ctypes.c_void_p),
+        ctypes.cast(ctypes.pointer(x), ctypes.c_char_p),
+    ):
+        assert f(p) == ctypes.addressof(x)
+    assert f(ctypes.c_void_p()) == f(ctypes.c_char_p()) == f(ctypes.POINTER(ctypes.c_int)()) == 0
+    text = ctypes.c_char_p(b"abc")
+    assert lib.function("length", "q:&c")(text) == 3
+    square = ctypes.CDLL(lib.path).square
+    assert f(square) == ctypes.cast(square, ctypes.c_void_p).value
+
+
+def test_arrays_of_pointers(lib):
+    f = lib.function("total_length", "i:&&ci")
+    texts = (ctypes.c_char_p * 2)(b"abc", b"defg")
+    assert f(texts, 2) == 7
+    ffi = cffi.FFI()
+    kept = [ffi.new("char[]", b"abc"), ffi.new("char[]", b"d")]
+    assert f(ffi.new("char *[]", kept), 2) == 4
+
+
+def test_cffi_pointers(lib, fails):
+    ffi = cffi.FFI()
+    f = lib.function("increment", "v:&i")
+    x = ffi.new("int *", 1)
+    xs = ffi.new("int[2]")
+    f(x)
+    f(ffi.cast("void *", x))
+    f(xs)
+    f(xs + 1)
+    assert (x[0], list(xs)) == (3, [1, 1])
+    with fails(
+        TypeError, "argument 1 of 'increment' must be a pointer '&i' (got '&d' from __CDataOwn)"
+    ):
+        f(ffi.new("double *"))
+    f(x)
+    g = lib.function("address_of", "N:P")
+    assert g(ffi.NULL) == 0
+    assert g(x) == int(ffi.cast("uintptr_t", x))
+
+
+def test_pointer_results_are_cffi_pointers(lib):
+    f = lib.function("same_pointer", "&d:&d")
+    a = np.array([1.5, 2.5])
+    p = f(a)
+    assert (p[0], p[1]) == (1.5, 2.5)
+    p[0] = 7
+    assert a[0] == 7
+    assert cffi.FFI().typeof(p).cname == "double *"
+    assert cffi.FFI().string(lib.function("null_unless", "const char *(_Bool)")(True)) == b"found"
+
+
+# -- function pointers ---------------------------------------------------------------------------
+
+
+def test_function_pointer_arguments(lib, fails):
+    apply = lib.function("apply", "d:X{d:d}d")
+    square = lib.function("square", "d:d")
+    cdll = ctypes.CDLL(lib.path)
+    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
+    assert apply(square, 3.0) == apply(square.builtin, 3.0) == apply(cdll.square, 3.0) == 9.0
+    assert apply(square.to_cffi(), 3.0) == apply(square.to_capsule(), 3.0) == 9.0
+    assert apply(lambda x: x + 1, 3.0) == apply(math.sqrt, 16.0) == 4.0
+    assert apply(None, 3.0) == -1
+    overloaded = nc.wrap({"f:f": nc.load("m").function("sqrtf", "f:f"), "d:d": square})
+    assert apply(overloaded, 3.0) == 9.0
+    message = (
+        "argument 1 of 'apply' must be a function 'd:d'; "
+        "<native callable sqrtf 'f:f'> offers 'f:f'"
+    )
+    with fails(TypeError, message):
+        apply(nc.load("m").function("sqrtf", "f:f"), 3.0)
+    cdll.apply.argtypes, cdll.apply.restype = [ctypes.c_float], ctypes.c_float
+    with fails(
+        TypeError, "argument 1 of 'apply' must be a function 'd:d' (got 'f:f' from _FuncPtr)"
+    ):
+        apply(cdll.apply, 3.0)
+    with fails(TypeError, "argument 1 of 'apply' must be a function (got int)"):
+        apply(5, 3.0)
+    assert apply(square, 3.0) == 9.0
+
+
+def test_a_subclass_that_overrides_call_is_a_python_function_to_c(lib):
+    class Plus(nc.NativeCallable):
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+    apply = lib.function("apply", "d:X{d:d}d")
+    assert apply(Plus(lib.function("square", "d:d"), name="plus"), 3.0) == 10.0
+
+
+def test_function_pointer_results(lib):
+    f = lib.function("get_square", "X{d:d}:")
+    assert f()(3.0) == 9.0
+    assert nc.wrap(f())(3.0) == 9.0
+
+
+# -- structs, arrays, views ----------------------------------------------------------------------
+
+POINT = "T{d:x:d:y:}"
+MIXED = "T{b:tag:(2)T{d:x:d:y:}:at:T{f:w:h:n:}:inner:}"
+
+
+def test_structs_by_value(lib, fails):
+    f = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
+    total = f((1, 2), {"x": 3, "y": 4})
+    assert total == (4.0, 6.0)
+    assert (total.x, total.y) == (4.0, 6.0)
+    assert type(total).__name__ == "Struct"
+    assert f([1, 2], total) == (5.0, 8.0)
+
+    class P(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct { double x, y; } P; typedef struct { float x, y; } Q;")
+    record = np.array([(7, 8)], dtype=[("x", "d"), ("y", "d")])[0]
+    assert f(P(1, 2), record) == (8.0, 10.0)
+    assert f(ffi.new("P *", (1, 2)), ffi.new("P *", (1, 1))[0]) == (2.0, 3.0)
+    refused = [
+        ((1,), "must have 2 fields ('x', 'y'), not 1", TypeError),
+        ({"x": 1}, "lacks 'y'; its fields are 'x', 'y'", TypeError),
+        ({"x": 1, "y": 2, "z": 3}, "has no field 'z'; its fields are 'x', 'y'", TypeError),
+        (
+            5,
+            "must be a tuple, a mapping or a struct of 16 bytes with the fields 'x', 'y' (got int)",
+            TypeError,
+        ),
+        (ffi.new("Q *"), "must be a struct 'T{dd}' (got cffi's 'Q')", TypeError),
+    ]
+    for value, message, exception in refused:
+        with fails(exception, f"argument 2 of 'add_points' {message}"):
+            f((1, 2), value)
+    with fails(
+        TypeError, "field 'y' of argument 1 of 'add_points' must be a real number (got str)"
+    ):
+        f((1, "x"), (1, 2))
+
+    class R(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_float), ("y", ctypes.c_float)]
+
+    with fails(
+        TypeError,
+        "argument 1 of 'add_points' must be a struct 'T{dd}' (got ctypes' R, 'T{ff}')",
+    ):
+        f(R(), (1, 2))
+    assert f((1, 2), (3, 4)) == (4.0, 6.0)
+
+
+def test_nested_structs_and_arrays(lib, fails):
+    f = lib.function("next_mixed", f"{MIXED}:{MIXED}")
+    start = (1, [(1, 2), {"x": 3, "y": 4}], (0.5, 7))
+    after = f(start)
+    assert after == (2, ((2.0, 2.0), (3.0, 6.0)), (1.0, -7))
+    assert after.inner.n == -7
+    assert after.at[1].y == 6.0
+    assert f(after) == (3, ((3.0, 2.0), (3.0, 8.0)), (2.0, 7))
+    with fails(ValueError, "field 'at' of argument 1 of 'next_mixed' must have 2 items (got 1)"):
+        f((1, [(1, 2)], (0.5, 7)))
+    with fails(
+        TypeError,
+        "field 'at' of argument 1 of 'next_mixed' must be a sequence of 2 items (got int)",
+    ):
+        f((1, 5, (0.5, 7)))
+    with fails(
+        OverflowError,
+        "field 'n' of field 'inner' of argument 1 of 'next_mixed' is 40000, "
+        "out of range for 'h' (-32768 to 32767)",
+    ):
+        f((1, [(1, 2), (3, 4)], (0.5, 40000)))
+    with fails(
+        TypeError,
+        "field 'x' of item 1 of field 'at' of argument 1 of 'next_mixed' "
+        "must be a real number (got NoneType)",
+    ):
+        f((1, [(1, 2), (None, 4)], (0.5, 7)))
+    assert f(start) == after
+
+
+def test_pointers_and_functions_in_structs(lib, fails):
+    f = lib.function("run_task", "d:T{&d:x:q:n:X{d:d}:f:}")
+    a = np.array([1.0, 2.0, 3.0])
+    square = lib.function("square", "d:d")
+    assert f((a, 3, None)) == 6.0
+    assert f((a, 3, square)) == f({"x": a, "n": 3, "f": square}) == 14.0
+    assert f((a, 3, lambda x: -x)) == -6.0
+    assert f((a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)), 2, None)) == 3.0
+    assert f((None, 0, None)) == 0.0
+    with fails(
+        TypeError,
+        "field 'x' of argument 1 of 'run_task' must be a buffer that suits '&d' "
+        "(got 'f' elements in numpy.ndarray)",
+    ):
+        f((a.astype("f"), 3, None))
+    with fails(
+        ValueError,
+        "field 'x' of argument 1 of 'run_task' must be C-contiguous, this numpy.ndarray is not; "
+        "pass a contiguous copy",
+    ):
+        f((a[::-1], 3, None))
+    assert f((a, 3, None)) == 6.0
+
+
+def weighted(a):
+    return float((np.asarray(a) * (1 + np.arange(np.size(a)).reshape(np.shape(a)))).sum())
+
+
+def test_strided_views(lib, fails):
+    f = lib.function("sum_view", "d:[2]d")
+    a = np.arange(24.0).reshape(4, 6)
+    for view in (a, a.T, a[::2, ::-1], a[1:3, 2:3], a[::-1], np.asfortranarray(a), a[:0]):
+        assert f(view) == weighted(view)
+    assert f(memoryview(bytearray(a.tobytes())).cast("d", (4, 6))) == weighted(a)
+    with fails(ValueError, "argument 1 of 'sum_view' must have 2 dimensions (got 1)"):
+        f(a[0])
+    with fails(TypeError, "argument 1 of 'sum_view' must have 'd' elements (got 'f')"):
+        f(a.astype("f"))
+    with fails(
+        TypeError,
+        "argument 1 of 'sum_view' must be an array or another object with a buffer (got list)",
+    ):
+        f([[1.0]])
+    a.flags.writeable = False
+    with fails(
+        ValueError, "argument 1 of 'sum_view' must be writable, this ndarray is read-only"
+    ):
+        f(a)
+    assert f(a.copy()) == weighted(a)
+
+
+# -- variadic ------------------------------------------------------------------------------------
+
+
+def test_variadic_values(lib, fails):
+    f = nc.load(None).function("snprintf", "int (char *, size_t, const char *, ...)")
+
+    def shown(form, *values):
+        out = bytearray(200)
+        n = f(out, 200, form, *values)
+        return out[:n].decode()
+
+    assert shown(b"%d %d", 1, -(2**31)) == "1 -2147483648"
+    assert shown(b"%lld %llu", 2**40, 2**64 - 1) == "1099511627776 18446744073709551615"
+    assert shown(b"%g %g %g", 0.5, np.float32(0.25), Float(4.0)) == "0.5 0.25 4"
+    assert shown(b"%d %d", np.int64(5), Index(6)) == "5 6"
+    assert shown(b"%s|%s|%s", b"x", bytearray(b"y\0"), np.frombuffer(b"z\0", "B")) == "x|y|z"
+    assert shown(b"%s %d", ctypes.c_char_p(b"ct"), ctypes.c_short(-3)) == "ct -3"
+    assert shown(b"%g", ctypes.c_float(0.5)) == "0.5"
+    assert shown(b"%.1Lf", ctypes.c_longdouble(1.5)) == "1.5"
+    assert shown(b"%s", cffi.FFI().new("char[]", b"cffi")) == "cffi"
+    assert shown(b"%p", None) == shown(b"%p", ctypes.c_void_p())
+    assert shown(b"no more") == "no more"
+    assert shown(b"%d%d%d%d%d%d%d%d %g%g%g%g%g%g%g%g%g%g", *range(8), *[1.0] * 10) == (
+        "01234567 1111111111"
+    )
+    with fails(
+        TypeError,
+        "argument 4 of 'snprintf' has no C type of its own (got str); pass an int, a float, "
+        "bytes, a buffer, or a ctypes or cffi value",
+    ):
+        shown(b"%s", "text")
+    for value in (2**64, -(2**63) - 1):
+        with pytest.raises(OverflowError, match=r"^argument 4 of 'snprintf' .* out of range"):
+            shown(b"%d", value)
+    assert shown(b"%d", 7) == "7"
+    assert lib.function("add_all", "d:i.")(3, 1.0, 2.0, 3.0) == 6.0
