@@ -15,128 +15,6 @@
 
 NcHooks nc_hooks;
 
-/* ---- plans ----------------------------------------------------------------------------------- */
-
-static void plan_dealloc(PyObject *object)
-{
-    NcPlan *self = (NcPlan *)(void *)object;
-    Py_XDECREF(self->signature);
-    Py_XDECREF(self->types);
-    Py_XDECREF(self->names);
-    PyMem_Free(self->codes);
-    PyMem_Free(self->pointees);
-    PyMem_Free(self->pointee_sizes);
-    PyMem_Free(self->readonly);
-    Py_TYPE(object)->tp_free(object);
-}
-
-/* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
-static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *signature;
-    PyObject *types;
-    PyObject *sizes;
-    PyObject *readonly;
-    PyObject *names;
-    const char *text;
-    const char *shape;
-    const char *pointees;
-    Py_ssize_t text_length;
-    Py_ssize_t shape_length;
-    Py_ssize_t pointees_length;
-    int variadic;
-    NcPlan *self;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "Plan() takes no keyword arguments");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!Op", &signature, &text, &text_length, &shape,
-                          &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
-                          &PyTuple_Type, &sizes, &PyTuple_Type, &readonly, &names, &variadic)) {
-        return NULL;
-    }
-    /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
-    if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
-        pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
-        PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
-        (names != Py_None &&
-         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
-        PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
-        return NULL;
-    }
-    self = (NcPlan *)(void *)type->tp_alloc(type, 0);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->signature = Py_NewRef(signature);
-    self->types = Py_NewRef(types);
-    self->names = names != Py_None ? Py_NewRef(names) : NULL;
-    self->nargs = shape_length - 2;
-    self->variadic = variadic;
-    self->codes = (char *)PyMem_Calloc((size_t)self->nargs + 2, 1);
-    self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
-    self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
-    self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
-    if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
-        self->pointee_sizes == NULL) {
-        PyErr_NoMemory();
-        goto fail;
-    }
-    memcpy(self->codes, shape + 2, (size_t)self->nargs);
-    self->codes[self->nargs] = shape[0];
-    for (Py_ssize_t i = 0; i < self->nargs; i++) {
-        int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
-        self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
-        self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
-        if (promised < 0 || PyErr_Occurred()) {
-            goto fail;
-        }
-        self->readonly[i] = (unsigned char)promised;
-    }
-    if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
-        goto fail;
-    }
-    self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
-    return (PyObject *)self;
-
-fail:
-    Py_DECREF(self);
-    return NULL;
-}
-
-static PyMemberDef plan_members[] = {
-    {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
-    {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
-    {"types", T_OBJECT_EX, offsetof(NcPlan, types), READONLY, "argument types, then the result's"},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
-{
-    const NcPlan *self = (const NcPlan *)(void *)object;
-    if (self->trampoline == NULL) {
-        Py_RETURN_NONE;
-    }
-    return PyUnicode_FromString(self->trampoline->shape);
-}
-
-static PyGetSetDef plan_getset[] = {
-    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-PyTypeObject NcPlan_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
-    .tp_doc = "Everything about a signature that does not depend on a function.",
-    .tp_basicsize = sizeof(NcPlan),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = plan_new,
-    .tp_dealloc = plan_dealloc,
-    .tp_members = plan_members,
-    .tp_getset = plan_getset,
-};
-
 /* ---- calls without a trampoline -------------------------------------------------------------- */
 
 /* A single without a trampoline: the arguments are counted here and converted there. */
@@ -176,126 +54,6 @@ static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size
 static PyObject *method_invoke(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     return vectorcall_invoke(object, args, (size_t)nargs, NULL);
-}
-
-/* ---- overloads ------------------------------------------------------------------------------- */
-
-/* "(float, str)": the types of the arguments of a call that nothing suits. */
-static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *text = PyUnicode_FromString("(");
-    for (Py_ssize_t i = 0; text != NULL && i < nargs; i++) {
-        PyObject *longer =
-            PyUnicode_FromFormat("%U%s%s", text, i > 0 ? ", " : "", Py_TYPE(args[i])->tp_name);
-        Py_SETREF(text, longer);
-    }
-    if (text != NULL) {
-        Py_SETREF(text, PyUnicode_FromFormat("%U)", text));
-    }
-    return text;
-}
-
-static PyObject *describe_parts(PyObject *parts)
-{
-    PyObject *text = PyUnicode_FromString("");
-    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
-        const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
-        Py_SETREF(text,
-                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->plan->text));
-    }
-    return text;
-}
-
-static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
-                             Py_ssize_t nargs)
-{
-    PyObject *given = describe_arguments(args, nargs);
-    PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
-    if (offered != NULL) {
-        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", self->name, given,
-                     offered);
-    }
-    Py_XDECREF(given);
-    Py_XDECREF(offered);
-    return NULL;
-}
-
-/* The part that the arguments cost least to convert for, borrowed; the earlier one where two cost
- * the same. NULL with an exception when none takes them. */
-static NcCallable *choose(NcCallable *self, PyObject *parts, PyObject *const *args,
-                          Py_ssize_t nargs)
-{
-    NcCallable *best = NULL;
-    long best_cost = 0;
-    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(parts, p);
-        const NcPlan *plan = part->plan;
-        long cost = 0;
-        if (nargs != plan->nargs && (nargs < plan->nargs || !plan->variadic)) {
-            continue;
-        }
-        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            int one = nc_match(plan, i, args[i]);
-            if (one == -2) {
-                return NULL;
-            }
-            if (one < 0) {
-                cost = -1;
-                break;
-            }
-            cost += one;
-        }
-        if (cost == 0 && nargs == plan->nargs) {
-            return part;
-        }
-        if (cost >= 0 && (best == NULL || cost < best_cost)) {
-            best = part;
-            best_cost = cost;
-        }
-    }
-    if (best == NULL) {
-        no_overload(self, parts, args, nargs);
-    }
-    return best;
-}
-
-static PyObject *vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
-                                       PyObject *kwnames)
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    NcCallable *part;
-    PyObject *parts;
-    PyObject *result;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
-                     "in f['d:d'](x=1.0)",
-                     self->name);
-        return NULL;
-    }
-    /* Conversions may run Python code that adds an entry: the tuple stays ours. */
-    parts = Py_NewRef(self->parts);
-    part = choose(self, parts, args, nargs);
-    result = part != NULL ? part->vectorcall((PyObject *)part, args, nargsf, NULL) : NULL;
-    Py_DECREF(parts);
-    return result;
-}
-
-static PyObject *method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    return vectorcall_overloaded(object, args, (size_t)nargs, NULL);
-}
-
-/* What a view that was made while its callable was single does once there are more entries. */
-static PyObject *method_overloaded_O(PyObject *object, PyObject *arg)
-{
-    return vectorcall_overloaded(object, &arg, 1, NULL);
-}
-
-static PyObject *method_overloaded_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    return vectorcall_overloaded(object, NULL, 0, NULL);
 }
 
 static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
@@ -575,14 +333,14 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
         }
     }
     Py_XSETREF(self->parts, Py_NewRef(parts));
-    self->vectorcall = vectorcall_overloaded;
+    self->vectorcall = nc_vectorcall_overloaded;
     /* Views made before keep their calling convention and see all entries from now on. */
     if (self->view_single.ml_flags == METH_O) {
-        self->view_single.ml_meth = method_overloaded_O;
+        self->view_single.ml_meth = nc_method_overloaded_O;
     } else if (self->view_single.ml_flags == METH_NOARGS) {
-        self->view_single.ml_meth = method_overloaded_NOARGS;
+        self->view_single.ml_meth = nc_method_overloaded_NOARGS;
     } else if (self->view_single.ml_flags == METH_FASTCALL) {
-        self->view_single.ml_meth = (PyCFunction)(void (*)(void))method_overloaded;
+        self->view_single.ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
     }
     Py_CLEAR(self->view);
     Py_RETURN_NONE;
@@ -641,9 +399,10 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     PyObject *view;
     PyObject *reference;
     if (((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset == 0) {
-        PyErr_Format(PyExc_AttributeError,
-                     "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
-                     self->name, Py_TYPE(object)->tp_name);
+        PyErr_Format(
+            PyExc_AttributeError,
+            "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
+            self->name, Py_TYPE(object)->tp_name);
         return NULL;
     }
     view = living_view(self);
@@ -666,7 +425,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
             }
         }
         if (self->parts != NULL) {
-            method->ml_meth = (PyCFunction)(void (*)(void))method_overloaded;
+            method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
             method->ml_flags = METH_FASTCALL;
         } else if (self->vectorcall != vectorcall_invoke) {
             method->ml_meth = self->plan->trampoline->method;

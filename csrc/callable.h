@@ -78,6 +78,14 @@ int nc_callable_ready(PyObject *module);
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 
+/* What an overloaded callable does when it is called: as itself, and as built-in views that were
+ * made while it was overloaded, or while it had one entry of one argument or of none. */
+PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames);
+PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *nc_method_overloaded_O(PyObject *self, PyObject *arg);
+PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
+
 /* The trampoline of a shape, or NULL. Interns all shapes at the first call. */
 const NcTrampoline *nc_trampoline_find(const char *shape);
 

@@ -395,7 +395,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
 
 /* Whether a buffer is the inside of a box that holds one pointer: ctypes exports the memory of its
  * pointer objects, where the address is, not what they point to. */
-static int is_boxed_pointer(const Py_buffer *buffer)
+int nc_buffer_is_pointer(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
     if (format == NULL || buffer->ndim != 0 || buffer->itemsize != (Py_ssize_t)sizeof(void *)) {
@@ -481,11 +481,11 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
             buffer_error(plan, name, place, index, value);
             return -1;
         }
-        if (nc_buffer_suits(plan, index, &out->buffer) && !is_boxed_pointer(&out->buffer)) {
+        if (nc_buffer_suits(plan, index, &out->buffer) && !nc_buffer_is_pointer(&out->buffer)) {
             out->address = out->buffer.buf;
             return 0;
         }
-        boxed = is_boxed_pointer(&out->buffer);
+        boxed = nc_buffer_is_pointer(&out->buffer);
         PyBuffer_Release(&out->buffer);
         out->buffer.obj = NULL;
         if (!boxed) {

@@ -60,6 +60,8 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
 char nc_buffer_letter(const Py_buffer *buffer);
 /* Whether a buffer's elements are what argument `index` of a plan points to. */
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+/* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export. */
+int nc_buffer_is_pointer(const Py_buffer *buffer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
 {

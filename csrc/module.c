@@ -130,7 +130,8 @@ static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
     self->pointer.buffer.obj = NULL;
     self->pointer.keep = NULL;
     self->pointer.address = NULL;
-    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) < 0) {
+    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
+        0) {
         Py_DECREF(self);
         return NULL;
     }

@@ -1,7 +1,7 @@
-/* nativecall/metaclass.h: the bundled metaclass: what happens when a class is made, changed or dies.
+/* nativecall/metaclass.h: the bundled metaclass: what happens when a class is made, changes or dies.
  *
- * Of all copies in a process one is used, the one whose module published it first (extensibletype.h);
- * the others stay unused code.
+ * Of all copies in a process one is used, the one whose module published it first
+ * (extensibletype.h); the others stay unused code.
  *
  * Guarantees: a class statement that fails leaves nothing behind; a malformed __customslots__ is an
  * error that names the key. Everything here holds the GIL. */

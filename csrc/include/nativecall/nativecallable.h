@@ -1,9 +1,9 @@
 /* nativecall/nativecallable.h: for callers: finds the C function inside a Python callable.
  *
- *     static const char *sig;                              // once: nc_signature_intern("d:d", &sig)
+ *     static const char *sig;              // once: nc_signature_intern("d:d", &sig)
  *
  *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
- *     if (f != NULL) y = f(x);                             // else: PyObject_Call
+ *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
  * Two ways lead to an object's call table (D6): the offset in its type (CEP 1000), which is the
  * shortest, and the row of the slot table (SEP 201), which providers without the offset can have

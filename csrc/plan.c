@@ -1,0 +1,127 @@
+/* csrc/plan.c: the Plan: everything about a signature that does not depend on a function.
+ *
+ * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
+ * callables of that signature (nativecall.entry). Immutable, so it needs no care from threads. */
+#include "callable.h"
+
+#include <structmember.h>
+
+static void plan_dealloc(PyObject *object)
+{
+    NcPlan *self = (NcPlan *)(void *)object;
+    Py_XDECREF(self->signature);
+    Py_XDECREF(self->types);
+    Py_XDECREF(self->names);
+    PyMem_Free(self->codes);
+    PyMem_Free(self->pointees);
+    PyMem_Free(self->pointee_sizes);
+    PyMem_Free(self->readonly);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
+static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *signature;
+    PyObject *types;
+    PyObject *sizes;
+    PyObject *readonly;
+    PyObject *names;
+    const char *text;
+    const char *shape;
+    const char *pointees;
+    Py_ssize_t text_length;
+    Py_ssize_t shape_length;
+    Py_ssize_t pointees_length;
+    int variadic;
+    NcPlan *self;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Plan() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!Op", &signature, &text, &text_length, &shape,
+                          &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
+                          &PyTuple_Type, &sizes, &PyTuple_Type, &readonly, &names, &variadic)) {
+        return NULL;
+    }
+    /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
+    if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
+        pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
+        PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
+        (names != Py_None &&
+         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
+        PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
+        return NULL;
+    }
+    self = (NcPlan *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->signature = Py_NewRef(signature);
+    self->types = Py_NewRef(types);
+    self->names = names != Py_None ? Py_NewRef(names) : NULL;
+    self->nargs = shape_length - 2;
+    self->variadic = variadic;
+    self->codes = (char *)PyMem_Calloc((size_t)self->nargs + 2, 1);
+    self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
+    self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
+    self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
+    if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
+        self->pointee_sizes == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    memcpy(self->codes, shape + 2, (size_t)self->nargs);
+    self->codes[self->nargs] = shape[0];
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
+        self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
+        self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
+        if (promised < 0 || PyErr_Occurred()) {
+            goto fail;
+        }
+        self->readonly[i] = (unsigned char)promised;
+    }
+    if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
+        goto fail;
+    }
+    self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyMemberDef plan_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
+    {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
+    {"types", T_OBJECT_EX, offsetof(NcPlan, types), READONLY, "argument types, then the result's"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+{
+    const NcPlan *self = (const NcPlan *)(void *)object;
+    if (self->trampoline == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(self->trampoline->shape);
+}
+
+static PyGetSetDef plan_getset[] = {
+    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcPlan_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
+    .tp_doc = "Everything about a signature that does not depend on a function.",
+    .tp_basicsize = sizeof(NcPlan),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = plan_new,
+    .tp_dealloc = plan_dealloc,
+    .tp_members = plan_members,
+    .tp_getset = plan_getset,
+};
