@@ -160,6 +160,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->plan);
     Py_VISIT(self->invoke);
     Py_VISIT(self->parts);
+    Py_VISIT(self->only);
     Py_VISIT(self->owners);
     return 0;
 }
@@ -173,6 +174,7 @@ static int callable_clear(PyObject *object)
     nc_calltable_clear(&self->calls);
     Py_CLEAR(self->invoke);
     Py_CLEAR(self->parts);
+    Py_CLEAR(self->only);
     Py_CLEAR(self->owners);
     return 0;
 }
@@ -504,6 +506,7 @@ static PyMemberDef callable_members[] = {
     {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
     {"_plan", T_OBJECT, offsetof(NcCallable, plan), READONLY, NULL},
     {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
+    {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -49,6 +49,7 @@ typedef struct {
     uintptr_t flags;             /* NC_FLAG_* of a single */
     PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
     PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
+    PyObject *only;              /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
     PyObject *name;              /* str */
     PyObject *doc;               /* str or None */

@@ -12,7 +12,8 @@ GIL and without boxing, and call it directly.
 
 from __future__ import annotations
 
-from .callable import Entry, NativeCallable, wrap
+from .callable import NativeCallable, wrap
+from .entry import Entry
 from .errors import (
     AbiError,
     LibraryError,

@@ -11,10 +11,10 @@ the callable.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Mapping
 
-from . import _lib, convert, foreign
+from . import _lib, convert
+from .entry import ERROR_NAMES, Entry, Found, Options, gil_name, refuse_duplicates, resolve
 from .errors import NoEntryError, SignatureError
 from .signature import Signature, parse
 
@@ -22,35 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Iterator
-    from typing import Any, Literal
+    from typing import Any
 
-    Gil = Literal["hold", "release", "need"]
-    Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
+    from .entry import Errors, Gil
 
 _types = _lib.types
-_GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
-_ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
-_ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
-Entry = namedtuple("Entry", ["signature", "address", "flags", "errors", "gil", "owner"])
-Entry.__doc__ = """One row of a native callable's table.
-
-Attributes
-----------
-signature : str
-    Canonical signature.
-address : int
-    Of the C function.
-flags : int
-    As native callers see them (docs/abi.md).
-errors : str
-    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``,
-    ``"null"`` or ``"errno"``.
-gil : str
-    ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
-owner : object
-    What keeps the function alive; None when nothing does.
-"""
 
 class _Doc:
     """`__doc__`: the class's own on the class, each function's on its callable."""
@@ -102,16 +79,16 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     ) -> None:
         if self._plan is not None or self._parts is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
-        options = _Options(name, doc, owner, gil, errors, errno)
+        options = Options(name, doc, owner, gil, errors, errno)
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
             if not target:
                 raise ValueError("'target' must map at least one signature to a target")
-            found = [_resolve(one, text, options) for text, one in target.items()]
-            _refuse_duplicates(found)
+            found = [resolve(one, text, options) for text, one in target.items()]
+            refuse_duplicates(found)
         else:
-            found = [_resolve(target, signature, options)]
+            found = [resolve(target, signature, options)]
         self._describe(
             options.name or next((one.name for one in found if one.name), None) or "function",
             options.doc,
@@ -136,7 +113,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The rows of the call table, as native callers find them."""
-        # In this order: another thread may add an entry meanwhile, and then there is an owner too many.
+        # In this order: with an entry added meanwhile there is an owner too many, not too few.
         rows = self._offered()
         owners = [part._owners for part in self._parts or (self,)]
         return tuple(
@@ -145,8 +122,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     text,
                     address,
                     flags,
-                    _ERROR_NAMES[flags & _lib.ERRORS_MASK],
-                    _gil_name(flags),
+                    ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                    gil_name(flags),
                     owner[-1] if owner else None,
                 )
                 for (text, address, flags), owner in zip(rows, owners, strict=False)
@@ -171,10 +148,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     def __getitem__(self, signature: str | Signature) -> NativeCallable:
         """The callable restricted to one signature."""
         position = self._position(signature)
-        if self._parts is not None:
-            part: NativeCallable = self._parts[position]
-            return part
-        return self
+        part: NativeCallable = self._split() if self._parts is None else self._parts[position]
+        return part
 
     def __contains__(self, signature: object) -> bool:
         """Whether there is an entry for a signature, in any spelling."""
@@ -228,7 +203,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         ValueError
             When there is such an entry and `replace` is false, or flags differ and it is true.
         """
-        found = _resolve(target, signature, _Options(None, None, owner, gil, errors, errno))
+        found = resolve(target, signature, Options(None, None, owner, gil, errors, errno))
         rows = self._rows()
         texts = [row[0] for row in rows]
         if found.signature.text in texts:
@@ -243,8 +218,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
                     "errors and errno must be the same to replace it"
                 )
-            if self._parts is not None:
-                self._parts[position]._replace(0, found.address, found.owner)
+            part = self._only if self._parts is None else self._parts[position]
+            if part is not None:
+                part._replace(0, found.address, found.owner)
             self._replace(position, found.address, found.owner)
             return
         parts = self._parts
@@ -253,11 +229,13 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         self._set_parts((*parts, _part(found, self)))
 
     def _split(self) -> NativeCallable:
-        """A single callable of our only entry, for when there are more."""
-        _, address, flags = self._rows()[0]
-        signature: Signature = self._plan.signature
-        owner = self._owners[-1] if self._owners else None
-        return _part(_Found(address, signature, flags, owner, None), self)
+        """The single callable of our only entry, which stays single when there are more."""
+        if self._only is None:
+            _, address, flags = self._rows()[0]
+            owner = self._owners[-1] if self._owners else None
+            self._only = _part(Found(address, self._plan.signature, flags, owner, None), self)
+        only: NativeCallable = self._only
+        return only
 
     # -- other boxes -----------------------------------------------------------------------------
 
@@ -378,165 +356,12 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         )
 
 
-def _gil_name(flags: int) -> str:
-    if flags & _lib.FLAG_NEEDS_GIL:
-        return "need"
-    return "release" if flags & _lib.FLAG_RELEASE_GIL else "hold"
-
-
-class _Options:
-    """The checked keyword arguments of `wrap`."""
-
-    __slots__ = ("doc", "errors", "flags", "name", "owner")
-
-    def __init__(
-        self,
-        name: str | None,
-        doc: str | None,
-        owner: object,
-        gil: Gil,
-        errors: Errors,
-        errno: bool,
-    ) -> None:
-        for label, value in (("name", name), ("doc", doc)):
-            if value is not None and not isinstance(value, str):
-                raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
-        if name is not None and "\0" in name:
-            raise ValueError("'name' must not contain a null character")
-        if doc is not None and "\0" in doc:
-            raise ValueError("'doc' must not contain a null character")
-        if not isinstance(gil, str) or gil not in _GIL:
-            raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
-        if not isinstance(errors, str) or errors not in _lib.ERRORS:
-            choices = ", ".join(map(repr, _lib.ERRORS))
-            raise ValueError(f"'errors' must be one of {choices} (got {errors!r})")
-        if not isinstance(errno, bool):
-            raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
-        if errors == "python" and gil == "release":
-            raise ValueError(
-                "a function with errors='python' sets exceptions, so gil='release' "
-                "cannot be right; use gil='need'"
-            )
-        self.name = name
-        self.doc = doc
-        self.owner = owner
-        self.errors = errors
-        self.flags = _GIL[gil] | _lib.ERRORS[errors] | (_lib.FLAG_ERRNO if errno else 0)
-
-
-class _Found:
-    """An entry to be."""
-
-    __slots__ = ("address", "flags", "name", "owner", "signature")
-
-    def __init__(
-        self, address: int, signature: Signature, flags: int, owner: object, name: str | None
-    ) -> None:
-        self.address = address
-        self.signature = signature
-        self.flags = flags
-        self.owner = owner
-        self.name = name
-
-    def single(self) -> tuple[Any, int, int, object]:
-        """Arguments for the core."""
-        return convert.plan(self.signature), self.address, self.flags, self.owner
-
-
-def _part(found: _Found, whole: NativeCallable) -> NativeCallable:
+def _part(found: Found, whole: NativeCallable) -> NativeCallable:
     """A single callable for one entry of an overloaded one."""
     part: NativeCallable = NativeCallable.__new__(NativeCallable)
     part._describe(whole.__name__, whole._doc, None)
     part._set_single(*found.single())
     return part
-
-
-def _refuse_duplicates(found: list[_Found]) -> None:
-    seen: dict[str, str] = {}
-    for one in found:
-        text, written = one.signature.text, one.signature.written
-        if text in seen:
-            raise ValueError(
-                f"'target' has {seen[text]!r} and {written!r}, which are one signature here: "
-                f"{text!r}"
-            )
-        seen[text] = written
-
-
-def _check_errors(signature: Signature, errors: str) -> None:
-    """Whether a result can carry what an error convention says."""
-    kind = signature.result.kind
-    if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
-        wanted = "an integer"
-    elif errors == "null" and kind not in ("pointer", "voidptr", "function", "object"):
-        wanted = "a pointer"
-    else:
-        return
-    raise ValueError(
-        f"errors={errors!r} needs {wanted} as the result, but the signature is {signature.text!r}"
-    )
-
-
-def _from_address(address: int) -> int:
-    if not 0 < address < _ADDRESS_LIMIT:
-        reason = "0 is no function" if address == 0 else f"{address:#x} is none"
-        raise ValueError(
-            f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
-            f"({reason})"
-        )
-    return address
-
-
-def _resolve(target: Any, signature: str | Signature | None, options: _Options) -> _Found:
-    """Address, signature and owner of whatever holds a C function."""
-    wanted = None if signature is None else parse(signature)
-    flags = options.flags
-    name = None
-    owner: object = None
-    known: Signature | None = None
-    native = _types.viewed(target) if not isinstance(target, _types.CallableBase) else target
-    if native is not None:
-        known, address, inherited = native._one(wanted)
-        owner, name = native, native.__name__
-        if not flags:
-            flags = inherited
-    elif isinstance(target, int) and not isinstance(target, bool):
-        address = _from_address(target)
-    else:
-        found = foreign.function(target)
-        if found is None:
-            raise TypeError(
-                "'target' must be an address, a native callable, a ctypes or cffi function "
-                "pointer, a PyCapsule, a LowLevelCallable or a mapping "
-                f"(got {type(target).__name__})"
-            )
-        address, known, owner, name = found.address, found.signature, found.owner, found.name
-        if address == 0:
-            raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
-    if wanted is None:
-        if known is None:
-            raise TypeError(
-                f"'signature' must be given: a {type(target).__name__} does not tell its own"
-            )
-        wanted = known
-    elif known is not None and known.text != wanted.text:
-        raise SignatureError(
-            f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
-            hint="leave 'signature' out to take the target's own",
-        )
-    _check_errors(wanted, options.errors)
-    if any(one.kind == "object" for one in (wanted.result, *wanted.args)):
-        if flags & _lib.FLAG_RELEASE_GIL:
-            raise ValueError(
-                f"gil='release' cannot be right for {wanted.text!r}, which handles Python objects"
-            )
-        flags |= _lib.FLAG_NEEDS_GIL
-    if name is None and options.name is None:
-        origin = _lib.address_origin(address)
-        name = origin[1] if origin is not None else None
-    if options.owner is not None:
-        owner = options.owner if owner is None else (options.owner, owner)
-    return _Found(address, wanted, flags, owner, name)
 
 
 def wrap(

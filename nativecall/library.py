@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from .callable import Errors, Gil
     from .cdecl import Declarations
+    from .entry import Errors, Gil
 
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
 
