@@ -64,6 +64,7 @@ _CallableBase: Any = _types.CallableBase
 class NativeCallable(_CallableBase):  # type: ignore[misc]
     __doc__ = _Doc()
     __slots__ = ()
+    _only: Any
 
     def __init__(
         self,
