@@ -150,6 +150,26 @@ static void store_integer(const NcIntegerKind *kind, unsigned long long bits, vo
     }
 }
 
+/* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer: 0 or
+ * 1; -1 for anything else. */
+static int boxed_bool(PyObject *value)
+{
+    Py_buffer buffer;
+    int truth = -1;
+    if (!PyObject_CheckBuffer(value)) {
+        return -1;
+    }
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    if (buffer.ndim == 0 && nc_buffer_letter(&buffer) == '?') {
+        truth = *(const unsigned char *)buffer.buf != 0;
+    }
+    PyBuffer_Release(&buffer);
+    return truth;
+}
+
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
@@ -157,6 +177,11 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
     int fits;
     PyObject *number;
     if (!PyIndex_Check(value)) {
+        int truth = code == '?' ? boxed_bool(value) : -1;
+        if (truth >= 0) {
+            store_integer(kind, (unsigned long long)truth, out);
+            return 0;
+        }
         type_error(name, index, "an integer", value);
         return -1;
     }

@@ -111,6 +111,9 @@ static int match_number(char wanted, PyObject *value)
         return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
+        if (!PyIndex_Check(value)) {
+            return -1; /* NumPy's bool */
+        }
         /* 'q' is also the letter of ints of any size and of objects with __index__. What that raises
          * is the user's own error. */
         number = PyNumber_Index(value);

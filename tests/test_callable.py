@@ -72,7 +72,7 @@ def test_wrapping_a_native_callable_gives_it_back():
     f = nc.wrap(COS, "d:d")
     assert nc.wrap(f) is f
     assert nc.wrap(f.builtin) is f
-    assert nc.wrap(f, "double (double)") is f
+    assert nc.wrap(f, "double (double)") is f["d:d"]
 
 
 def test_wrapping_a_native_callable_with_options_makes_another_that_keeps_it():
@@ -254,8 +254,15 @@ def test_getitem_restricts_to_one_signature():
     assert g.address() == COSF
     assert g(0.5) == nc.wrap(COSF, "f:f")(0.5) != math.cos(0.5)
     assert f["f:f"] is g
-    single = nc.wrap(COS, "d:d")
-    assert single["d:d"] is single
+
+
+def test_a_restricted_callable_stays_single():
+    f = nc.wrap(COS, "d:d", name="cos")
+    g = f["d:d"]
+    assert f["d:d"] is g
+    f.add("f:f", COSF)
+    assert f["d:d"] is g
+    assert (f.signatures, g.signatures) == (("d:d", "f:f"), ("d:d",))
 
 
 def test_a_missing_signature_lists_what_there_is(fails):

@@ -114,12 +114,15 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
 
 def test_bool(lib, fails):
     f = lib.function("same_bool", "?:?")
-    assert f(True) is f(1) is f(np.True_ + 0) is True
-    assert f(False) is f(0) is False
+    assert f(True) is f(1) is f(np.True_) is True
+    assert f(False) is f(0) is f(np.False_) is False
     with fails(OverflowError, "argument 1 of 'same_bool' is 2, out of range for '?' (0 to 1)"):
         f(2)
     with fails(OverflowError, "argument 1 of 'same_bool' is -1, out of range for '?' (0 to 1)"):
         f(-1)
+    for value in (0.0, "", None):
+        with pytest.raises(TypeError, match=r"^argument 1 of 'same_bool' must be an integer \(got "):
+            f(value)
     assert f(1) is True
 
 

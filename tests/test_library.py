@@ -1,0 +1,246 @@
+"""`nativecall.load`: libraries, their functions, constants and variables, and how they close."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+
+DECLARATIONS = """
+    typedef struct { double x, y; } Point;
+    enum color { RED, GREEN = 5, BLUE };
+    #define LIMIT 42
+    double square(double x);
+    Point add_points(Point a, Point b);
+    extern int counter;
+    extern const char greeting[6];
+"""
+SOURCE = """
+    typedef struct { double x, y; } Point;
+    double square(double x); Point add_points(Point a, Point b);
+    int counter = 3; const char greeting[6] = "hello";
+    double square(double x) { return x * x; }
+    Point add_points(Point a, Point b) { return (Point){a.x + b.x, a.y + b.y}; }
+    double square_root(double x); double square_root(double x) { return x / 2; }
+"""
+
+
+@pytest.fixture(scope="module")
+def path(builder) -> Path:
+    return builder.library(SOURCE, "small")
+
+
+@pytest.fixture
+def small(path):
+    return nc.load(path, DECLARATIONS)
+
+
+def mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+def test_a_name_as_a_linker_takes_it():
+    m = nc.load("m", "double cos(double);")
+    assert m.cos(0.5) == math.cos(0.5)
+    assert m.name == "m"
+    assert "libm" in m.path
+    assert repr(m) == f"<library 'm' at {m.path!r}>"
+
+
+@pytest.mark.parametrize("spell", [str, Path, os.fspath])
+def test_paths(path, spell):
+    assert nc.load(spell(path), "double square(double);").square(3) == 9.0
+
+
+def test_the_process_itself():
+    process = nc.load(None, "int abs(int);")
+    assert process.abs(-4) == 4
+    assert process.name is None
+
+
+def test_declared_names_are_attributes(small):
+    assert small.square(3.0) == 9.0
+    assert small.square is small.square
+    assert small.add_points((1, 2), (3, 4)) == (4.0, 6.0)
+    assert (small.RED, small.GREEN, small.BLUE, small.LIMIT) == (0, 5, 6, 42)
+    small.counter[0] += 1
+    assert small.counter[0] == 4
+    assert {"square", "add_points", "GREEN", "LIMIT", "counter", "function"} <= set(dir(small))
+
+
+def test_declared_functions_know_their_declaration(small):
+    assert small.square.__name__ == "square"
+    assert small.square.__doc__ == "double square(double x)"
+    assert small.square(x=2.0) == 4.0
+    assert repr(small.square) == "<native callable square 'd:d'>"
+    assert repr(small.square.entries[0].owner).startswith("<symbol 'square' of ")
+
+
+def test_function_with_a_signature(path):
+    small = nc.load(path)
+    f = small.function("square", "d:d", name="sq", doc="x squared", gil="release", errno=True)
+    assert f(3) == 9.0
+    assert (f.__name__, f.__doc__) == ("sq", "x squared")
+    assert f.entries[0].gil == "release"
+    assert small.function("square", "double (double)").signatures == ("d:d",)
+
+
+def test_function_needs_a_signature(small, fails):
+    assert small.function("square")(2) == 4.0
+    with fails(TypeError, "'signature' must be given: 'square_root' is not declared"):
+        small.function("square_root")
+    assert small.function("square_root", "d:d")(8) == 4.0
+
+
+def test_a_signature_that_contradicts_the_declaration(small, fails):
+    with fails(nc.SignatureError, "'signature' is 'f:f', but 'square' is declared as 'd:d'"):
+        small.function("square", "f:f")
+    assert small.function("square", "double(double)")(2) == 4.0
+
+
+def test_missing_symbols_name_close_matches(path, small, fails):
+    message = f"no symbol 'squar' in {str(path)!r}; did you mean 'square'"
+    with fails(nc.SymbolError, message) as info:
+        nc.load(path, "double squar(double);")
+    assert isinstance(info.value, AttributeError)
+    assert (info.value.symbol, info.value.matches) == ("squar", ("square",))
+    with pytest.raises(nc.SymbolError, match=r"^no symbol 'squar' in '.*'; did you mean 'square'"):
+        small.function("squar", "d:d")
+    with pytest.raises(nc.SymbolError, match=r"^no symbol 'squar' in '.*'; did you mean 'square'"):
+        small.address("squar")
+    with fails(nc.SymbolError, message):
+        small.squar  # noqa: B018
+    with fails(nc.SymbolError, f"no symbol 'zzzzz' in {str(path)!r}"):
+        small.address("zzzzz")
+    assert small.square(2) == 4.0
+
+
+def test_symbols_without_declaration_say_what_to_do(small, path, fails):
+    with fails(
+        nc.SymbolError,
+        f"'square_root' of library {str(path)!r} has no declaration; "
+        "use function('square_root', signature)",
+    ):
+        small.square_root  # noqa: B018
+    assert not hasattr(small, "square_root")
+    assert not hasattr(small, "__array__")
+    assert small.square(2) == 4.0
+
+
+@pytest.mark.parametrize("symbol", ["", "square\0", "na\u00efve", "a b"])
+def test_odd_symbols(small, symbol):
+    with pytest.raises(nc.SymbolError, match=r"^no symbol "):
+        small.address(symbol)
+    assert small.square(2) == 4.0
+
+
+@pytest.mark.parametrize("symbol", [None, 5, b"square"])
+def test_symbols_are_text(small, fails, symbol):
+    with fails(TypeError, f"'symbol' must be a str (got {type(symbol).__name__})"):
+        small.address(symbol)
+    with pytest.raises(TypeError):
+        small.function(symbol, "d:d")
+    assert small.square(2) == 4.0
+
+
+def test_missing_libraries(fails):
+    with pytest.raises(
+        nc.LibraryError, match=r"^library 'no_such_library' cannot be loaded: .*no_such_library"
+    ) as info:
+        nc.load("no_such_library")
+    assert isinstance(info.value, OSError)
+    with pytest.raises(
+        nc.LibraryError, match=r"^library '/nowhere/libx.so' cannot be loaded: .*/nowhere/libx.so"
+    ):
+        nc.load("/nowhere/libx.so", "double f(double);")
+    with fails(nc.LibraryError, "'name' must be the name of a library (got '')"):
+        nc.load("")
+    with fails(nc.LibraryError, r"'name' must be the name of a library (got 'm\x00')"):
+        nc.load("m\0")
+
+
+def test_a_file_that_is_no_library(tmp_path):
+    path = tmp_path / "text.so"
+    path.write_text("not a library")
+    with pytest.raises(nc.LibraryError, match=r"cannot be loaded: .*text\.so"):
+        nc.load(path)
+
+
+@pytest.mark.parametrize("name", [5, b"m", ["m"]])
+def test_names_are_text_or_paths(name):
+    with pytest.raises(TypeError):
+        nc.load(name)
+
+
+@pytest.mark.parametrize("declarations", [5, b"double cos(double);", ["double cos(double);"]])
+def test_declarations_are_text(fails, declarations):
+    with fails(
+        TypeError, f"'declarations' must be a str (got {type(declarations).__name__})"
+    ):
+        nc.load("m", declarations)
+
+
+def test_malformed_declarations_say_where():
+    with pytest.raises(nc.SignatureError) as info:
+        nc.load("m", "double cos(double);\ndouble sin(doubel);")
+    assert (info.value.line, info.value.position) == (2, 12)
+    assert "doubel" in str(info.value)
+
+
+def test_closed_libraries(path, fails):
+    small = nc.load(path, DECLARATIONS)
+    square = small.square
+    with small as same:
+        assert same is small
+        assert not small.closed
+    assert small.closed
+    message = f"library {str(path)!r} is closed; load it again"
+    for use in (
+        lambda: small.function("square", "d:d"),
+        lambda: small.address("square"),
+        lambda: small.add_points,
+        lambda: small.counter,
+    ):
+        with fails(nc.LibraryError, message):
+            use()
+    assert square(3) == small.square(3) == 9.0, "what was found stays usable"
+    assert small.GREEN == 5
+    assert repr(small).startswith("<closed library ")
+    small.close()
+    assert nc.load(path, DECLARATIONS).add_points((1, 2), (3, 4)) == (4.0, 6.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+def test_a_library_stays_open_while_anything_found_in_it_lives(builder):
+    path = builder.library(SOURCE, "unmapped")
+    small = nc.load(path, DECLARATIONS)
+    square = small.square
+    overloaded = nc.wrap({"d:d": square})
+    view = overloaded.builtin
+    box = small.add_points.to_ctypes()
+    small.close()
+    del small, square, overloaded
+    gc.collect()
+    assert mapped(path)
+    assert view(3.0) == 9.0
+    del view
+    gc.collect()
+    assert mapped(path), "the ctypes function keeps it"
+    del box
+    gc.collect()
+    assert not mapped(path)
+
+
+def test_interpreter_exit_with_open_libraries(python, path):
+    code = (
+        "import sys, nativecall as nc\n"
+        "small = nc.load(sys.argv[1], 'double square(double);')\n"
+        "f = small.square; g = f.builtin; sys.f = f; sys.g = nc.load('m').function('cos', 'd:d')\n"
+        "print(f(3), g(2))\n"
+    )
+    assert python(code, path) == "9.0 4.0\n"

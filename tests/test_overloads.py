@@ -1,0 +1,264 @@
+"""Which entry of an overloaded callable a call from Python takes.
+
+Every callee returns its own name, so what ran is seen, not inferred.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import cffi
+import numpy as np
+import pytest
+
+import nativecall as nc
+
+SCALARS = {
+    "?": "bool",
+    "b": "i8",
+    "B": "u8",
+    "i": "i32",
+    "q": "i64",
+    "Q": "u64",
+    "f": "f32",
+    "d": "f64",
+    "g": "f80",
+    "Zd": "c128",
+}
+POINTERS = {"&d": "doubles", "&f": "floats", "&c": "bytes", "P": "anything"}
+POINT = "T{d:x:d:y:}"
+ORACLE = cffi.FFI()
+
+
+@pytest.fixture
+def offer(lib):
+    """A callable with an entry for each type, which says which one ran."""
+
+    def offer(*types):
+        symbols = {**SCALARS, **POINTERS, POINT: "point"}
+        f = nc.wrap(
+            {f"&c:{one}": lib.address(f"which_{symbols[one]}") for one in types},
+            name="which",
+            owner=lib,
+        )
+
+        def which(*values):
+            return ORACLE.string(f(*values)).decode()
+
+        which.f = f
+        return which
+
+    return offer
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Float:
+    def __float__(self):
+        return 1.5
+
+
+def test_exact_types_come_first_in_any_order(offer):
+    for order in itertools.permutations(["q", "d", "Zd", "?"]):
+        which = offer(*order)
+        assert [which(x) for x in (1, 1.0, 1j, True)] == ["i64", "f64", "c128", "bool"]
+
+
+@pytest.mark.parametrize("code", SCALARS)
+def test_numpy_scalars_have_their_own_types(offer, code):
+    dtype = {"?": "bool", "b": "i1", "B": "u1", "i": "i4", "q": "i8", "Q": "u8"}.get(
+        code, {"f": "f4", "d": "f8", "g": "longdouble", "Zd": "c16"}.get(code)
+    )
+    value = np.ones((), dtype=dtype)[()]
+    assert offer(*SCALARS)(value) == SCALARS[code]
+
+
+PROMOTIONS = [
+    # what is offered, the value, what runs
+    ("d", 1, "f64"),
+    ("d", True, "f64"),
+    ("Zd", 1, "c128"),
+    ("Zd", 1.0, "c128"),
+    ("q", True, "i64"),
+    ("d Zd", 1, "f64"),
+    ("Zd d", 1, "f64"),
+    ("f d", 1.0, "f64"),
+    ("f d", 1, "f64"),
+    ("d g", 1, "f64"),
+    ("g d", 1.0, "f64"),
+    ("f g", np.float32(1), "f32"),
+    ("d g", np.float32(1), "f64"),
+    ("f", 1.0, "f32"),
+    ("f", 1, "f32"),
+    ("b i", 1, "i32"),
+    ("b i q", 1, "i64"),
+    ("b i", 1000, "i32"),
+    ("b d", 1000, "f64"),
+    ("q Q", 2**63, "u64"),
+    ("q d", 2**63, "f64"),
+    ("q d", -(2**63), "i64"),
+    ("Q q", 5, "i64"),
+    ("B b", 5, "i8"),
+    ("B b", 200, "u8"),
+    ("i", np.int64(5), "i32"),
+    ("d i", np.int64(5), "i32"),
+    ("q d", Index(5), "i64"),
+    ("d", Index(5), "f64"),
+    ("d q", Float(), "f64"),
+    ("f", Float(), "f32"),
+    ("d", 2**70, "f64"),
+    ("d", np.True_, "f64"),
+    ("q d", np.True_, "f64"),
+]
+
+
+@pytest.mark.parametrize(("offered", "value", "ran"), PROMOTIONS)
+def test_safe_promotion(offer, offered, value, ran):
+    assert offer(*offered.split())(value) == ran
+
+
+def test_the_first_of_equals_runs(offer):
+    assert offer("i", "d")(np.int32(1)) == "i32"
+    for order, ran in ((["&d", "P"], "doubles"), (["P", "&d"], "doubles")):
+        assert offer(*order)(np.zeros(1)) == ran
+
+
+NEVER = [
+    ("q", 1.0),
+    ("q", 1j),
+    ("d", 1j),
+    ("d", "1"),
+    ("d", None),
+    ("?", 1),
+    ("?", 1.0),
+    ("b B", 1000),
+    ("q Q", 2**64),
+    ("&d", np.zeros(2, "f")),
+    ("&d", 1.0),
+    ("&d", "text"),
+]
+
+
+@pytest.mark.parametrize(("offered", "value"), NEVER)
+def test_nothing_is_narrowed(offer, fails, offered, value):
+    # A second arity makes the callable overloaded where one type is offered.
+    which = offer(*offered.split(), POINT)
+    offers = ", ".join(repr(f"&b:{one}") for one in (*offered.split(), "T{dd}"))
+    name = type(value).__name__ if type(value).__module__ == "builtins" else "numpy.ndarray"
+    with fails(TypeError, f"no entry of 'which' takes ({name}); it offers {offers}"):
+        which(value)
+    assert which((1.0, 2.0)) == "point"
+
+
+def test_arity_chooses(lib, fails):
+    f = nc.wrap(
+        {
+            "&c:": lib.address("which_none"),
+            "&c:d": lib.address("which_f64"),
+            "&c:dd": lib.address("which_two"),
+        },
+        name="which",
+    )
+    ran = [ORACLE.string(f(*values)) for values in ((), (1.0,), (1.0, 2.0), (1, 2))]
+    assert ran == [b"none", b"f64", b"two", b"two"]
+    with fails(
+        TypeError,
+        "no entry of 'which' takes (float, float, int); it offers '&b:', '&b:d', '&b:dd'",
+    ):
+        f(1.0, 2.0, 3)
+    with fails(TypeError, "no entry of 'which' takes (float, str); it offers '&b:', '&b:d', '&b:dd'"):
+        f(1.0, "x")
+    assert ORACLE.string(f.builtin(1.0)) == b"f64"
+
+
+def test_every_argument_counts(lib):
+    m = nc.load("m")
+    f = nc.wrap({"f:ff": m.address("powf"), "d:dd": m.address("pow")})
+    third = np.float32(1) / np.float32(3)
+    assert f(third, np.float32(1)) == third
+    assert f(1 / 3, 1.0) == 1 / 3
+    assert f(third, 1.0) == float(third)
+    assert f(2, 3) == 8.0
+
+
+def test_buffers_choose_by_element_type(offer):
+    which = offer("&d", "&f", "&c", "d")
+    assert which(np.zeros(2)) == "doubles"
+    assert which(np.zeros(2, "f")) == "floats"
+    assert which(b"text") == "bytes"
+    assert which(2.5) == which(np.float64(2.5)) == "f64"
+    assert which(ORACLE.new("double[2]")) == "doubles"
+    assert which(ORACLE.new("float *")) == "floats"
+
+
+def test_ctypes_boxes_choose_by_what_they_point_to(offer):
+    import ctypes
+
+    which = offer("&d", "&f", "P")
+    assert which(ctypes.pointer(ctypes.c_double())) == "doubles"
+    assert which(ctypes.byref(ctypes.c_float())) == "floats"
+    assert which((ctypes.c_double * 2)()) == "doubles"
+    assert which(ctypes.pointer(ctypes.c_int())) == "anything"
+
+
+def test_structs_choose_by_shape(offer):
+    which = offer(POINT, "d")
+    assert which((1.0, 2.0)) == which({"x": 1, "y": 2}) == "point"
+    assert which(1.0) == "f64"
+
+
+def test_none_is_a_pointer(offer):
+    assert offer("d", "&d")(None) == "doubles"
+
+
+def test_keywords_are_refused(offer, fails):
+    which = offer("d", "q")
+    with fails(
+        TypeError,
+        "'which' is overloaded and takes no keyword arguments; choose an entry first, "
+        "as in f['d:d'](x=1.0)",
+    ):
+        which.f(x=1.0)
+    assert which(1.0) == "f64"
+
+
+def test_errors_of_conversions_are_the_users_own(offer, fails):
+    class Raising:
+        def __index__(self):
+            raise LookupError("my own error")
+
+    which = offer("q", "d")
+    with fails(LookupError, "my own error"):
+        which(Raising())
+    assert which(1) == "i64"
+
+
+def test_a_conversion_may_add_an_entry(offer, lib):
+    which = offer("q", "?")
+
+    class Adding:
+        def __index__(self):
+            if "&c:d" not in which.f:
+                which.f.add("&c:d", lib.address("which_f64"))
+            return 7
+
+    assert which(Adding()) == "i64"
+    assert which(1.0) == "f64"
+
+
+def test_python_objects_are_the_last_resort():
+    import ctypes
+
+    m = nc.load("m")
+    repr_address = ctypes.cast(ctypes.pythonapi.PyObject_Repr, ctypes.c_void_p).value
+    f = nc.wrap({"O:O": repr_address, "d:d": m.address("fabs")})
+    assert f(-1.5) == 1.5
+    assert f(-2) == 2.0
+    assert f("x") == "'x'"
+    assert f([1]) == "[1]"
