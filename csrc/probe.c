@@ -46,15 +46,15 @@ NC_STATIC_INLINE double call(void *function, Kind kind, const Job *job, Py_ssize
 {
     switch (kind) {
     case KIND_D_D:
-        return ((double (*)(double))function)(job->x[i]);
+        return ((double (*)(double))(uintptr_t)function)(job->x[i]);
     case KIND_F_F:
-        return (double)((float (*)(float))function)((float)job->x[i]);
+        return (double)((float (*)(float))(uintptr_t)function)((float)job->x[i]);
     case KIND_D_DD:
-        return ((double (*)(double, double))function)(job->x[i], job->y[i]);
+        return ((double (*)(double, double))(uintptr_t)function)(job->x[i], job->y[i]);
     case KIND_D_DI:
         break;
     }
-    return ((double (*)(double, int))function)(job->x[i], (int)job->y[i]);
+    return ((double (*)(double, int))(uintptr_t)function)(job->x[i], (int)job->y[i]);
 }
 
 /* 0, or -1 when an entry was not found. */
