@@ -189,7 +189,7 @@ def _ulps(value: float, expected: float, single: bool) -> float:
     """A difference in units in the last place of a double, or of a float."""
     if value == expected:
         return 0.0
-    if not math.isfinite(value):
+    if not (math.isfinite(value) and math.isfinite(expected)):
         return math.inf
     return abs(value - expected) / (math.ulp(expected) * (2.0**29 if single else 1.0))
 

@@ -39,7 +39,7 @@ def run(place: str) -> int:
 def _find(place: str) -> Any:
     """The object at ``MODULE:NAME``."""
     module, colon, name = place.partition(":")
-    if not colon or not module or not name:
+    if not colon or not module or not name or module.startswith("."):
         raise CommandError(f"the object must be given as MODULE:NAME (got {place!r})")
     # As for `python -m`, modules of the present directory count.
     sys.path.insert(0, os.getcwd())
