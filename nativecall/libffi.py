@@ -133,11 +133,28 @@ def _holds_half(ctype: CType) -> bool:
     return _holds_half(ctype.item) if isinstance(ctype, Array) else ctype.text == "e"
 
 
+def _only_scalar(ctype: CType) -> str | None:
+    """The scalar that a struct consists of, None for one of several members."""
+    while isinstance(ctype, (Struct, Array)):
+        if isinstance(ctype, Array):
+            if ctype.shape != (1,) * len(ctype.shape):
+                return None
+            ctype = ctype.item
+        elif len(ctype.fields) == 1:
+            ctype = ctype.fields[0].type
+        else:
+            return None
+    return ctype.text
+
+
 def _make_struct(struct: Struct, plain: bool) -> Any:
     if _holds_half(struct):
         raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
     if not struct.fields:
         raise _refuse("a struct without fields")
+    if not plain and _only_scalar(struct) == "g":
+        # libffi looks for such a result in memory, C returns it where long doubles are returned.
+        return _RAW["g"]
     natural = Struct([(field.name, field.type) for field in struct.fields])
     fields = [
         (name, foreign_type(field.type, plain=plain))
