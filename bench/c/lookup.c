@@ -92,15 +92,14 @@ COLD static double call_otherwise(PyObject *object, double x)
 
 INLINE double call_offset(PyObject *object, double x)
 {
-    const PyNativeCallableEntry *entry = nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
-    return entry != NULL ? ((Function)entry->funcptr)(x) : call_otherwise(object, x);
+    void *found = nc_native_function(object, signature_d_d, NC_FLAG_NEEDS_GIL);
+    return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
 }
 
 INLINE double call_slot(PyObject *object, double x)
 {
-    const PyNativeCallableEntry *entry =
-        nc_native_find_by_slot(object, signature_d_d, NC_FLAG_NEEDS_GIL);
-    return entry != NULL ? ((Function)entry->funcptr)(x) : call_otherwise(object, x);
+    void *found = nc_native_function_by_slot(object, signature_d_d, NC_FLAG_NEEDS_GIL);
+    return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
 }
 #endif
 

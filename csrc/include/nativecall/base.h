@@ -57,11 +57,17 @@
 /* Everything is static: two copies of a header in one process never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline
-/* Out of line: the rarer way of an inline function, which would bloat every place that calls it. */
+/* HOT_INLINE: whatever the compiler thinks of the size, for lookups of a dozen instructions.
+ * NOINLINE: the rarer way of an inline function, which would bloat every place that calls it.
+ * COLD: the same, and the call is moved out of the loop that it stands in. */
 #if defined(NC_MSVC)
+#define NC_HOT_INLINE NC_UNUSED static __forceinline
 #define NC_NOINLINE NC_UNUSED static __declspec(noinline)
+#define NC_COLD NC_NOINLINE
 #else
+#define NC_HOT_INLINE __attribute__((unused, always_inline)) static inline
 #define NC_NOINLINE __attribute__((unused, noinline)) static
+#define NC_COLD __attribute__((unused, noinline, cold)) static
 #endif
 
 #ifdef __cplusplus

@@ -28,13 +28,14 @@
  *             Readers are not restrained in any way:
  *             - Append in place: pointer and flags first, then the signature with release, then
  *               the count with release. A reader takes the signature (or the count) with acquire
- *               and so sees a complete entry or the zero entry that was there.
+ *               and so sees a complete entry or the zero entry that was there. The first entry is
+ *               never appended in place: it comes with its table.
  *             - Replace: one atomic store of the pointer with release, so that what it points to
  *               is seen complete. Old or new, the pointer has the same signature and flags.
- *             - Grow: the new table is filled, then published with release. A reader still in the
- *               old one sees a table without the newest entries, and pointers that are no longer
- *               replaced. It stays readable until nc_calltable_clear, and so must whatever its
- *               pointers lead to.
+ *             - Grow: the new table is filled, the new entry with it, then published with release.
+ *               A reader still in the old one sees a table without the newest entries, and
+ *               pointers that are no longer replaced. It stays readable until nc_calltable_clear,
+ *               and so must whatever its pointers lead to.
  *             - nc_calltable_clear only when no reader can be left: the object is being
  *               deallocated.
  *
@@ -111,13 +112,20 @@ NC_STATIC_INLINE int nc_calltable_matches(const PyNativeCallableEntry *entry, co
            NC_LIKELY((entry->flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0);
 }
 
-/* Whether an entry has this signature, none of the flags in `refuse_mask` and an ABI we know. The
- * zero entry that ends a table never has: no signature is NULL. */
-NC_STATIC_INLINE int nc_calltable_entry_is(const PyNativeCallableEntry *entry,
-                                           const char *interned_signature, uintptr_t refuse_mask)
+/* Whether flags have none of those in `refuse_mask` and are of an ABI we know. */
+NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask)
 {
-    return (const char *)nc_load_acquire_ptr(&entry->signature) == interned_signature &&
-           (entry->flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
+    return (flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
+}
+
+/* Whether the first entry of a published table has this signature (not NULL) and flags that suit.
+ * The first entry is complete before its table is published and never changes but for its
+ * function, so plain loads do, which a compiler folds into the comparison. */
+NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
+                                        const char *interned_signature, uintptr_t refuse_mask)
+{
+    return first->signature == interned_signature &&
+           nc_calltable_flags_suit(first->flags, refuse_mask);
 }
 
 /* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
@@ -133,17 +141,19 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCa
         return NULL;
     }
     for (;; entry++) {
-        if (NC_LIKELY(nc_calltable_entry_is(entry, interned_signature, refuse_mask))) {
+        const char *signature = (const char *)nc_load_acquire_ptr(&entry->signature);
+        if (NC_LIKELY(signature == interned_signature) &&
+            NC_LIKELY(nc_calltable_flags_suit(entry->flags, refuse_mask))) {
             return entry;
         }
-        if (nc_load_acquire_ptr(&entry->signature) == NULL) {
+        if (signature == NULL) {
             return NULL;
         }
     }
 }
 
 /* The function pointer of an entry as it is now; never NULL, which spares callers a test. */
-NC_STATIC_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
+NC_HOT_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
 {
     void *funcptr = nc_load_acquire_ptr(&entry->funcptr);
     NC_ASSUME(funcptr != NULL);
@@ -204,10 +214,22 @@ NC_STATIC_INLINE size_t nc_calltable_retired_bytes(const NcCallTable *calls)
     return calls->retired_bytes;
 }
 
-/* Publishes a copy with room for more entries. */
-NC_STATIC int nc_calltable_grow(NcCallTable *calls)
+/* Puts an entry behind the others. A reader that sees its signature sees all of it. */
+NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const char *signature,
+                                         uintptr_t flags, void *funcptr)
 {
-    NcCallTableBlock *old = calls->block;
+    PyNativeCallableEntry *entry = &table->entries[table->count];
+
+    nc_store_relaxed_uintptr(&entry->flags, flags);
+    nc_store_relaxed_ptr(&entry->funcptr, funcptr);
+    nc_store_release_ptr(&entry->signature, signature);
+    nc_store_release_intptr(&table->count, table->count + 1);
+}
+
+/* A block twice as large with the same entries, not yet published. */
+NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock **out)
+{
+    const NcCallTableBlock *old = calls->block;
     NcCallTableBlock *grown;
     size_t size = NC_CALLTABLE_BLOCK_BYTES(1);
 
@@ -221,17 +243,13 @@ NC_STATIC int nc_calltable_grow(NcCallTable *calls)
     if (grown == NULL) {
         return NC_E_NOMEM;
     }
-    grown->superseded = old;
     grown->size = size;
     if (old != NULL) {
-        size_t count = (size_t)old->table.count;
         grown->table.count = old->table.count;
-        memcpy(grown->table.entries, old->table.entries, count * sizeof(PyNativeCallableEntry));
-        calls->retired_bytes += old->size;
+        memcpy(grown->table.entries, old->table.entries,
+               (size_t)old->table.count * sizeof(PyNativeCallableEntry));
     }
-    calls->block = grown;
-    calls->capacity = (size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
-    nc_store_release_ptr(&calls->published, &grown->table);
+    *out = grown;
     return NC_OK;
 }
 
@@ -240,23 +258,26 @@ NC_STATIC int nc_calltable_grow(NcCallTable *calls)
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {
-    PyNativeCallableEntry *entry;
-    size_t count = (size_t)calls->published->count;
+    NcCallTableBlock *grown = NULL;
+    int status;
 
     if (signature == NULL || funcptr == NULL || (flags & NC_FLAGS_ABI_MASK) != 0) {
         return NC_E_RANGE;
     }
-    if (count == calls->capacity) {
-        int status = nc_calltable_grow(calls);
-        if (status != NC_OK) {
-            return status;
-        }
+    if ((size_t)calls->published->count < calls->capacity) {
+        nc_calltable_write(calls->published, signature, flags, funcptr);
+        return NC_OK;
     }
-    entry = &calls->published->entries[count];
-    nc_store_relaxed_uintptr(&entry->flags, flags);
-    nc_store_relaxed_ptr(&entry->funcptr, funcptr);
-    nc_store_release_ptr(&entry->signature, signature);
-    nc_store_release_intptr(&calls->published->count, (intptr_t)(count + 1));
+    status = nc_calltable_enlarged(calls, &grown);
+    if (status != NC_OK) {
+        return status;
+    }
+    nc_calltable_write(&grown->table, signature, flags, funcptr);
+    grown->superseded = calls->block;
+    calls->retired_bytes += calls->block != NULL ? calls->block->size : 0;
+    calls->block = grown;
+    calls->capacity = (grown->size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
+    nc_store_release_ptr(&calls->published, &grown->table);
     return NC_OK;
 }
 

@@ -98,9 +98,16 @@ NC_NOINLINE const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, cons
     return nc_calltable_find(table, signature, refuse);
 }
 
+/* The same, called where it is rare: what is cold is the call, not the function. */
+NC_COLD const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, const char *signature,
+                                                         uintptr_t refuse)
+{
+    return nc_native_find_rest(obj, signature, refuse);
+}
+
 /* The first entry at the type's offset, whether or not there is a table: where there is none, no
  * signature equals what is there (NC_TABLE_SHIFT). NULL where the metatype is not the exact one. */
-NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
+NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
@@ -119,13 +126,24 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     return &table->entries[0];
 }
 
-/* The first entry through the slot table, or NULL. */
-NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
+/* The first entry through the slot table, NULL where the slot is not at its expected position. */
+NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
 {
-    const PyCustomSlot *slot =
-        PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+    const PyHeapExtensibleTypeObject *type =
+        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    const PyCustomSlotTable *slots;
+    const PyCustomSlot *slot;
     const PyNativeCallableTable *table;
-    if (NC_UNLIKELY(slot == NULL)) {
+    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
+        return NULL;
+    }
+    slots = (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
+    if (NC_UNLIKELY(slots == NULL)) {
+        return NULL;
+    }
+    /* Position 0, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS, is there in every table. */
+    slot = nc_slottable_rows(slots);
+    if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_NATIVECALLABLE_ID)) {
         return NULL;
     }
     table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
@@ -134,47 +152,47 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *
 }
 
 /* The entry of an interned signature (never NULL) none of whose flags is in `refuse`, or NULL. */
-NC_STATIC_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
-                                                             uintptr_t refuse)
+NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
+                                                          uintptr_t refuse)
 {
     const PyNativeCallableEntry *first = nc_native_first(obj);
-    if (NC_LIKELY(first != NULL && nc_calltable_entry_is(first, signature, refuse))) {
+    if (NC_LIKELY(first != NULL && nc_calltable_first_is(first, signature, refuse))) {
         return first;
     }
-    return nc_native_find_rest(obj, signature, refuse);
+    return nc_native_find_else(obj, signature, refuse);
 }
 
 /* The same through the slot table. */
-NC_STATIC_INLINE const PyNativeCallableEntry *
+NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_by_slot(PyObject *obj, const char *signature, uintptr_t refuse)
 {
     const PyNativeCallableEntry *first = nc_native_first_by_slot(obj);
-    if (NC_LIKELY(first != NULL && nc_calltable_entry_is(first, signature, refuse))) {
+    if (NC_LIKELY(first != NULL && nc_calltable_first_is(first, signature, refuse))) {
         return first;
     }
-    return nc_native_find_rest(obj, signature, refuse);
+    return nc_native_find_else(obj, signature, refuse);
 }
 
 /* The function pointer itself, or NULL: the shortest way for callers that need no flags. */
-NC_STATIC_INLINE void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse)
+NC_HOT_INLINE void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse)
 {
     const PyNativeCallableEntry *entry = nc_native_first(obj);
-    if (NC_LIKELY(entry != NULL && nc_calltable_entry_is(entry, signature, refuse))) {
+    if (NC_LIKELY(entry != NULL && nc_calltable_first_is(entry, signature, refuse))) {
         return nc_calltable_funcptr(entry);
     }
-    entry = nc_native_find_rest(obj, signature, refuse);
+    entry = nc_native_find_else(obj, signature, refuse);
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
 /* The same through the slot table. */
-NC_STATIC_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signature,
-                                                  uintptr_t refuse)
+NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signature,
+                                               uintptr_t refuse)
 {
     const PyNativeCallableEntry *entry = nc_native_first_by_slot(obj);
-    if (NC_LIKELY(entry != NULL && nc_calltable_entry_is(entry, signature, refuse))) {
+    if (NC_LIKELY(entry != NULL && nc_calltable_first_is(entry, signature, refuse))) {
         return nc_calltable_funcptr(entry);
     }
-    entry = nc_native_find_rest(obj, signature, refuse);
+    entry = nc_native_find_else(obj, signature, refuse);
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
