@@ -212,7 +212,7 @@ def test_demo_is_readable_in_ascii(tmp_path):
 
 def test_demo_fits_a_terminal_and_is_coloured(tmp_path):
     pytest.importorskip("rich")
-    done = command("demo", cwd=tmp_path, FORCE_COLOR="1", COLUMNS="90", TERM="xterm-256color")
+    done = command("demo", cwd=tmp_path, FORCE_COLOR="1", COLUMNS="80", TERM="xterm-256color")
     assert done.returncode == 0
     printed = done.stdout.decode()
     assert "\x1b[32m✓ equal\x1b[0m" in printed
@@ -404,8 +404,8 @@ def test_plain_tables_are_aligned(capsys):
     columns = [output.Column("name"), output.Column("ns", right=True)]
     output.Output().table(columns, [output.Row("a", "1.5"), output.Row("long one", "10.25")])
     assert capsys.readouterr().out.splitlines() == [
-        "  name          ns",
-        "  --------   -----",
-        "  a            1.5",
-        "  long one   10.25",
+        "  name         ns",
+        "  --------  -----",
+        "  a           1.5",
+        "  long one  10.25",
     ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_GAP = "   "
+_GAP = "  "
 _INDENT = "  "
 # What stands for a sign where it cannot be shown.
 _PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u", "█": "#"}
@@ -95,7 +95,7 @@ class _Rich:
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,
-            padding=(0, 2, 0, 0),
+            padding=(0, 1, 0, 0),
             header_style="dim",
             border_style="dim",
         )
