@@ -1,0 +1,243 @@
+/* tests/ext/provider.c: a provider: static C types with slots, and with functions to call.
+ *
+ *     Base        rows: an allocated ID, a pointer ID, a skip row, an interned key; a call table
+ *     Derived     a static C subclass of Base in this module: overrides one row, adds one
+ *     derive(T)   makes a static C subclass of any extensible type, with as many rows as asked
+ *
+ * Built against the installed headers and against vendored copies; MODULE is the module's name. */
+#define PY_SSIZE_T_CLEAN
+#define NC_TEXT_(x) #x
+#define NC_TEXT(x) NC_TEXT_(x)
+#define NC_PROVIDER NC_TEXT(MODULE)
+#include <nativecall/nativecallable.h>
+
+#define NC_PASTE_(a, b) a##b
+#define NC_PASTE(a, b) NC_PASTE_(a, b)
+
+#define ALLOCATED_ID ((uintptr_t)0x05000003)
+#define OWN_ID ((uintptr_t)0x05000007)
+
+static double half(double x)
+{
+    return x / 2;
+}
+
+static double third(double x)
+{
+    return x / 3;
+}
+
+/* An object is a PyObject, then its call table. */
+typedef struct {
+    PyObject_HEAD
+    NcCallTable calls;
+} Object;
+
+static int pointer_id_target;
+
+static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Object *self = (Object *)(void *)type->tp_alloc(type, 0);
+    const char *signature = NULL;
+    (void)args;
+    (void)kwargs;
+    if (self == NULL) {
+        return NULL;
+    }
+    nc_calltable_init(&self->calls);
+    if (nc_signature_intern("d:d", &signature) < 0 ||
+        nc_calltable_append(&self->calls, signature, 0, (void *)(uintptr_t)half) != NC_OK) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void object_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    nc_calltable_clear(&((Object *)(void *)object)->calls);
+    type->tp_free(object);
+    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        Py_DECREF(type);
+    }
+}
+
+static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    double x;
+    (void)object;
+    (void)kwargs;
+    return PyArg_ParseTuple(args, "d", &x) ? PyFloat_FromDouble(half(x)) : NULL;
+}
+
+/* replace(): calls of this object's entry go to another function from now on. */
+static PyObject *object_replace(PyObject *object, PyObject *none)
+{
+    (void)none;
+    if (nc_calltable_replace(&((Object *)(void *)object)->calls, 0, (void *)(uintptr_t)third) !=
+        NC_OK) {
+        PyErr_SetString(PyExc_AssertionError, "no entry to replace");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef object_methods[] = {
+    {"replace", object_replace, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyHeapExtensibleTypeObject Base;
+static PyHeapExtensibleTypeObject Derived;
+static PyCustomSlot base_slots[6];
+static PyCustomSlot derived_slots[6];
+
+static int ready_base(void)
+{
+    PyTypeObject *type = &Base.etp_heaptype.ht_type;
+    const char *key = NULL;
+    type->tp_name = NC_TEXT(MODULE) ".Base";
+    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_new = object_new;
+    type->tp_dealloc = object_dealloc;
+    type->tp_call = object_call;
+    type->tp_methods = object_methods;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    if (PyExtensibleType_Intern("key\0with a null", 15, &key) < 0) {
+        return -1;
+    }
+    base_slots[0].id = PYCUSTOMSLOT_NATIVECALLABLE_ID;
+    base_slots[0].data.objoffset = (intptr_t)offsetof(Object, calls);
+    base_slots[1].id = ALLOCATED_ID;
+    base_slots[1].flags = 7;
+    base_slots[1].data.objoffset = 111;
+    base_slots[2].id = NC_SLOT_SKIP;
+    base_slots[3].id = (uintptr_t)(const void *)&pointer_id_target;
+    base_slots[3].data.pointer = &pointer_id_target;
+    base_slots[4].id = (uintptr_t)(const void *)key;
+    base_slots[4].data.objoffset = 444;
+    Base.etp_custom_slots = NC_STATIC_SLOTS(base_slots);
+    Base.etp_obj_custom_slots_offset = (Py_ssize_t)offsetof(Object, calls);
+    return PyExtensibleType_Ready(&Base, 6);
+}
+
+static int ready_derived(void)
+{
+    PyTypeObject *type = &Derived.etp_heaptype.ht_type;
+    type->tp_name = NC_TEXT(MODULE) ".Derived";
+    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_base = &Base.etp_heaptype.ht_type;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    derived_slots[0].id = ALLOCATED_ID;
+    derived_slots[0].data.objoffset = 112;
+    derived_slots[1].id = OWN_ID;
+    derived_slots[1].data.objoffset = 777;
+    Derived.etp_custom_slots = NC_STATIC_SLOTS(derived_slots);
+    return PyExtensibleType_Ready(&Derived, 6);
+}
+
+/* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own rows
+ * have the given ids and whose array has room for so many rows. A static type lives for ever, so its
+ * memory is never given back. */
+static PyObject *derive(PyObject *module, PyObject *args)
+{
+    PyTypeObject *base;
+    PyObject *ids;
+    PyHeapExtensibleTypeObject *made;
+    PyTypeObject *type;
+    PyCustomSlot *slots = NULL;
+    Py_ssize_t rows;
+    Py_ssize_t i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!nO!", &PyType_Type, &base, &rows, &PyTuple_Type, &ids)) {
+        return NULL;
+    }
+    made = (PyHeapExtensibleTypeObject *)PyMem_RawCalloc(1, sizeof(*made));
+    if (rows > 0) {
+        slots = (PyCustomSlot *)PyMem_RawCalloc((size_t)rows, sizeof(*slots));
+    }
+    if (made == NULL || (rows > 0 && slots == NULL)) {
+        return PyErr_NoMemory();
+    }
+    type = &made->etp_heaptype.ht_type;
+    type->tp_name = NC_TEXT(MODULE) ".Made";
+    type->tp_basicsize = base->tp_basicsize;
+    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_base = base;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    for (i = 0; i < PyTuple_GET_SIZE(ids) && i < rows; i++) {
+        slots[i].id = (uintptr_t)PyLong_AsSize_t(PyTuple_GET_ITEM(ids, i));
+        slots[i].data.objoffset = (intptr_t)(1000 + i);
+    }
+    made->etp_custom_slots = NC_STATIC_SLOTS(slots);
+    if (PyErr_Occurred() || PyExtensibleType_Ready(made, rows) < 0) {
+        return NULL;
+    }
+    return Py_NewRef((PyObject *)type);
+}
+
+/* rows(): the array of Derived after Ready: the merged rows are written back to it. */
+static PyObject *rows(PyObject *module, PyObject *none)
+{
+    PyObject *list = PyList_New(0);
+    size_t i;
+    (void)module;
+    (void)none;
+    for (i = 0; list != NULL && i < sizeof(derived_slots) / sizeof(derived_slots[0]); i++) {
+        PyObject *row =
+            Py_BuildValue("(KK)", (unsigned long long)derived_slots[i].id,
+                          (unsigned long long)(uintptr_t)derived_slots[i].data.pointer);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* ready_again(): Ready of a type that is ready; nothing happens. */
+static PyObject *ready_again(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    return PyExtensibleType_Ready(&Derived, 6) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyMethodDef methods[] = {
+    {"derive", derive, METH_VARARGS, NULL},
+    {"rows", rows, METH_NOARGS, NULL},
+    {"ready_again", ready_again, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+{
+    PyObject *module;
+    if (PyExtensibleType_Import() == NULL || ready_base() < 0 || ready_derived() < 0) {
+        return NULL;
+    }
+    module = PyModule_Create(&definition);
+    if (module == NULL) {
+        return NULL;
+    }
+    if (PyModule_AddObjectRef(module, "Base", (PyObject *)&Base) < 0 ||
+        PyModule_AddObjectRef(module, "Derived", (PyObject *)&Derived) < 0 ||
+        PyModule_AddObject(module, "POINTER_ID", PyLong_FromVoidPtr(&pointer_id_target)) < 0 ||
+        PyModule_AddObject(module, "METATYPE", Py_NewRef((PyObject *)nc_metatype)) < 0 ||
+        PyModule_AddStringConstant(module, "RUNTIME_PROVIDER", nc_runtime->provider) < 0 ||
+        PyModule_AddObject(module, "HALF", PyLong_FromVoidPtr((void *)(uintptr_t)half)) < 0 ||
+        PyModule_AddObject(module, "THIRD", PyLong_FromVoidPtr((void *)(uintptr_t)third)) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,418 @@
+"""Real extension modules: providers and consumers built against our headers, in every constellation.
+
+The headers are the installed ones, or a vendored copy as another project would bundle it; the
+modules are C99 and C++11. What must hold for whole processes (who came first, was the package there at
+all) is tried in processes of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+
+ALLOCATED_ID = 0x05000003
+OWN_ID = 0x05000007
+CALL_ID = 0x04000001
+KEY = b"key\0with a null"
+
+
+@pytest.fixture(scope="session")
+def vendored(include, tmp_path_factory) -> Path:
+    """A copy of the headers, as a project that bundles them would have it."""
+    copy = tmp_path_factory.mktemp("vendored")
+    shutil.copytree(include / "nativecall", copy / "nativecall")
+    return copy
+
+
+# -- a consumer ----------------------------------------------------------------------------------
+
+
+def test_the_entry_is_found_by_signature_and_called_without_the_gil(consumer, lib):
+    square = lib.function("square", "d:d")
+    assert consumer.total(square, 1.0, 4) == (1 + 4 + 9 + 16, "native")
+    assert consumer.total(square.builtin, 1.0, 4) == (30.0, "native")
+    overloaded = nc.wrap({"f:f": lib.address("same_f32"), "d:d": square})
+    assert consumer.total(overloaded, 1.0, 4) == (30.0, "native")
+    assert consumer.total(overloaded.builtin, 1.0, 4) == (30.0, "native")
+
+
+def test_what_has_no_entry_is_called_through_python(consumer, lib):
+    assert consumer.total(lambda x: x * x, 1.0, 4) == (30.0, "python")
+    assert consumer.total(abs, -1.0, 2) == (1.0, "python")
+    assert consumer.total(int, 1.0, 2) == (3.0, "python")
+    single = lib.function("same_f32", "f:f")
+    assert consumer.total(single, 1.0, 2) == (3.0, "python")
+    needs = nc.wrap(lib.function("square", "d:d"), gil="need")
+    assert consumer.total(needs, 1.0, 2) == (5.0, "python")
+    assert consumer.total([1].__len__ and len.__self__.abs, 1.0, 2) == (3.0, "python")
+
+
+def test_a_method_of_a_native_callable_is_no_view(consumer, lib):
+    square = lib.function("square", "d:d")
+    assert consumer.entry(square, "d:d") == (0, square.address())
+    assert consumer.entry(square._rows, "d:d") is None
+    assert consumer.entry(square.address, "d:d") is None
+
+
+@pytest.mark.parametrize("by_slot", [False, True])
+def test_entries_by_both_ways(consumer, lib, by_slot):
+    f = nc.wrap({"d:d": lib.address("square"), "f:f": lib.address("same_f32")})
+    f.add("q:q", lib.address("same_i64"), gil="need")
+    for g in (f, f.builtin):
+        assert consumer.entry(g, "d:d", 0, by_slot) == (0, lib.address("square"))
+        assert consumer.entry(g, "f:f", 0, by_slot) == (0, lib.address("same_f32"))
+        flags, address = consumer.entry(g, "q:q", 0, by_slot)
+        assert (flags, address) == (consumer.NEEDS_GIL, lib.address("same_i64"))
+        assert consumer.entry(g, "q:q", consumer.NEEDS_GIL, by_slot) is None
+        assert consumer.entry(g, "d:dd", 0, by_slot) is None
+    for other in (None, 1, "x", object(), print, [].append, type, nc.NativeCallable, lib):
+        assert consumer.entry(other, "d:d", 0, by_slot) is None
+
+
+def test_consumers_see_every_change(consumer, lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    assert consumer.entry(f, "f:f") is None
+    f.add("f:f", lib.address("same_f32"))
+    assert consumer.entry(f, "f:f") == (0, lib.address("same_f32"))
+    f.add("d:d", lib.address("same_f64"), replace=True)
+    assert consumer.entry(f, "d:d") == (0, lib.address("same_f64"))
+    assert consumer.total(f, 1.0, 3) == (6.0, "native")
+
+
+def test_the_headers_intern_as_the_package_does(consumer):
+    from nativecall import _lib
+
+    for key in (b"", b"d:d", KEY, bytes(range(256)), b"x" * 65535):
+        assert consumer.intern(key) == _lib.intern(key)
+    with pytest.raises(ValueError, match=r"^a key of 65536 bytes is too long to intern; the limit is 65535$"):
+        consumer.intern(b"x" * 65536)
+    assert consumer.intern(b"d:d") == _lib.intern(b"d:d")
+
+
+# -- a provider ----------------------------------------------------------------------------------
+
+
+def test_a_static_type_has_its_rows(consumer, provider):
+    base = provider.Base()
+    key = consumer.intern(KEY)
+    rows = consumer.table(base)
+    assert [row[1] for row in rows] == [CALL_ID, ALLOCATED_ID, 1, provider.POINTER_ID, key]
+    assert consumer.find(base, ALLOCATED_ID) == (1, ALLOCATED_ID, 7, 111)
+    assert consumer.find(base, provider.POINTER_ID) == (3, provider.POINTER_ID, 0, provider.POINTER_ID)
+    assert consumer.find_key(base, KEY) == (4, key, 0, 444)
+    assert consumer.find_key(base, b"key") is None
+    assert nc.customslots(base)[4] == nc.Slot(KEY, 0, 444)
+    assert nc.customslots(provider.Base) == nc.customslots(base)
+    assert type(provider.Base) is nc.extensibletype
+
+
+def test_every_expected_position_finds_the_same_row(consumer, provider):
+    base = provider.Base()
+    for key in (CALL_ID, ALLOCATED_ID, provider.POINTER_ID, KEY):
+        found = consumer.find(base, key)
+        assert found is not None
+        for position in (*range(-2, 8), 10**9, -(10**9)):
+            assert consumer.find(base, key, position) == found
+    for absent in (OWN_ID, 1, b"absent", 0x10000):
+        for position in (*range(-2, 8), 10**9):
+            assert consumer.find(base, absent, position) is None
+
+
+def test_a_providers_own_call_table(consumer, provider):
+    base = provider.Base()
+    for by_slot in (False, True):
+        assert consumer.entry(base, "d:d", 0, by_slot) == (0, provider.HALF)
+    assert consumer.total(base, 1.0, 3) == (3.0, "native")
+    base.replace()
+    assert consumer.entry(base, "d:d") == (0, provider.THIRD)
+    assert consumer.total(base, 1.0, 2) == (1.0, "native")
+    assert consumer.entry(provider.Base(), "d:d") == (0, provider.HALF)
+
+
+def test_a_static_subclass_overrides_and_adds(consumer, provider):
+    derived = provider.Derived()
+    key = consumer.intern(KEY)
+    assert [row[1:] for row in consumer.table(derived)] == [
+        (CALL_ID, 0, consumer.find(provider.Base(), CALL_ID)[3]),
+        (ALLOCATED_ID, 0, 112),
+        (1, 0, 0),
+        (provider.POINTER_ID, 0, provider.POINTER_ID),
+        (key, 0, 444),
+        (OWN_ID, 0, 777),
+    ]
+    assert provider.rows() == [row[1::2] for row in consumer.table(derived)]
+    assert consumer.find(provider.Base(), ALLOCATED_ID)[3] == 111, "the base is as it was"
+    assert consumer.total(derived, 2.0, 1) == (1.0, "native")
+    provider.ready_again()
+    assert len(consumer.table(derived)) == 6
+
+
+def test_a_table_too_small_for_what_is_inherited(provider, consumer, fails):
+    # Base has 5 rows.
+    for rows in (1, 4):
+        with fails(
+            ValueError,
+            "type 'nc_provider.Made' has 6 slots with those it inherits, but its slot table has "
+            f"room for {rows}",
+        ):
+            provider.derive(provider.Base, rows, (OWN_ID,))
+    made = provider.derive(provider.Base, 6, (OWN_ID,))
+    assert consumer.find(made(), OWN_ID) == (5, OWN_ID, 0, 1000)
+    assert consumer.find(made(), ALLOCATED_ID) == (1, ALLOCATED_ID, 7, 111)
+
+
+def test_a_static_subclass_without_rows_inherits_all(provider, consumer):
+    made = provider.derive(provider.Derived, 0, ())
+    assert consumer.table(made()) == consumer.table(provider.Derived())
+    assert consumer.total(made(), 2.0, 1) == (1.0, "native")
+
+
+def test_static_types_refuse_duplicates(provider, fails):
+    # The second of the same key takes the first one's place.
+    made = provider.derive(provider.Base, 8, (OWN_ID, OWN_ID))
+    keys = [slot.key for slot in nc.customslots(made)]
+    assert keys.count(OWN_ID) == 1
+
+
+def test_a_python_class_is_no_base_of_a_static_type(provider, consumer, fails):
+    """CPython's own rule: what is static cannot depend on what may go away."""
+
+    class Python(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1, OWN_ID: (3, 4)}
+
+    with fails(
+        TypeError,
+        "type 'nc_provider.Made' is not dynamically allocated but its base type 'Python' is "
+        "dynamically allocated",
+    ):
+        provider.derive(Python, 4, (ALLOCATED_ID,))
+    assert consumer.find(Python(), OWN_ID) == (1, OWN_ID, 3, 4)
+
+
+def test_python_subclasses_of_static_types(provider, consumer):
+    class Child(provider.Derived):
+        __customslots__ = {OWN_ID: 778, "new": 5}
+
+    child = Child()
+    assert consumer.find(child, OWN_ID) == (5, OWN_ID, 0, 778)
+    assert consumer.find_key(child, b"new")[0] == 6
+    assert consumer.total(child, 2.0, 1) == (1.0, "native")
+    child.replace()
+    assert consumer.total(child, 3.0, 1) == (1.0, "native")
+
+
+def test_objects_of_a_subclass_of_the_callable_are_found(consumer, lib):
+    class Named(nc.NativeCallable):
+        pass
+
+    f = Named(lib.address("square"), "d:d")
+    assert consumer.total(f, 3.0, 1) == (9.0, "native")
+
+
+# -- other ways to build -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["consumer.c", "provider.c"])
+def test_the_headers_compile_as_cpp(builder, build, include, source):
+    if build.compiler("c++") is None:
+        pytest.skip("no C++ compiler")
+    name = f"cpp_{source[:-2]}"
+    module = build.load_extension(
+        builder.extension(source, name, include=include, language="c++")
+    )
+    if source == "consumer.c":
+        square = nc.wrap(nc.load("m").address("fabs"), "d:d")
+        assert module.total(square, -1.0, 1) == (1.0, "native")
+    else:
+        assert module.METATYPE is nc.extensibletype
+        assert len(nc.customslots(module.Derived)) == 6
+
+
+SETUP = """
+from setuptools import Extension, setup
+import nativecall
+setup(
+    name="uses-nativecall", version="1",
+    ext_modules=[Extension("by_setuptools", ["consumer.c"], define_macros=[("MODULE", "by_setuptools")],
+                           include_dirs=[nativecall.get_include()])],
+)
+"""
+
+
+def test_a_project_built_with_setuptools(tmp_path, build, consumer):
+    (tmp_path / "setup.py").write_text(SETUP)
+    shutil.copy(build.EXT / "consumer.c", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("by_setuptools*")
+    module = build.load_extension(path)
+    fabs = nc.wrap(nc.load("m").address("fabs"), "d:d")
+    assert module.total(fabs, -2.0, 2) == (3.0, "native")
+    assert module.intern(b"k") == consumer.intern(b"k")
+
+
+# -- several copies in one process ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def copies(builder, vendored) -> Path:
+    """A directory of modules with bundled copies: two consumers, two providers."""
+    for name in ("consumer_a", "consumer_b"):
+        path = builder.extension("consumer.c", name, include=vendored, directory="copies")
+    for name in ("provider_a", "provider_b"):
+        path = builder.extension("provider.c", name, include=vendored, directory="copies")
+    return path.parent
+
+
+AGREE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+order = sys.argv[2].split()
+modules = {name: __import__(name) for name in order}
+import _extensibletype
+metatypes = {m.METATYPE if hasattr(m, "METATYPE") else m.metatype()
+             for name, m in modules.items() if name != "nativecall"}
+if "nativecall" in modules:
+    metatypes.add(modules["nativecall"].extensibletype)
+assert metatypes == {_extensibletype.extensibletype_v1}, metatypes
+a, b = modules["consumer_a"], modules["consumer_b"]
+assert a.runtime_provider() == b.runtime_provider() == order[0], a.runtime_provider()
+assert a.intern(b"some key") == b.intern(b"some key")
+for provider in ("provider_a", "provider_b"):
+    for kind in ("Base", "Derived"):
+        one = getattr(modules[provider], kind)()
+        assert a.table(one) == b.table(one) and len(a.table(one)) in (5, 6)
+        assert a.total(one, 2.0, 1) == b.total(one, 2.0, 1) == (1.0, "native")
+# A static type of one copy is the base of one of the other.
+made = modules["provider_b"].derive(modules["provider_a"].Derived, 7, (0x0700000B,))
+assert a.find(made(), 0x0700000B) == b.find(made(), 0x0700000B) == (6, 0x0700000B, 0, 1000)
+assert a.total(made(), 2.0, 1) == (1.0, "native")
+if "nativecall" in modules:
+    nc = modules["nativecall"]
+    f = nc.load("m").function("fabs", "d:d")
+    assert a.total(f, -2.0, 2) == b.total(f.builtin, -2.0, 2) == (3.0, "native")
+    assert len(nc.customslots(made)) == 7
+    class Both(modules["provider_a"].Base, metaclass=nc.extensibletype):
+        __customslots__ = {"mine": 1}
+    assert a.find_key(Both(), b"mine") == b.find_key(Both(), b"mine") is not None
+print("agreed")
+"""
+ORDERS = [
+    "consumer_a consumer_b provider_a provider_b",
+    "provider_b consumer_b consumer_a provider_a",
+    "nativecall consumer_a provider_a consumer_b provider_b",
+    "consumer_b nativecall provider_b consumer_a provider_a",
+    "provider_a provider_b consumer_b consumer_a nativecall",
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bundled_copies_agree_in_any_order(python, copies, order):
+    assert python(AGREE, copies, order) == "agreed\n"
+
+
+# -- versions ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def future(builder, include, tmp_path_factory) -> Path:
+    """A module built against headers of the next ABI version."""
+    copy = tmp_path_factory.mktemp("future")
+    shutil.copytree(include / "nativecall", copy / "nativecall")
+    base = copy / "nativecall" / "base.h"
+    text = base.read_text()
+    base.write_text(re.sub(r"#define NC_ABI_VERSION 1\b", "#define NC_ABI_VERSION 2", text))
+    assert base.read_text() != text
+    return builder.extension("consumer.c", "future", include=copy, directory="versions").parent
+
+
+REFUSED = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+first, second = sys.argv[3:]
+one = __import__(first)
+for _ in range(2):
+    try:
+        __import__(second)
+    except ImportError as error:
+        print(type(error).__name__, error)
+if first == "nativecall":
+    print(one.load("m").function("fabs", "d:d")(-1))
+else:
+    print(one.table(None))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "versions", "exception"),
+    [
+        ("nativecall", "future", (1, 2), "ImportError"),
+        ("future", "nativecall", (2, 1), "AbiError"),
+        ("future", "consumer_a", (2, 1), "ImportError"),
+        ("consumer_a", "future", (1, 2), "ImportError"),
+    ],
+)
+def test_incompatible_copies_are_refused(
+    python, future, copies, first, second, versions, exception
+):
+    lines = python(REFUSED, future, copies, first, second).splitlines()
+    have, want = versions
+    pattern = (
+        rf"{exception} {second} was built for extensibletype ABI {want} \(sizes [0-9/]+\), "
+        rf"but {first}, which was imported first, provides ABI {have} \(sizes [0-9/]+\); "
+        "rebuild the older of the two"
+    )
+    assert len(lines) == 3
+    for line in lines[:2]:
+        assert re.fullmatch(pattern, line), line
+    assert lines[2] in ("1.0", "None"), "who came first works on"
+
+
+FOREIGN = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+sys.modules["_extensibletype"] = types.ModuleType("_extensibletype")
+for name in ("nativecall", "consumer_a"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error)
+del sys.modules["_extensibletype"]
+import consumer_a
+print(consumer_a.table(None))
+"""
+
+
+def test_a_foreign_module_by_that_name(python, copies):
+    lines = python(FOREIGN, copies).splitlines()
+    for line, name in zip(lines[:2], ("nativecall", "consumer_a"), strict=True):
+        assert line == (
+            "sys.modules['_extensibletype'] is <module '_extensibletype'>, which is not an "
+            f"extensibletype runtime that {name} (ABI 1) can use: it has no capsule 'runtime_v1'"
+        )
+    assert lines[2] == "None"
+
+
+def test_every_pair_of_types_keeps_its_own_rows(consumer, provider):
+    """Tables of unrelated types do not meet."""
+    types = [
+        nc.extensibletype(f"T{i}", (), {"__customslots__": {f"k{i}": i, "shared": 100 + i}})
+        for i in range(20)
+    ]
+    for (i, one), (j, _) in itertools.product(enumerate(types), repeat=2):
+        found = consumer.find_key(one(), f"k{j}".encode())
+        assert (found is not None) == (i == j)
+        assert consumer.find_key(one(), b"shared")[3] == 100 + i

@@ -1,0 +1,539 @@
+"""Types with slots from Python: the metaclass, `__customslots__`, inheritance, and overridden calls."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import gc
+import math
+import types
+import weakref
+
+import pytest
+
+import nativecall as nc
+from nativecall import _lib
+
+Slot = nc.Slot
+ID = 0x05000003
+OTHER = 0x05000005
+CALL_ID = 0x04000001
+
+
+def keys(cls):
+    return [slot.key for slot in nc.customslots(cls)]
+
+
+def data(cls):
+    return {slot.key: slot.data for slot in nc.customslots(cls)}
+
+
+# -- the metaclass -------------------------------------------------------------------------------
+
+
+def test_a_class_with_slots():
+    class Shape(metaclass=nc.extensibletype):
+        __customslots__ = {"area": 0x1000, b"raw\0key": (3, 0x2000), ID: -8, 0x3000: 2**64 - 1}
+
+    assert nc.customslots(Shape()) == nc.customslots(Shape) == (
+        Slot(b"area", 0, 0x1000),
+        Slot(b"raw\0key", 3, 0x2000),
+        Slot(ID, 0, 2**64 - 8),
+        Slot(0x3000, 0, 2**64 - 1),
+    )
+    assert type(Shape) is nc.extensibletype
+    assert issubclass(nc.extensibletype, type)
+
+
+def test_a_class_without_slots():
+    class Plain(metaclass=nc.extensibletype):
+        pass
+
+    assert nc.customslots(Plain()) == ()
+    for other in (1, "x", None, object(), type, dict, nc):
+        assert nc.customslots(other) == ()
+
+
+def test_strings_and_bytes_are_one_key(fails):
+    with fails(ValueError, "duplicate slot key b'a' in '__customslots__'"):
+        nc.extensibletype("T", (), {"__customslots__": {"a": 1, b"a": 2}})
+    assert keys(nc.extensibletype("T", (), {"__customslots__": {"\u00e9": 1}})) == ["é".encode()]
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [types.MappingProxyType({"a": 1}), collections.UserDict(a=1), collections.Counter("a")],
+)
+def test_any_mapping_will_do(mapping):
+    assert data(nc.extensibletype("T", (), {"__customslots__": mapping})) == {b"a": 1}
+
+
+WRONG = [
+    (5, TypeError, "'__customslots__' must be a mapping from keys to data (got int)"),
+    ("ab", TypeError, "'__customslots__' must be a mapping from keys to data (got str)"),
+    ([("a", 1)], TypeError, "'__customslots__' must be a mapping from keys to data (got list)"),
+    (None, TypeError, "'__customslots__' must be a mapping from keys to data (got NoneType)"),
+    ({1.5: 1}, TypeError, "slot keys must be int, str or bytes (got float)"),
+    ({(): 1}, TypeError, "slot keys must be int, str or bytes (got tuple)"),
+    ({None: 1}, TypeError, "slot keys must be int, str or bytes (got NoneType)"),
+    ({0: 1}, ValueError, "slot key 0 is reserved (0 marks an empty row, 1 a skipped one)"),
+    ({1: 1}, ValueError, "slot key 1 is reserved (0 marks an empty row, 1 a skipped one)"),
+    ({-2: 1}, ValueError, "slot key -2 does not fit a pointer-sized integer"),
+    ({2**64: 1}, ValueError, "slot key 18446744073709551616 does not fit a pointer-sized integer"),
+    (
+        {5: 1},
+        ValueError,
+        "allocated slot key 5 must have a registrar in bits 24 to 31 and nothing above; "
+        "an even key is an address",
+    ),
+    (
+        {2**40 + 1: 1},
+        ValueError,
+        "allocated slot key 1099511627777 must have a registrar in bits 24 to 31 and nothing "
+        "above; an even key is an address",
+    ),
+    ({"k" * 65536: 1}, ValueError, "slot key of 65536 bytes is too long; the limit is 65535"),
+    ({b"k" * 70000: 1}, ValueError, "slot key of 70000 bytes is too long; the limit is 65535"),
+    ({"a": "b"}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got str)"),
+    ({"a": 1.0}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got float)"),
+    ({"a": (1,)}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got a tuple of 1)"),
+    ({"a": (1, 2, 3)}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got a tuple of 3)"),
+    ({"a": ("x", 1)}, TypeError, "flags of slot 'a' must be an int (got str)"),
+    ({"a": (2**64, 1)}, OverflowError, "flags of slot 'a' do not fit 64 bits"),
+    ({"a": (-1, 1)}, OverflowError, "flags of slot 'a' do not fit 64 bits"),
+    ({"a": (0, "x")}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got str)"),
+    ({"a": 2**64}, OverflowError, "slot 'a': 18446744073709551616 does not fit a pointer"),
+    ({"a": -(2**63) - 1}, OverflowError, "slot 'a': -9223372036854775809 does not fit a pointer"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "exception", "message"), WRONG, ids=range(len(WRONG)))
+def test_customslots_of_the_wrong_shape(fails, mapping, exception, message):
+    class Base(metaclass=nc.extensibletype):
+        __customslots__ = {"base": 1}
+
+    with fails(exception, message):
+
+        class Broken(Base):
+            __customslots__ = mapping
+
+    gc.collect()
+    assert Base.__subclasses__() == []
+
+    class Whole(Base):
+        __customslots__ = {"a": 2}
+
+    assert data(Whole) == {b"base": 1, b"a": 2}
+
+
+def test_mappings_that_raise_or_lie():
+    class Raising(dict):
+        def items(self):
+            raise LookupError("my own error")
+
+    class Lying(dict):
+        def items(self):
+            return ["ab"]
+
+    with pytest.raises(LookupError, match="my own error"):
+        nc.extensibletype("T", (), {"__customslots__": Raising()})
+    with pytest.raises(TypeError, match=r"^'__customslots__'\.items\(\) must give pairs$"):
+        nc.extensibletype("T", (), {"__customslots__": Lying()})
+    assert data(nc.extensibletype("T", (), {"__customslots__": {"a": 1}})) == {b"a": 1}
+
+
+def test_customslots_are_read_once(fails):
+    class Shape(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    message = (
+        "'__customslots__' is read once, when the class is made; "
+        "make a subclass to add or override slots"
+    )
+    with fails(TypeError, message):
+        Shape.__customslots__ = {"b": 2}
+    with fails(TypeError, message):
+        del Shape.__customslots__
+    assert data(Shape) == {b"a": 1}
+
+
+def test_initialising_a_class_again_changes_nothing():
+    class Shape(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    nc.extensibletype.__init__(Shape, "Shape", (), {"__customslots__": {"b": 2}})
+    assert data(Shape) == {b"a": 1}
+
+
+def test_large_tables():
+    for count in (1, 2, 3, 64, 65, 1000, 20_000):
+        mapping = {f"key {i} of {count}": i for i in range(count)}
+        cls = nc.extensibletype("T", (), {"__customslots__": mapping})
+        assert [slot.data for slot in nc.customslots(cls)] == list(range(count))
+
+
+def test_too_many_rows(fails):
+    mapping = {2 * i: i for i in range(1, 2**16 + 2)}
+    with pytest.raises(ValueError, match=r"^type 'T' has 65537 slots; a table holds at most \d+$"):
+        nc.extensibletype("T", (), {"__customslots__": mapping})
+
+
+# -- inheritance ---------------------------------------------------------------------------------
+
+
+def test_subclasses_inherit_override_and_add():
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"x": 1, ID: 2, "y": 3}
+
+    class B(A):
+        pass
+
+    class C(B):
+        __customslots__ = {"z": 4, ID: 20}
+
+    assert nc.customslots(B) == nc.customslots(A)
+    assert nc.customslots(C) == (
+        Slot(b"x", 0, 1),
+        Slot(ID, 0, 20),
+        Slot(b"y", 0, 3),
+        Slot(b"z", 0, 4),
+    )
+    assert data(A)[ID] == 2
+
+
+def test_several_bases_merge_in_mro_order():
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1, "both": 2}
+
+    class B(metaclass=nc.extensibletype):
+        __customslots__ = {"b": 3, "both": 4}
+
+    class AB(A, B):
+        pass
+
+    class BA(B, A):
+        __customslots__ = {"own": 5}
+
+    assert data(AB) == {b"a": 1, b"both": 2, b"b": 3}
+    assert data(BA) == {b"b": 3, b"both": 4, b"a": 1, b"own": 5}
+    assert keys(BA) == [b"b", b"both", b"a", b"own"]
+
+
+def test_a_diamond_takes_the_override_of_the_mro():
+    class Top(metaclass=nc.extensibletype):
+        __customslots__ = {"x": 1, "y": 1}
+
+    class Left(Top):
+        pass
+
+    class Right(Top):
+        __customslots__ = {"x": 2}
+
+    class Bottom(Left, Right):
+        pass
+
+    # Left inherits from Top, but Right comes before Top in the MRO, as for attributes.
+    assert data(Bottom) == {b"x": 2, b"y": 1}
+    assert data(Left) == {b"x": 1, b"y": 1}
+
+
+def test_plain_mixins_do_not_matter():
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    class Mixin:
+        __customslots__ = {"mixin": 2}
+
+    class M(Mixin, A):
+        pass
+
+    assert data(M) == {b"a": 1}
+
+
+def test_builtin_bases_dicts_and_dunder_slots():
+    class A(metaclass=nc.extensibletype):
+        __slots__ = ("p", "q")
+        __customslots__ = {"a": 1}
+
+    class D(dict, metaclass=nc.extensibletype):
+        __customslots__ = {"d": 2}
+
+    class Plain(metaclass=nc.extensibletype):
+        __customslots__ = {"plain": 3}
+
+    class E(Exception, Plain):
+        pass
+
+    a = A()
+    a.p, a.q = 1, 2
+    assert (a.p, a.q) == (1, 2)
+    with pytest.raises(AttributeError):
+        a.r = 1
+    assert D(x=1) == {"x": 1}
+    assert data(D) == {b"d": 2}
+    with pytest.raises(E):
+        raise E
+    assert data(E) == {b"plain": 3}
+
+
+def test_changed_bases_refresh_the_tables():
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    class B(metaclass=nc.extensibletype):
+        __customslots__ = {"b": 2}
+
+    class C(A):
+        __customslots__ = {"c": 3}
+
+    class D(C):
+        pass
+
+    C.__bases__ = (B,)
+    assert data(C) == data(D) == {b"b": 2, b"c": 3}
+    C.__bases__ = (A,)
+    assert data(D) == {b"a": 1, b"c": 3}
+
+
+def test_cooperative_metaclasses():
+    class Meta(abc.ABCMeta, nc.extensibletype):
+        pass
+
+    class Abstract(metaclass=Meta):
+        __customslots__ = {"a": 1}
+
+        @abc.abstractmethod
+        def area(self): ...
+
+    class Concrete(Abstract):
+        def area(self):
+            return 1
+
+    with pytest.raises(TypeError, match="abstract"):
+        Abstract()
+    assert Concrete().area() == 1
+    assert data(Concrete) == {b"a": 1}
+    Abstract.register(int)
+    assert isinstance(5, Abstract)
+
+
+def test_a_metaclass_conflict_is_pythons_own():
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    with pytest.raises(TypeError, match=r"^metaclass conflict: "):
+
+        class Broken(A, abc.ABC):
+            pass
+
+    assert data(A) == {b"a": 1}
+    with pytest.raises(TypeError, match=r"^metaclass conflict: "):
+
+        class AlsoBroken(nc.NativeCallable, abc.ABC):
+            pass
+
+
+def test_a_subclass_of_the_metaclass():
+    class Meta(nc.extensibletype):
+        def __new__(meta, name, bases, namespace, **options):
+            return super().__new__(meta, name, bases, namespace)
+
+        def __init__(cls, name, bases, namespace, **options):
+            super().__init__(name, bases, namespace)
+            cls.options = options
+
+    class A(metaclass=Meta, colour="red"):
+        __customslots__ = {"a": 1}
+
+    assert A.options == {"colour": "red"}
+    assert data(A) == {b"a": 1}
+
+
+def test_classes_go_away():
+    def make():
+        class A(metaclass=nc.extensibletype):
+            __customslots__ = {"a": 1}
+
+        class B(A):
+            __customslots__ = {"b": 1}
+
+        B.itself = B
+        return weakref.ref(A), weakref.ref(B)
+
+    references = make()
+    gc.collect()
+    assert [one() for one in references] == [None, None]
+
+
+def test_match_statements_are_not_changed():
+    """Bit 22 of tp_flags, which SEP 200 takes, is CPython's _Py_TPFLAGS_MATCH_SELF."""
+
+    class A(metaclass=nc.extensibletype):
+        __customslots__ = {"a": 1}
+
+    assert not A.__flags__ & 1 << 22
+    match A():
+        case A():
+            pass
+        case _:
+            pytest.fail("no match")
+    with pytest.raises(TypeError, match="accepts 0 positional sub-patterns"):
+        match A():
+            case A(x):
+                pytest.fail(str(x))
+
+
+# -- overridden calls (D12) ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def cos():
+    return nc.load("m").function("cos", "d:d")
+
+
+def native(consumer, f):
+    found = [consumer.entry(f, "d:d", 0, by_slot) for by_slot in (False, True)]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def exposes_nothing(consumer, f, fails):
+    assert native(consumer, f) is None
+    assert f.signatures == f.entries == tuple(f) == ()
+    assert "d:d" not in f
+    assert CALL_ID not in keys(type(f))
+    for take in (f.address, f.to_ctypes, f.to_cffi, f.to_capsule, f.to_scipy):
+        with fails(nc.NoEntryError, "'cos' has no entries"):
+            take()
+    with fails(nc.NoEntryError, "no native entry for 'd:d'; 'cos' has no entries"):
+        f["d:d"]
+    with fails(
+        AttributeError,
+        f"'cos' has no built-in view: '{type(f).__name__}' overrides __call__, "
+        "which a view would not run",
+    ):
+        f.builtin  # noqa: B018
+
+
+def test_a_subclass_that_overrides_call_exposes_no_entries(consumer, cos, fails):
+    class Doubled(nc.NativeCallable):
+        def __call__(self, x):
+            return 2 * super().__call__(x)
+
+    f = Doubled(cos, name="cos")
+    assert f(0.0) == 2.0
+    assert consumer.total(f, 0.0, 1) == (2.0, "python")
+    exposes_nothing(consumer, f, fails)
+    assert cos(0.0) == 1.0
+    assert native(consumer, cos) is not None
+
+
+def test_a_subclass_that_does_not_keeps_them(consumer, cos):
+    class Named(nc.NativeCallable):
+        colour = "red"
+
+    f = Named(cos, name="cos")
+    assert f(0.0) == 1.0
+    assert native(consumer, f)[1] == cos.address()
+    assert f.signatures == ("d:d",)
+    assert nc.wrap(f.builtin) is f
+    assert keys(Named) == keys(nc.NativeCallable)
+
+
+def test_the_override_is_inherited(consumer, cos, fails):
+    class Doubled(nc.NativeCallable):
+        def __call__(self, x):
+            return 2 * super().__call__(x)
+
+    class Child(Doubled):
+        pass
+
+    f = Child(cos, name="cos")
+    assert f(0.0) == 2.0
+    exposes_nothing(consumer, f, fails)
+
+
+def test_an_override_in_a_mixin(consumer, cos, fails):
+    class Mixin:
+        def __call__(self, x):
+            return 3.0
+
+    class Before(Mixin, nc.NativeCallable):
+        pass
+
+    class After(nc.NativeCallable, Mixin):
+        pass
+
+    f = Before(cos, name="cos")
+    assert f(0.0) == 3.0
+    exposes_nothing(consumer, f, fails)
+    g = After(cos, name="cos")
+    assert g(0.0) == 1.0
+    assert native(consumer, g) is not None
+
+
+def test_assigning_and_deleting_call_later(consumer, cos, fails):
+    class Late(nc.NativeCallable):
+        pass
+
+    class Child(Late):
+        pass
+
+    f, g = Late(cos, name="cos"), Child(cos, name="cos")
+    for _ in range(3):
+        assert f(0.0) == g(0.0) == 1.0
+        assert native(consumer, f) == native(consumer, g) is not None
+        Late.__call__ = lambda self, x: 5.0
+        assert f(0.0) == g(0.0) == 5.0
+        exposes_nothing(consumer, f, fails)
+        exposes_nothing(consumer, g, fails)
+        del Late.__call__
+    assert f(0.0) == 1.0
+
+
+def test_a_provider_of_c_follows_the_same_rule(consumer, provider):
+    class Overriding(provider.Base):
+        def __call__(self, x):
+            return 7.0
+
+    class Bringing(Overriding):
+        """Brings a row of its own after the override: it vouches for it."""
+
+        __customslots__ = {CALL_ID: provider_offset(consumer, provider)}
+
+    assert consumer.total(Overriding(), 1.0, 1) == (7.0, "python")
+    assert consumer.entry(Overriding(), "d:d", 0, True) is None
+    rows = consumer.table(Overriding())
+    assert [row[1] for row in rows][0] == 1, "a skip row keeps the positions of those behind it"
+    assert consumer.find(Overriding(), ID) == consumer.find(provider.Base(), ID)
+    assert consumer.entry(Bringing(), "d:d", 0, True)[1] == provider.HALF
+
+
+def provider_offset(consumer, provider):
+    return consumer.find(provider.Base(), CALL_ID)[3]
+
+
+# -- keys ----------------------------------------------------------------------------------------
+
+
+def test_interned_keys_are_one_address():
+    assert _lib.intern(b"d:d") == _lib.intern(bytes(bytearray(b"d:d"))) != _lib.intern(b"d:d\0")
+    assert _lib.intern(b"") % 8 == 0
+    address = _lib.intern(b"a key\0of this test")
+    assert _lib.interned(address) == b"a key\0of this test"
+    assert _lib.interned(address + 8) is None
+    count, live, retired = _lib.registry_size()
+    assert count > 0
+    assert retired < live
+
+
+def test_over_long_keys(fails):
+    with fails(ValueError, "a key of 65536 bytes is too long to intern; the limit is 65535"):
+        _lib.intern(bytes(65536))
+    assert _lib.interned(_lib.intern(bytes(65535))) == bytes(65535)
+
+
+def test_the_callables_own_rows(cos):
+    assert CALL_ID in keys(cos)
+    assert keys(cos) == keys(nc.NativeCallable)
+    assert math.cos(0.0) == cos(0.0)
