@@ -1,0 +1,17 @@
+/* nativecall/signature.h: signatures, for providers and consumers; includes the three headers of it.
+ *
+ * A signature is the C type of a function as text, "i:d&f" (docs/abi.md). Its canonical form is its
+ * identity on a platform. Interned (intern.h), its address is CEP 1000's signature id and the
+ * key of SEP 201's approach 2; packed, it is the key of approach 1.
+ *
+ *     signaturetext.h   the canonical form, and a cursor with which a JIT walks it
+ *     packed.h          packed words and tables of them
+ *     packedliteral.h   NATIVECALL_SIG("d:dd"), the packed word as a constant */
+#ifndef NATIVECALL_SIGNATURE_H
+#define NATIVECALL_SIGNATURE_H
+
+#include "packed.h"
+#include "packedliteral.h"
+#include "signaturetext.h"
+
+#endif
