@@ -46,6 +46,7 @@ SANITIZED_COUNT = {
     "test_slottable": 20_000,
     "test_calltable": 2_000,
     "test_nomem": 300,
+    "test_signature": 20_000,
     "test_threads": 20_000,
 }
 
