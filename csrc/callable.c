@@ -172,6 +172,7 @@ static int callable_clear(PyObject *object)
     NcCallable *self = (NcCallable *)(void *)object;
     self->vectorcall = vectorcall_empty;
     nc_calltable_clear(&self->calls);
+    nc_packedtable_clear(&self->packed);
     Py_CLEAR(self->invoke);
     Py_CLEAR(self->parts);
     Py_CLEAR(self->only);
@@ -203,6 +204,7 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
         return NULL;
     }
     nc_calltable_init(&self->calls);
+    nc_packedtable_init(&self->packed);
     self->vectorcall = vectorcall_empty;
     self->doc = Py_NewRef(Py_None);
     self->module = Py_NewRef(Py_None);
@@ -257,6 +259,22 @@ static PyObject *raise_status(int status)
     return NULL;
 }
 
+/* Adds an entry to both tables, or to none. */
+static int append_entry(NcCallable *self, const NcPlan *plan, uintptr_t flags, void *target)
+{
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    int status = nc_packedtable_reserve(&self->packed, plan->word_count);
+    if (status == NC_OK) {
+        status = nc_calltable_append(&self->calls, plan->text, flags, target);
+    }
+    if (status != NC_OK) {
+        return status;
+    }
+    memcpy(words, plan->words, plan->word_count * sizeof(uint64_t));
+    words[0] |= NC_PACKED_FLAGS(flags);
+    return nc_packedtable_append(&self->packed, words, plan->word_count, target);
+}
+
 /* _set_single(plan, address, flags, owner): the only entry of an empty callable. */
 static PyObject *callable_set_single(PyObject *object, PyObject *args)
 {
@@ -284,8 +302,7 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
     }
     self->target = target;
     self->flags = (uintptr_t)flags;
-    status =
-        nc_calltable_append(&self->calls, ((NcPlan *)(void *)plan)->text, (uintptr_t)flags, target);
+    status = append_entry(self, (NcPlan *)(void *)plan, (uintptr_t)flags, target);
     if (status != NC_OK) {
         return raise_status(status);
     }
@@ -329,7 +346,7 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
         if (own(self, (PyObject *)part) < 0) {
             return NULL;
         }
-        status = nc_calltable_append(&self->calls, part->plan->text, part->flags, part->target);
+        status = append_entry(self, part->plan, part->flags, part->target);
         if (status != NC_OK) {
             return raise_status(status);
         }
@@ -368,6 +385,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (status != NC_OK) {
         return raise_status(status);
     }
+    (void)nc_packedtable_replace(&self->packed, (size_t)position, target);
     if (self->parts == NULL) {
         nc_store_release_ptr(&self->target, target);
         Py_CLEAR(self->invoke);
@@ -479,8 +497,11 @@ static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_BuildValue("(nn)", (Py_ssize_t)nc_calltable_live_bytes(&self->calls),
-                         (Py_ssize_t)nc_calltable_retired_bytes(&self->calls));
+    return Py_BuildValue("(nn)",
+                         (Py_ssize_t)(nc_calltable_live_bytes(&self->calls) +
+                                      nc_packedtable_live_bytes(&self->packed)),
+                         (Py_ssize_t)(nc_calltable_retired_bytes(&self->calls) +
+                                      nc_packedtable_retired_bytes(&self->packed)));
 }
 
 static PyObject *callable_get_generic(PyObject *object, void *Py_UNUSED(closure))
@@ -522,9 +543,11 @@ static PyGetSetDef callable_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* Rows 0 and up of every native callable's type; the offset in the type says the same as row 0. */
+/* The rows of every native callable's type, each at its expected position; the offset in the type
+ * says the same as row 0. */
 static PyCustomSlot callable_slots[] = {
     {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
+    {PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0, {NULL}},
     {0, 0, {NULL}},
 };
 
@@ -553,9 +576,11 @@ int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset =
         (intptr_t)(offsetof(NcCallable, calls) + offsetof(NcCallTable, published));
+    callable_slots[1].data.objoffset =
+        (intptr_t)(offsetof(NcCallable, packed) + offsetof(NcPackedTable, published));
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    if (PyExtensibleType_Ready(&NcCallable_Type, 2) < 0 || PyType_Ready(&NcPlan_Type) < 0) {
+    if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || PyType_Ready(&NcPlan_Type) < 0) {
         return -1;
     }
     return PyModule_AddObjectRef(module, "CallableBase", (PyObject *)&NcCallable_Type) < 0 ||

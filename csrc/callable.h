@@ -16,6 +16,7 @@
 #include <Python.h>
 
 #include "nativecall/nativecallable.h"
+#include "nativecall/packedtable.h"
 
 /* The machine code for one shape: a signature with every pointer written 'P'. Static, immortal. */
 typedef struct {
@@ -29,6 +30,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *signature;     /* the Python Signature */
     const char *text;        /* interned canonical text: the entry's key */
+    uint64_t *words;         /* the same packed, without flags: the other table's key */
+    size_t word_count;       /* 1, 3, 5 … */
     Py_ssize_t nargs;        /* fixed arguments */
     int variadic;            /* more may follow the fixed ones */
     char *codes;             /* one letter an argument, as in a shape; then the result's */
@@ -45,6 +48,7 @@ typedef struct {
     vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
     void *target;                /* what trampolines call: the single's function pointer */
     NcCallTable calls;           /* what native callers find; etp_obj_custom_slots_offset */
+    NcPackedTable packed;        /* the same entries by packed signature (D6) */
     NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */
     PyObject *invoke;            /* single without a trampoline: a Python function of arguments */

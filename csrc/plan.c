@@ -12,11 +12,31 @@ static void plan_dealloc(PyObject *object)
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
+    PyMem_Free(self->words);
     PyMem_Free(self->codes);
     PyMem_Free(self->pointees);
     PyMem_Free(self->pointee_sizes);
     PyMem_Free(self->readonly);
     Py_TYPE(object)->tp_free(object);
+}
+
+/* Packs the canonical text. */
+static int pack(NcPlan *self, const char *text, size_t length)
+{
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "%s at offset %zu in the canonical signature '%s'",
+                     nc_status_text(status), self->word_count, text);
+        return -1;
+    }
+    self->words = (uint64_t *)PyMem_Calloc(self->word_count, sizeof(uint64_t));
+    if (self->words == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(self->words, words, self->word_count * sizeof(uint64_t));
+    return 0;
 }
 
 /* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
@@ -83,6 +103,9 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->readonly[i] = (unsigned char)promised;
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
+        goto fail;
+    }
+    if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
     self->trampoline = variadic ? NULL : nc_trampoline_find(shape);

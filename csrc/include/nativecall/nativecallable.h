@@ -20,6 +20,7 @@
 
 #include "calltable.h"
 #include "customslots.h"
+#include "packed.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -194,6 +195,72 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
     }
     entry = nc_native_find_else(obj, signature, refuse);
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
+}
+
+/* ---- by packed signature --------------------------------------------------------------------- */
+
+/* The packed table of obj (packed.h), or NULL. */
+NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
+{
+    const PyCustomSlot *slot =
+        PyCustomSlots_Find(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID, PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
+    if (NC_UNLIKELY(slot == NULL)) {
+        return NULL;
+    }
+    return (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
+}
+
+/* The rest of a packed lookup: later entries, longer signatures, slots elsewhere, views. */
+NC_NOINLINE void *nc_native_packed_rest(PyObject *obj, const uint64_t *words, size_t count,
+                                        uintptr_t refuse)
+{
+    PyObject *viewed = nc_native_viewed(obj);
+    const uint64_t *table = nc_native_packed_table(viewed != NULL ? viewed : obj);
+    const uint64_t *entry;
+    if (table == NULL) {
+        return NULL;
+    }
+    entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
+    return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
+}
+
+/* The same for a signature of one word, called where it is rare. */
+NC_COLD void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
+{
+    return nc_native_packed_rest(obj, &word, 1, refuse);
+}
+
+/* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
+ * `refuse`, or NULL. Needs no interning, so nothing but PyCustomSlots_Import beforehand. */
+NC_STATIC_INLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
+                                                 uintptr_t refuse)
+{
+    return nc_native_packed_rest(obj, words, count, refuse);
+}
+
+/* The function of a signature of one word, NATIVECALL_SIG("d:dd"): the word is an immediate in the
+ * instruction stream. */
+NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse)
+{
+    const PyHeapExtensibleTypeObject *type =
+        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    if (NC_LIKELY(Py_TYPE((PyObject *)(uintptr_t)type) == nc_metatype)) {
+        const PyCustomSlotTable *slots =
+            (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
+        if (NC_LIKELY(slots != NULL && slots->count > PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS)) {
+            const PyCustomSlot *slot =
+                nc_slottable_rows(slots) + PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS;
+            if (NC_LIKELY(slot->id == PYCUSTOMSLOT_PACKEDCALLABLE_ID)) {
+                const uint64_t *table =
+                    (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
+                /* The first entry is complete before its table is published: a plain load. */
+                if (NC_LIKELY(((table[0] ^ word) & NC_PACKED_REFUSE(refuse)) == 0)) {
+                    return nc_packed_funcptr(table, 1);
+                }
+            }
+        }
+    }
+    return nc_native_packed_else(obj, word, refuse);
 }
 
 #ifdef __cplusplus
