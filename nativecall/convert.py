@@ -331,9 +331,9 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[in
     if callable(value):
         import ctypes as _ctypes
 
-        from .bridges.ctypes import function_type
+        from .libffi import foreign_type
 
-        thunk = function_type(ctype)(value)
+        thunk = foreign_type(ctype, plain=True)(value)
         return _ctypes.cast(thunk, _ctypes.c_void_p).value or 0, thunk
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
 

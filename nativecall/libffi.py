@@ -24,7 +24,7 @@ from _ctypes import (
 )
 
 from . import _lib, convert
-from .ctype import Array, CType, Struct, scalar
+from .ctype import Array, CType, FunctionPointer, Struct, scalar
 from .errors import NativeFailure, SignatureError
 from .signature import Signature
 
@@ -118,6 +118,11 @@ def _make(ctype: CType, plain: bool) -> Any:
         return made
     if ctype.kind == "object":
         return ctypes.py_object
+    if plain and isinstance(ctype, FunctionPointer):
+        return ctypes.CFUNCTYPE(
+            None if ctype.result.kind == "void" else foreign_type(ctype.result, plain=True),
+            *[foreign_type(arg, plain=True) for arg in ctype.args],
+        )
     if plain and ctype.kind == "pointer":
         pointee = ctype.pointee  # type: ignore[attr-defined]
         try:
@@ -147,6 +152,36 @@ def _only_scalar(ctype: CType) -> str | None:
     return ctype.text
 
 
+def gap(signature: Signature) -> str | None:
+    """Why callers that know only the C types of ctypes and cffi would go wrong, None when they
+    would not: they make such a call, but look for a value in the wrong place."""
+    result = signature.result
+    if any(_holds_half(one) for one in (*signature.args, result)):
+        return "it has no half-precision float"
+    if result.text == "Zg":
+        return "it has no complex long double result"
+    if isinstance(result, Struct) and _only_scalar(result) == "g":
+        return "it looks for a struct of one long double in memory"
+    for one in (*signature.args, result):
+        if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
+            return "it takes a small packed struct apart by other rules than C"
+    return None
+
+
+def _is_unaligned(struct: Struct) -> bool:
+    """Whether packing moves a member of a struct, or of one inside it."""
+    natural = Struct([(field.name, field.type) for field in struct.fields])
+    if any(a.offset != b.offset for a, b in zip(natural.fields, struct.fields, strict=True)):
+        return True
+    for field in struct.fields:
+        inner = field.type
+        while isinstance(inner, Array):
+            inner = inner.item
+        if isinstance(inner, Struct) and _is_unaligned(inner):
+            return True
+    return False
+
+
 def _make_struct(struct: Struct, plain: bool) -> Any:
     if _holds_half(struct):
         raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
@@ -155,18 +190,16 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
     if not plain and _only_scalar(struct) == "g":
         # libffi looks for such a result in memory, C returns it where long doubles are returned.
         return _RAW["g"]
-    natural = Struct([(field.name, field.type) for field in struct.fields])
     fields = [
         (name, foreign_type(field.type, plain=plain))
         for name, field in zip(struct.field_names, struct.fields, strict=True)
     ]
     members: dict[str, Any] = {"_fields_": fields}
-    same = all(a.offset == b.offset for a, b in zip(natural.fields, struct.fields, strict=True))
     if struct.packed and plain:
         members = {"_pack_": 1, **members}
         if sys.version_info >= (3, 14):
             members["_layout_"] = "ms"
-    elif struct.packed and not same:
+    elif struct.packed and _is_unaligned(struct):
         if struct.size <= _REGISTERS:
             raise _refuse(f"the packed struct {struct.text!r}")
         members = {"_fields_": [("bytes", ctypes.c_uint8 * struct.size)]}

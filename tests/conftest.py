@@ -109,7 +109,8 @@ def python(tmp_path: Path) -> Callable[..., str]:
             timeout=timeout,
             cwd=tmp_path,
         )
-        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        if (done.returncode, done.stderr) != (0, ""):
+            pytest.fail(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
     return python

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .. import ffitype
+from .. import ffitype, libffi
 from ..ctype import CType
 from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
@@ -86,6 +86,9 @@ def pointer_from(ctype: CType, address: int) -> Any:
 
 def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:
     """A cffi function pointer to one entry, which keeps the callable alive."""
+    gap = libffi.gap(signature)
+    if gap is not None:
+        raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
     ffi = ffitype.ffi()
     made = ffi.cast(ffitype.to_ffi(signature), address)
     return ffi.gc(made, _Keep(callable))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from .. import libffi
-from ..ctype import VOID, CType, FunctionPointer, Struct, scalar
+from ..ctype import VOID, CType, Struct, scalar
 from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
 from ..foreign import Function, Pointer
@@ -35,6 +35,9 @@ def ctype_of(kind: Any) -> CType:
     """
     if kind is None:
         return VOID
+    is_type = isinstance(kind, type)
+    if not is_type:
+        raise SignatureError(f"{kind!r} is no ctypes type")
     if issubclass(kind, _SimpleCData):
         code = kind._type_
         if code in _TYPE_CODES:
@@ -135,15 +138,10 @@ def from_callable(callable: NativeCallable, signature: Signature, address: int, 
 
     Calls through it hold the GIL where the entry says so, else they drop it.
     """
+    gap = libffi.gap(signature)
+    if gap is not None:
+        raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
     kind = libffi.prototype(signature, hold=hold, plain=True)
     made = kind(address)
     made._nativecall_owner = callable
     return made
-
-
-def function_type(ctype: FunctionPointer) -> Any:
-    """The ctypes prototype for a function pointer argument; its calls take the GIL."""
-    return ctypes.CFUNCTYPE(
-        None if ctype.result.kind == "void" else libffi.foreign_type(ctype.result, plain=True),
-        *[libffi.foreign_type(arg, plain=True) for arg in ctype.args],
-    )

@@ -1,0 +1,172 @@
+"""Nothing leaks: reference counts and memory are level after many repetitions of every operation.
+
+Each operation runs in a process of its own: warmed up, then in rounds, between which the reference
+counts of what it uses, the number of allocated blocks (Python's allocator) and the bytes in use of
+the C allocator are compared. NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by default.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+
+# What each operation may use, and the operation, as code for a process of its own.
+SETUP = """
+import ctypes, gc, sys
+import nativecall as nc
+lib = nc.load(sys.argv[1])
+m = nc.load("m")
+cos, sin, square = m.address("cos"), m.address("sin"), lib.address("square")
+f = nc.wrap(square, "double square(double x)", name="square")
+g = lib.function("same_i16", "h:h")
+strings = lib.function("length", "q:&c")
+pointed = lib.function("sum", "double (const double *, ptrdiff_t)")
+filled = lib.function("fill", "v:&dqd")
+structs = lib.function("next_mixed", "T{b:tag:(2)T{d:x:d:y:}:at:T{f:w:h:n:}:inner:}:"
+                       "T{b:tag:(2)T{d:x:d:y:}:at:T{f:w:h:n:}:inner:}")
+applied = lib.function("apply", "d:X{d:d}d")
+task = lib.function("run_task", "d:T{&d:x:q:n:X{d:d}:f:}")
+variadic = lib.function("add_all", "d:i.")
+failing = lib.function("fail_with", "i:i", errors="nonzero")
+errno = lib.function("fail_with", "i:i", errors="errno")
+overloaded = nc.wrap({"d:d": square, "f:f": lib.address("same_f32"), "q:q": lib.address("same_i64")})
+null = lib.function("null_unless", "&c:?")
+objects = nc.wrap(ctypes.pythonapi.PyNumber_Add, "O:OO", errors="python")
+view2 = lib.function("sum_view", "d:[2]d")
+box = ctypes.CDLL(lib.path).square
+box.argtypes, box.restype = [ctypes.c_double], ctypes.c_double
+import array
+doubles = array.array("d", range(4))
+matrix = memoryview(bytearray(64)).cast("B").cast("d", (2, 4))
+mixed = (1, [(1, 2), (3, 4)], (0.5, 7))
+builtin = f.builtin
+def refused(call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except Exception:
+        return
+    raise AssertionError("accepted")
+class Raising:
+    def __index__(self): raise LookupError
+    def __float__(self): raise LookupError
+def raising(x): raise LookupError
+thing = object()
+watched = (f, g, overloaded, lib, m, box, doubles, matrix, mixed, builtin, thing, None, Raising)
+"""
+OPERATIONS = {
+    "wrap": "nc.wrap(square, 'd:d', name='n', doc='d', owner=thing)",
+    "wrap a box": "nc.wrap(box); nc.wrap(f, name='other'); nc.wrap(f.builtin)",
+    "wrap overloads": "nc.wrap({'d:d': square, 'f:f': cos})",
+    "call": "f(2.0); f(x=2.0); f(*[2.0])",
+    "call the view": "builtin(2.0); f.builtin(2.0); f.builtin",
+    "call through libffi": "g(5); variadic(2, 1.0, 2.0)",
+    "call with pointers": "pointed(doubles, 4); filled(doubles, 4, 1.0); strings(b'text'); "
+    "pointed(None, 0); pointed(ctypes.pointer(ctypes.c_double()), 1)",
+    "call with structs": "structs(mixed); task((doubles, 4, f)); task((None, 0, None))",
+    "call with functions": "applied(f, 1.0); applied(box, 1.0); applied(None, 1.0)",
+    "call with Python functions": "applied(float, 1.0)",
+    "call with objects": "objects(1000, 2000); objects([thing], [thing])",
+    "call with views": "view2(matrix)",
+    "call an overload": "overloaded(2.0); overloaded(2); overloaded(True)",
+    "pointer results": "null(True); null(False)",
+    "add": "h = nc.wrap(square, 'd:d'); [h.add('d:' + 'd' * n, square, owner=thing) "
+    "for n in range(2, 8)]; h(1.0); h.entries; h['d:dd']",
+    "replace": "h = nc.wrap(square, 'd:d'); h.builtin; h.add('d:d', cos, replace=True, owner=thing); "
+    "h.add('d:d', square, replace=True); h(2.0)",
+    "load": "l = nc.load('m'); l.function('cos', 'd:d')(1.0); l.close()",
+    "load declarations": "l = nc.load('m', 'double cos(double); enum e {A = 1};'); l.cos(0.0); l.A",
+    "convert": "f.to_ctypes()(1.0); f.to_cffi()(1.0); f.to_capsule(); nc.wrap(f.to_capsule())",
+    "introspect": "f.signatures; f.entries; repr(f); f.__doc__; 'd:d' in f; nc.customslots(f); f['d:d']",
+    "subclass": "c = type(nc.NativeCallable)('C', (nc.NativeCallable,), {'__customslots__': {'k': 1}}); "
+    "c(square, 'd:d')(1.0); c.__call__ = raising; del c.__call__; gc.collect()",
+    "refused calls": "refused(f); refused(f, 1, 2); refused(f, y=1); refused(f, 'x'); "
+    "refused(f, 10**400); refused(f, Raising()); refused(g, 10**6); refused(g, 10**30); "
+    "refused(g, Raising()); refused(overloaded, 'x'); refused(overloaded, Raising()); "
+    "refused(overloaded, x=1)",
+    "refused pointers": "refused(pointed, 'x', 1); refused(pointed, bytearray(3), 1); "
+    "refused(pointed, memoryview(doubles)[::2], 1); refused(filled, doubles, 2**70, 1.0); "
+    "refused(filled, memoryview(doubles).toreadonly(), 1, 1.0); refused(filled, doubles, 1, 'x'); "
+    "refused(view2, doubles); refused(applied, 5, 1.0); refused(applied, overloaded['f:f'], 1.0)",
+    "refused structs": "refused(structs, 5); refused(structs, (1, 2)); "
+    "refused(structs, (1, [(1, 2), (3, 'x')], (0.5, 7))); refused(structs, {'tag': 1}); "
+    "refused(task, (doubles, 4, 5)); refused(task, ('x', 4, None))",
+    "failures": "refused(failing, 3); refused(errno, 2); refused(objects, 1, 'x')",
+    "refused wraps": "refused(nc.wrap, 0, 'd:d'); refused(nc.wrap, square, 'd:w', owner=thing); "
+    "refused(nc.wrap, square); refused(nc.wrap, {'d:d': square, 'double(double)': square}); "
+    "refused(nc.wrap, box, 'f:f'); refused(nc.wrap, square, 'd:d', errors='null', owner=thing); "
+    "refused(f.add, 'd:d', cos, owner=thing); refused(f.add, 'd:w', cos); refused(f.address, 'q:q'); "
+    "refused(f.__getitem__, 'q:q')",
+    "refused loads": "refused(nc.load, 'no_such_library'); refused(lib.address, 'squar'); "
+    "refused(getattr, lib, 'squar')",
+    "refused classes": "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 1, b'a': 2}}); "
+    "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 'b'}})",
+}
+# How much less than REPEAT an operation runs, where one takes long.
+SLOW = {
+    "load declarations": 20, "refused loads": 200, "subclass": 50, "load": 5, "add": 5,
+    "refused wraps": 2, "convert": 4, "call with Python functions": 4,
+}  # fmt: skip
+MEASURE = """
+def measure():
+    gc.collect()
+    return [sys.getrefcount(one) for one in watched], sys.getallocatedblocks(), in_use()
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in
+                "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+try:
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Info
+    def in_use():
+        found = mallinfo2()
+        return found.uordblks + found.hblkhd
+except AttributeError:  # not glibc: Python's own counts must do
+    def in_use():
+        return 0
+
+def operate():
+    {operation}
+
+repeat = int(sys.argv[2])
+def rounds(n):
+    for _ in range(n):
+        operate()
+rounds(min(repeat, 300))
+before = measure()
+before = measure()
+rounds(repeat)
+after = measure()
+counts, blocks, size = zip(before, after)
+for one, a, b in zip(watched, *counts):
+    if one is None:  # the interpreter's caches hold some, and drop them now and then
+        assert b - a < 50 + repeat // 20, ("None", a, b)
+    else:
+        assert abs(b - a) <= 4, (type(one), a, b)
+# One leaked block or reference a repetition would be `repeat` of them.
+assert blocks[1] - blocks[0] < 50 + repeat // 20, ("blocks", blocks)
+assert size[1] - size[0] < 20000 + repeat, ("bytes", size)
+print("level")
+"""
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_level(python, callees, name):
+    repeat = max(REPEAT // SLOW.get(name, 1), 50)
+    code = SETUP + MEASURE.replace("{operation}", OPERATIONS[name])
+    assert python(code, callees, repeat, timeout=600) == "level\n"
+
+
+def test_a_leak_would_be_seen(python, callees):
+    """The measurement itself: it does find a reference, and a block, that is never given back."""
+    for leak in (
+        "kept.append(object())",
+        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))",
+        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))",
+        "ctypes.CDLL(None).malloc(100)",
+    ):
+        code = SETUP + "kept = []\n" + MEASURE.replace("{operation}", leak)
+        with pytest.raises(pytest.fail.Exception, match="AssertionError: "):
+            python(code, callees, 2000)

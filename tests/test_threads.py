@@ -1,0 +1,218 @@
+"""Python threads that add, replace, call and look up at the same time; and calls without the GIL."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+import nativecall as nc
+
+
+@pytest.fixture(autouse=True)
+def often():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def race(*tasks, seconds=0.5):
+    """Run each task again and again in a thread of its own; how often each ran."""
+    stop = time.monotonic() + seconds
+    counts = [0] * len(tasks)
+    errors = []
+    gate = threading.Barrier(len(tasks))
+
+    def run(i, task):
+        gate.wait()
+        try:
+            while time.monotonic() < stop and not errors:
+                task()
+                counts[i] += 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(tasks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    assert all(counts), counts
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("signature", "one", "other"),
+    [("d:d", "square", "same_f64"), ("h:h", "same_i16", "which_none")],
+    ids=["trampoline", "libffi"],
+)
+def test_replacing_races_with_calls(lib, signature, one, other):
+    if signature == "h:h":
+        second, results = nc.load(None).address("abs"), {-3, 3}
+    else:
+        second, results = lib.address(other), {9.0, -3.0}
+    first = lib.address(one)
+    f = nc.wrap(first, signature)
+    view = f.builtin
+
+    def replace():
+        f.add(signature, second, replace=True)
+        f.add(signature, first, replace=True)
+
+    def call():
+        assert f(-3) in results
+        assert view(-3) in results
+
+    def look():
+        assert f.address() in (first, second)
+        assert f.entries[0].address in (first, second)
+
+    race(replace, call, call, look)
+    assert f(-3) == nc.wrap(first, signature)(-3), "the last one in place is the one called"
+    f.add(signature, second, replace=True)
+    assert f(-3) == nc.wrap(second, signature)(-3)
+
+
+def test_adding_races_with_calls_and_lookups(lib, consumer):
+    square = lib.address("square")
+    made = []
+
+    def add():
+        f = nc.wrap(square, "d:d", name="f")
+        made.append(f)
+        view = f.builtin
+        for n in range(2, 12):
+            f.add("d:" + "i" * n, square)
+            assert view(3.0) == 9.0
+        assert len(f.signatures) == len(f.entries) == 11
+        if len(made) > 20:
+            del made[:10]
+
+    def call():
+        if made:
+            f = made[-1]
+            assert f(3.0) == 9.0
+            assert f["d:d"](3.0) == 9.0
+            rows = f.entries
+            assert rows[0][:2] == ("d:d", square)
+            assert len(f.entries) >= len(rows)
+
+    def look():
+        if made:
+            assert consumer.total(made[-1], 1.0, 50)[1] == "native"
+            assert consumer.entry(made[-1], "d:d", 0, True) == (0, square)
+
+    race(add, call, call, look, seconds=1.0)
+
+
+def test_lookups_without_the_gil_race_with_writers(lib, consumer):
+    one, other = lib.address("square"), lib.address("same_f64")
+    f = nc.wrap(one, "d:d")
+    n = 0
+
+    def write():
+        nonlocal n
+        f.add("d:d", other, replace=True)
+        f.add("d:d", one, replace=True)
+        if n < 400:
+            n += 1
+            f.add("d:" + "d" * (n % 20 + 2) + "i" * (n // 20), one)
+
+    def read():
+        assert consumer.lookups(f, 20_000, one, other) == 20_000
+
+    race(write, read, read, seconds=1.0)
+    live, retired = f._table_memory()
+    assert retired < live
+
+
+def test_two_writers(lib):
+    square = lib.address("square")
+    f = nc.wrap(square, "d:d")
+    names = iter(range(10**9))
+
+    def add():
+        i = next(names)
+        if i < 300:
+            f.add("d:T{" + "d" * (i % 100 + 1) + "}" + "d" * (i // 100), square)
+
+    race(add, add, add, seconds=0.3)
+    assert len(f.signatures) == len(set(f.signatures)) == len(f.entries)
+    assert f(3.0) == 9.0
+
+
+def test_classes_are_made_and_changed_in_threads(consumer):
+    class Base(nc.NativeCallable):
+        pass
+
+    cos = nc.load("m").function("cos", "d:d")
+
+    def make():
+        cls = nc.extensibletype("T", (), {"__customslots__": {"a": 1, "b": 2}})
+        assert len(nc.customslots(cls)) == 2
+
+    def change():
+        Base.__call__ = lambda self, x: 2.0
+        del Base.__call__
+
+    def use():
+        f = Base(cos, name="f")
+        assert f(0.0) in (1.0, 2.0)
+        assert consumer.entry(f, "d:d") in (None, (0, cos.address()))
+
+    race(make, change, use)
+    assert Base(cos, name="f")(0.0) == 1.0
+
+
+BLOCKING = """
+#include <stdatomic.h>
+#include <stdint.h>
+static atomic_int arrived;
+/* Returns 1 when two threads are inside at once, 0 when the other did not come. */
+int32_t meet(int64_t spins); int32_t meet(int64_t spins)
+{
+    atomic_fetch_add(&arrived, 1);
+    for (int64_t i = 0; i < spins; i++) {
+        if (atomic_load(&arrived) >= 2) { return 1; }
+    }
+    return 0;
+}
+void reset(void); void reset(void) { atomic_store(&arrived, 0); }
+"""
+
+
+@pytest.mark.parametrize(("gil", "together"), [("release", True), ("hold", False)])
+def test_gil_release_lets_threads_run_together(builder, gil, together):
+    library = nc.load(builder.library(BLOCKING, "blocking"))
+    library.function("reset", "v:")()
+    meet = library.function("meet", "i:q", gil=gil)
+    # Long enough for the other thread to come where it can.
+    spins = 10**9 if together else 10**7
+    met = []
+    threads = [threading.Thread(target=lambda: met.append(meet(spins))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # With the GIL held, who comes first waits in vain.
+    assert sorted(met) == ([1, 1] if together else [0, 1])
+
+
+def test_callables_are_made_and_dropped_in_threads(lib):
+    address = lib.address("square")
+
+    def make():
+        f = nc.wrap({"d:d": address, "f:f": lib.address("same_f32")})
+        assert f(3.0) == 9.0
+        assert f["f:f"](0.5) == 0.5
+        g = nc.wrap(f.builtin)
+        assert g is f
+        assert f.to_ctypes("d:d")(2.0) == 4.0
+
+    race(make, make, make)
