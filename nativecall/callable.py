@@ -11,6 +11,8 @@ the callable.
 
 from __future__ import annotations
 
+import os
+from _thread import RLock
 from collections.abc import Mapping
 
 from . import _lib, convert
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from .entry import Errors, Gil
 
 _types = _lib.types
+# Held while entries are added: reading what there is, deciding and adding are one step. It may be
+# taken again by the thread that has it, for the collector may run code that adds an entry.
+_writing = RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_writing._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class _Doc:
@@ -205,6 +212,10 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
             When there is such an entry and `replace` is false, or flags differ and it is true.
         """
         found = resolve(target, signature, Options(None, None, owner, gil, errors, errno))
+        with _writing:
+            self._add(found, replace)
+
+    def _add(self, found: Found, replace: bool) -> None:
         rows = self._rows()
         texts = [row[0] for row in rows]
         if found.signature.text in texts:
@@ -231,10 +242,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
 
     def _split(self) -> NativeCallable:
         """The single callable of our only entry, which stays single when there are more."""
-        if self._only is None:
-            _, address, flags = self._rows()[0]
-            owner = self._owners[-1] if self._owners else None
-            self._only = _part(Found(address, self._plan.signature, flags, owner, None), self)
+        with _writing:
+            if self._only is None:
+                _, address, flags = self._rows()[0]
+                owner = self._owners[-1] if self._owners else None
+                self._only = _part(Found(address, self._plan.signature, flags, owner, None), self)
         only: NativeCallable = self._only
         return only
 

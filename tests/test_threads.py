@@ -143,8 +143,45 @@ def test_two_writers(lib):
             f.add("d:T{" + "d" * (i % 100 + 1) + "}" + "d" * (i // 100), square)
 
     race(add, add, add, seconds=0.3)
-    assert len(f.signatures) == len(set(f.signatures)) == len(f.entries)
+    assert len(f.signatures) == len(set(f.signatures)) == len(f.entries) == 301
     assert f(3.0) == 9.0
+
+
+def test_one_of_two_equal_entries_is_refused(lib):
+    square = lib.address("square")
+    targets = []
+
+    def add():
+        if not targets or len(targets[-1][1]) == 2:
+            targets.append((nc.wrap(square, "d:d"), []))
+        f, done = targets[-1]
+        try:
+            f.add("d:dd", square)
+        except ValueError:
+            done.append("refused")
+        else:
+            done.append("added")
+
+    race(add, add, add)
+    for f, done in targets:
+        assert done.count("added") == 1
+        assert f.signatures == ("d:d", "d:dd")
+
+
+def test_restricted_callables_are_made_once(lib):
+    square = lib.address("square")
+    made = [nc.wrap(square, "d:d")]
+    seen = {}
+
+    def restrict():
+        f = made[-1]
+        seen.setdefault(f, set()).add(f["d:d"])
+
+    def renew():
+        made.append(nc.wrap(square, "d:d"))
+
+    race(renew, restrict, restrict, restrict)
+    assert all(len(parts) == 1 for parts in seen.values())
 
 
 def test_classes_are_made_and_changed_in_threads(consumer):
