@@ -1,7 +1,7 @@
 """What the tests share: the installed package, a C compiler, and messages compared as a whole.
 
 The tests run against the installed package. `python -m pytest` puts the repository root, with the
-package's sources, first on the module path; it is taken off here, before anything imports the package.
+package's sources, first on the module path; it is taken off here, before anything imports it.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ def python(tmp_path: Path) -> Callable[..., str]:
             text=True,
             timeout=timeout,
             cwd=tmp_path,
+            check=False,
         )
         if (done.returncode, done.stderr) != (0, ""):
             pytest.fail(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")

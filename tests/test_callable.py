@@ -93,9 +93,7 @@ def test_wrapping_a_native_callable_with_options_makes_another_that_keeps_it():
     ],
 )
 def test_addresses_out_of_range_are_refused(fails, target, reason):
-    message = (
-        f"'target' must be the address of a C function, from 1 to {HIGHEST} ({reason})"
-    )
+    message = f"'target' must be the address of a C function, from 1 to {HIGHEST} ({reason})"
     with fails(ValueError, message):
         nc.wrap(target, "d:d")
 
@@ -345,7 +343,9 @@ def test_add_replaces_a_function_without_trampoline(lib):
 
 def test_replace_keeps_the_flags(fails):
     f = nc.wrap(COS, "d:d", name="g", gil="need")
-    message = "entry 'd:d' of 'g' has other flags; gil, errors and errno must be the same to replace it"
+    message = (
+        "entry 'd:d' of 'g' has other flags; gil, errors and errno must be the same to replace it"
+    )
     with fails(ValueError, message):
         f.add("d:d", SIN, replace=True)
     f.add("d:d", SIN, replace=True, gil="need")
@@ -390,7 +390,7 @@ def test_a_refused_wrap_keeps_no_owner():
     alive = weakref.ref(owner)
     with pytest.raises(nc.SignatureError):
         nc.wrap(COS, "d:w", owner=owner)
-    with pytest.raises(ValueError, match="other flags|already"):
+    with pytest.raises(ValueError, match=r"has an entry 'd:d' already"):
         nc.wrap(COS, "d:d").add("d:d", COS, owner=owner)
     del owner
     gc.collect()
@@ -448,7 +448,6 @@ def test_wrong_counts_without_trampoline(fails, lib):
 def test_keywords(fails):
     f = nc.wrap(POW, "double pow(double base, double exponent)", name="pow")
     assert f(2.0, exponent=3.0) == f(exponent=3.0, base=2.0) == 8.0
-    assert f(**{"base": 2.0, "exponent": 3.0}) == 8.0
     with fails(TypeError, "'pow' has no argument named 'x'; it takes ('base', 'exponent')"):
         f(2.0, x=3.0)
     with fails(TypeError, "'pow' got several values for argument 'base'"):
@@ -459,9 +458,7 @@ def test_keywords(fails):
         f(2.0, 3.0, 4.0)
     assert f(2.0, 3.0) == 8.0
     g = nc.wrap(POW, "d:dd", name="pow")
-    with fails(
-        TypeError, "'pow' takes no keyword arguments (got 'x'): its signature names none"
-    ):
+    with fails(TypeError, "'pow' takes no keyword arguments (got 'x'): its signature names none"):
         g(1.0, x=2.0)
     assert g(2.0, 3.0) == 8.0
 

@@ -1,8 +1,8 @@
-"""Real extension modules: providers and consumers built against our headers, in every constellation.
+"""Real extension modules: providers and consumers built against our headers, in every order.
 
 The headers are the installed ones, or a vendored copy as another project would bundle it; the
-modules are C99 and C++11. What must hold for whole processes (who came first, was the package there at
-all) is tried in processes of their own.
+modules are C99 and C++11. What must hold for whole processes (who came first, was the package there
+at all) is tried in processes of their own.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_the_headers_intern_as_the_package_does(consumer):
 
     for key in (b"", b"d:d", KEY, bytes(range(256)), b"x" * 65535):
         assert consumer.intern(key) == _lib.intern(key)
-    with pytest.raises(ValueError, match=r"^a key of 65536 bytes is too long to intern; the limit is 65535$"):
+    with pytest.raises(ValueError, match=r"^a key of 65536 bytes is too long to intern; the limit"):
         consumer.intern(b"x" * 65536)
     assert consumer.intern(b"d:d") == _lib.intern(b"d:d")
 
@@ -106,7 +106,8 @@ def test_a_static_type_has_its_rows(consumer, provider):
     rows = consumer.table(base)
     assert [row[1] for row in rows] == [CALL_ID, ALLOCATED_ID, 1, provider.POINTER_ID, key]
     assert consumer.find(base, ALLOCATED_ID) == (1, ALLOCATED_ID, 7, 111)
-    assert consumer.find(base, provider.POINTER_ID) == (3, provider.POINTER_ID, 0, provider.POINTER_ID)
+    pointer = provider.POINTER_ID
+    assert consumer.find(base, pointer) == (3, pointer, 0, pointer)
     assert consumer.find_key(base, KEY) == (4, key, 0, 444)
     assert consumer.find_key(base, b"key") is None
     assert nc.customslots(base)[4] == nc.Slot(KEY, 0, 444)
@@ -225,9 +226,7 @@ def test_the_headers_compile_as_cpp(builder, build, include, source):
     if build.compiler("c++") is None:
         pytest.skip("no C++ compiler")
     name = f"cpp_{source[:-2]}"
-    module = build.load_extension(
-        builder.extension(source, name, include=include, language="c++")
-    )
+    module = build.load_extension(builder.extension(source, name, include=include, language="c++"))
     if source == "consumer.c":
         square = nc.wrap(nc.load("m").address("fabs"), "d:d")
         assert module.total(square, -1.0, 1) == (1.0, "native")
@@ -241,8 +240,10 @@ from setuptools import Extension, setup
 import nativecall
 setup(
     name="uses-nativecall", version="1",
-    ext_modules=[Extension("by_setuptools", ["consumer.c"], define_macros=[("MODULE", "by_setuptools")],
-                           include_dirs=[nativecall.get_include()])],
+    ext_modules=[Extension(
+        "by_setuptools", ["consumer.c"], define_macros=[("MODULE", "by_setuptools")],
+        include_dirs=[nativecall.get_include()],
+    )],
 )
 """
 
@@ -253,6 +254,7 @@ def test_a_project_built_with_setuptools(tmp_path, build, consumer):
     done = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=tmp_path,
+        check=False,
         capture_output=True,
         text=True,
     )

@@ -1,4 +1,4 @@
-"""Other libraries' boxes, both ways: ctypes, cffi in both modes, capsules, and SciPy's LowLevelCallable.
+"""Other libraries' boxes, both ways: ctypes, cffi in both modes, capsules, LowLevelCallable.
 
 (SciPy calling through one is in test_scipy.py.)
 """
@@ -51,9 +51,17 @@ CTYPES = [
     ([], None, "v:"),
     ([ctypes.c_bool, ctypes.c_char, ctypes.c_byte, ctypes.c_ubyte], ctypes.c_bool, "?:?bbB"),
     ([ctypes.c_int16, ctypes.c_uint16, ctypes.c_int32, ctypes.c_uint32], ctypes.c_int, "i:hHiI"),
-    ([ctypes.c_int64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_ssize_t], ctypes.c_int64, "q:qQQq"),
+    (
+        [ctypes.c_int64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_ssize_t],
+        ctypes.c_int64,
+        "q:qQQq",
+    ),
     ([ctypes.c_float, ctypes.c_double, ctypes.c_longdouble], ctypes.c_longdouble, "g:fdg"),
-    ([ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float)], ctypes.c_void_p, "P:P&b&f"),
+    (
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float)],
+        ctypes.c_void_p,
+        "P:P&b&f",
+    ),
     ([ctypes.POINTER(ctypes.POINTER(ctypes.c_int))], ctypes.POINTER(ctypes.c_int), "&i:&&i"),
     ([Point, ctypes.POINTER(Point)], Point, "T{dd}:T{dd}&T{dd}"),
     ([ctypes.py_object], ctypes.py_object, "O:O"),
@@ -259,7 +267,8 @@ def api(tmp_path_factory):
     directory = tmp_path_factory.mktemp("api")
     builder = cffi.FFI()
     builder.cdef(
-        "double square(double); int many(int, double, char *); double half(double); int add(int, ...);"
+        "double square(double); int many(int, double, char *);"
+        "double half(double); int add(int, ...);"
     )
     builder.set_source(
         "nc_tests_api",
@@ -346,9 +355,7 @@ def test_to_cffi(lib):
 
 def test_what_needs_the_gil_is_not_for_cffi(fails):
     f = nc.load(None).function("PyGILState_Check", "i:", gil="need", name="check")
-    with fails(
-        ValueError, "'check' needs the GIL, which cffi drops around calls; use to_ctypes()"
-    ):
+    with fails(ValueError, "'check' needs the GIL, which cffi drops around calls; use to_ctypes()"):
         f.to_cffi()
     assert f() == 1
 

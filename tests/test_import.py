@@ -32,7 +32,8 @@ def test_working_pulls_in_no_optional_library(python):
         "m.cos.to_ctypes(); m.cos.to_cffi(); m.cos.to_capsule()\n"
         "try: nc.wrap(object(), 'd:d')\n"
         "except TypeError: pass\n"
-        "print(*[name for name in ('numpy', 'scipy', 'llvmlite', 'numba') if name in sys.modules])\n"
+        "heavy = 'numpy', 'scipy', 'llvmlite', 'numba'\n"
+        "print(*[name for name in heavy if name in sys.modules])\n"
     )
     assert python(code).split() == []
 
@@ -106,7 +107,8 @@ def test_a_second_import_after_the_first_was_thrown_away(python):
     code = (
         "import sys, nativecall\n"
         "cos = nativecall.load('m').function('cos', 'd:d')\n"
-        "for name in [n for n in sys.modules if n.startswith('nativecall')]: del sys.modules[name]\n"
+        "for name in list(sys.modules):\n"
+        "    if name.startswith('nativecall'): del sys.modules[name]\n"
         "try: import nativecall\n"
         "except ImportError as error: print(error)\n"
         "print(cos(0.0))\n"

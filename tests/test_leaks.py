@@ -2,7 +2,8 @@
 
 Each operation runs in a process of its own: warmed up, then in three rounds, between which the
 reference counts of what it uses, the number of allocated blocks (Python's allocator) and the bytes
-in use of the C allocator are compared. NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by default.
+in use of the C allocator are compared. NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by
+default.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ task = lib.function("run_task", "d:T{&d:x:q:n:X{d:d}:f:}")
 variadic = lib.function("add_all", "d:i.")
 failing = lib.function("fail_with", "i:i", errors="nonzero")
 errno = lib.function("fail_with", "i:i", errors="errno")
-overloaded = nc.wrap({"d:d": square, "f:f": lib.address("same_f32"), "q:q": lib.address("same_i64")})
+f32, i64 = lib.address("same_f32"), lib.address("same_i64")
+overloaded = nc.wrap({"d:d": square, "f:f": f32, "q:q": i64})
 null = lib.function("null_unless", "&c:?")
 objects = nc.wrap(ctypes.pythonapi.PyNumber_Add, "O:OO", errors="python")
 view2 = lib.function("sum_view", "d:[2]d")
@@ -74,14 +76,16 @@ OPERATIONS = {
     "pointer results": "null(True); null(False)",
     "add": "h = nc.wrap(square, 'd:d'); [h.add('d:' + 'd' * n, square, owner=thing) "
     "for n in range(2, 8)]; h(1.0); h.entries; h['d:dd']",
-    "replace": "h = nc.wrap(square, 'd:d'); h.builtin; h.add('d:d', cos, replace=True, owner=thing); "
-    "h.add('d:d', square, replace=True); h(2.0)",
+    "replace": "h = nc.wrap(square, 'd:d'); h.builtin; "
+    "h.add('d:d', cos, replace=True, owner=thing); h.add('d:d', square, replace=True); h(2.0)",
     "load": "l = nc.load('m'); l.function('cos', 'd:d')(1.0); l.close()",
     "load declarations": "l = nc.load('m', 'double cos(double); enum e {A = 1};'); l.cos(0.0); l.A",
     "convert": "f.to_ctypes()(1.0); f.to_cffi()(1.0); f.to_capsule(); nc.wrap(f.to_capsule())",
-    "introspect": "f.signatures; f.entries; repr(f); f.__doc__; 'd:d' in f; nc.customslots(f); f['d:d']",
-    "subclass": "c = type(nc.NativeCallable)('C', (nc.NativeCallable,), {'__customslots__': {'k': 1}}); "
-    "c(square, 'd:d')(1.0); c.__call__ = raising; del c.__call__; gc.collect()",
+    "introspect": "f.signatures; f.entries; repr(f); f.__doc__; 'd:d' in f; nc.customslots(f); "
+    "f['d:d']; list(f)",
+    "subclass": "c = type(nc.NativeCallable)('C', (nc.NativeCallable,), "
+    "{'__customslots__': {'k': 1}}); c(square, 'd:d')(1.0); "
+    "c.__call__ = raising; del c.__call__; gc.collect()",
     "refused calls": "refused(f); refused(f, 1, 2); refused(f, y=1); refused(f, 'x'); "
     "refused(f, 10**400); refused(f, Raising()); refused(g, 10**6); refused(g, 10**30); "
     "refused(g, Raising()); refused(overloaded, 'x'); refused(overloaded, Raising()); "
@@ -97,12 +101,12 @@ OPERATIONS = {
     "refused wraps": "refused(nc.wrap, 0, 'd:d'); refused(nc.wrap, square, 'd:w', owner=thing); "
     "refused(nc.wrap, square); refused(nc.wrap, {'d:d': square, 'double(double)': square}); "
     "refused(nc.wrap, box, 'f:f'); refused(nc.wrap, square, 'd:d', errors='null', owner=thing); "
-    "refused(f.add, 'd:d', cos, owner=thing); refused(f.add, 'd:w', cos); refused(f.address, 'q:q'); "
-    "refused(f.__getitem__, 'q:q')",
+    "refused(f.add, 'd:d', cos, owner=thing); refused(f.add, 'd:w', cos); "
+    "refused(f.address, 'q:q'); refused(f.__getitem__, 'q:q')",
     "refused loads": "refused(nc.load, 'no_such_library'); refused(lib.address, 'squar'); "
     "refused(getattr, lib, 'squar')",
-    "refused classes": "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 1, b'a': 2}}); "
-    "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 'b'}})",
+    "refused classes": "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 'b'}}); "
+    "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 1, b'a': 2}})",
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
@@ -115,8 +119,8 @@ def measure():
     return [sys.getrefcount(one) for one in watched], sys.getallocatedblocks(), in_use()
 
 class Info(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in
-                "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
 try:
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = Info

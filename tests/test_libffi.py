@@ -230,7 +230,8 @@ def chosen_structs() -> list[Struct]:
         S("d"), S("f"), S("q"), S("?"), S("d", "d"), S("q", "d"), S("d", "q"), S("f", "f"),
         S("f", "f", "f"), S("f", "f", "f", "f"), S("f", "i"), S("i", "f", "d"), S("d", "f", "i"),
         S("d", "d", "d"), S("d", "d", "d", "d"), S("f", "f", "f", "f", "f"), S("q", "q", "q"),
-        S("b", "h", "i"), S("b", "d"), S("i", "b", "h", "q"), S("g"), S("g", "b"), S("g", "g"), S(S(A("g", 1))),
+        S("b", "h", "i"), S("b", "d"), S("i", "b", "h", "q"), S("g"), S("g", "b"), S("g", "g"),
+        S(S(A("g", 1))),
         S("Zf"), S("Zd"), S("Zf", "f"), S("Zf", "i"), S("i", "Zd"), S("Zf", "Zf"),
         S(A("f", 3)), S(A("d", 2)), S(A("h", 5)), S(A(S("f", "f"), 2)), S("b", S("b", "d")),
         S(S("f"), S("f", S("i"))), S("b", A("b", 7), "d"), S(S(S(S("d")))),
@@ -247,7 +248,8 @@ def chosen() -> Iterator[Case]:
             yield Case(Scalar(code), [Scalar(code)], r)
         yield Case(Scalar("i"), [Scalar(code)] * 3, r)
     # More than the registers hold, of each kind and of both.
-    for word in ("i" * 12, "d" * 12, "id" * 10, "fbdh" * 5, "q" * 7 + "d" * 9 + "qd", "g" * 3 + "i"):
+    long = ("i" * 12, "d" * 12, "id" * 10, "fbdh" * 5, "q" * 7 + "d" * 9 + "qd", "g" * 3 + "i")
+    for word in long:
         yield Case(Scalar("d"), [Scalar(code) for code in word], r)
     yield Case(Scalar("q"), [Scalar(c) for c in "bBhHiIqQ?" * 2], r)
     yield Case(Scalar("Zd"), [Scalar("Zd")] * 6, r)

@@ -179,9 +179,7 @@ def test_names_are_text_or_paths(name):
 
 @pytest.mark.parametrize("declarations", [5, b"double cos(double);", ["double cos(double);"]])
 def test_declarations_are_text(fails, declarations):
-    with fails(
-        TypeError, f"'declarations' must be a str (got {type(declarations).__name__})"
-    ):
+    with fails(TypeError, f"'declarations' must be a str (got {type(declarations).__name__})"):
         nc.load("m", declarations)
 
 

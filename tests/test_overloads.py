@@ -172,7 +172,8 @@ def test_arity_chooses(lib, fails):
         "no entry of 'which' takes (float, float, int); it offers '&b:', '&b:d', '&b:dd'",
     ):
         f(1.0, 2.0, 3)
-    with fails(TypeError, "no entry of 'which' takes (float, str); it offers '&b:', '&b:d', '&b:dd'"):
+    offers = "it offers '&b:', '&b:d', '&b:dd'"
+    with fails(TypeError, f"no entry of 'which' takes (float, str); {offers}"):
         f(1.0, "x")
     assert ORACLE.string(f.builtin(1.0)) == b"f64"
 

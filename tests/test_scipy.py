@@ -34,13 +34,25 @@ double many_scaled(int n, double *x, void *scale); double many_scaled(int n, dou
 { double p = *(double *)scale; CALLED; for (int i = 0; i < n; i++) p *= x[i]; return p; }
 int largest(double *x, ptrdiff_t n, double *out, void *data);
 int largest(double *x, ptrdiff_t n, double *out, void *data)
-{ CALLED; (void)data; *out = x[0]; for (ptrdiff_t i = 1; i < n; i++) if (x[i] > *out) *out = x[i]; return 1; }
+{
+    CALLED; (void)data; *out = x[0];
+    for (ptrdiff_t i = 1; i < n; i++) { if (x[i] > *out) { *out = x[i]; } }
+    return 1;
+}
 int shift(ptrdiff_t *out, double *in, int rank_out, int rank_in, void *data);
 int shift(ptrdiff_t *out, double *in, int rank_out, int rank_in, void *data)
-{ CALLED; (void)data; (void)rank_out; for (int i = 0; i < rank_in; i++) in[i] = (double)out[i] - 1; return 1; }
+{
+    CALLED; (void)data; (void)rank_out;
+    for (int i = 0; i < rank_in; i++) { in[i] = (double)out[i] - 1; }
+    return 1;
+}
 int running(double *in, ptrdiff_t n_in, double *out, ptrdiff_t n_out, void *data);
 int running(double *in, ptrdiff_t n_in, double *out, ptrdiff_t n_out, void *data)
-{ CALLED; (void)data; for (ptrdiff_t i = 0; i < n_out; i++) out[i] = in[i] + in[i + n_in - n_out]; return 1; }
+{
+    CALLED; (void)data;
+    for (ptrdiff_t i = 0; i < n_out; i++) { out[i] = in[i] + in[i + n_in - n_out]; }
+    return 1;
+}
 """
 
 
@@ -84,9 +96,7 @@ def events(block) -> int:
 def test_quad_calls_the_pointer_itself(kernels, counted):
     f = kernels.function("gauss", "double (double)")
     box = f.to_scipy()
-    (value, _, info), made, file = counted(
-        lambda: integrate.quad(box, 0, 1, full_output=True)
-    )
+    (value, _, info), made, file = counted(lambda: integrate.quad(box, 0, 1, full_output=True))
     assert abs(value - math.pi / 4) < 1e-14
     assert made == info["neval"] > 0
     assert "_quadpack" in file
@@ -143,7 +153,8 @@ def test_user_data(kernels, counted, kind):
 
 
 def test_overloads_choose_by_signature(kernels, counted):
-    f = nc.wrap({"f:f": nc.load("m").function("cosf", "f:f"), "d:d": kernels.function("gauss", "d:d")})
+    other = nc.load("m").function("cosf", "f:f")
+    f = nc.wrap({"f:f": other, "d:d": kernels.function("gauss", "d:d")})
     (value, _), made, _ = counted(lambda: integrate.quad(f.to_scipy("d:d"), 0, 1))
     assert made > 0
     assert value == pytest.approx(math.pi / 4)
@@ -186,7 +197,7 @@ def test_ndimage(kernels, counted):
 
 def test_quad_refuses_a_signature_it_does_not_take(kernels):
     f = kernels.function("largest", "int (double *, ptrdiff_t, double *, void *)")
-    with pytest.raises(ValueError, match="Unknown integrand signature|signature"):
+    with pytest.raises(ValueError, match="signature"):
         integrate.quad(f.to_scipy(), 0, 1)
     g = kernels.function("gauss", "d:d")
     assert integrate.quad(g.to_scipy(), 0, 1)[0] == pytest.approx(math.pi / 4)

@@ -1,4 +1,4 @@
-"""Types with slots from Python: the metaclass, `__customslots__`, inheritance, and overridden calls."""
+"""Types with slots from Python: the metaclass, `__customslots__`, inheritance, overridden calls."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ def test_a_class_with_slots():
     class Shape(metaclass=nc.extensibletype):
         __customslots__ = {"area": 0x1000, b"raw\0key": (3, 0x2000), ID: -8, 0x3000: 2**64 - 1}
 
-    assert nc.customslots(Shape()) == nc.customslots(Shape) == (
-        Slot(b"area", 0, 0x1000),
-        Slot(b"raw\0key", 3, 0x2000),
-        Slot(ID, 0, 2**64 - 8),
-        Slot(0x3000, 0, 2**64 - 1),
+    assert (
+        nc.customslots(Shape())
+        == nc.customslots(Shape)
+        == (
+            Slot(b"area", 0, 0x1000),
+            Slot(b"raw\0key", 3, 0x2000),
+            Slot(ID, 0, 2**64 - 8),
+            Slot(0x3000, 0, 2**64 - 1),
+        )
     )
     assert type(Shape) is nc.extensibletype
     assert issubclass(nc.extensibletype, type)
@@ -97,7 +101,11 @@ WRONG = [
     ({"a": "b"}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got str)"),
     ({"a": 1.0}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got float)"),
     ({"a": (1,)}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got a tuple of 1)"),
-    ({"a": (1, 2, 3)}, TypeError, "slot 'a' must be an int or a (flags, int) pair (got a tuple of 3)"),
+    (
+        {"a": (1, 2, 3)},
+        TypeError,
+        "slot 'a' must be an int or a (flags, int) pair (got a tuple of 3)",
+    ),
     ({"a": ("x", 1)}, TypeError, "flags of slot 'a' must be an int (got str)"),
     ({"a": (2**64, 1)}, OverflowError, "flags of slot 'a' do not fit 64 bits"),
     ({"a": (-1, 1)}, OverflowError, "flags of slot 'a' do not fit 64 bits"),
@@ -377,10 +385,15 @@ def test_match_statements_are_not_changed():
             pass
         case _:
             pytest.fail("no match")
+
+    def takes(value):
+        match value:
+            case A(_):
+                return True
+        return False
+
     with pytest.raises(TypeError, match="accepts 0 positional sub-patterns"):
-        match A():
-            case A(x):
-                pytest.fail(str(x))
+        takes(A())
 
 
 # -- overridden calls (D12) ----------------------------------------------------------------------
@@ -503,8 +516,8 @@ def test_a_provider_of_c_follows_the_same_rule(consumer, provider):
 
     assert consumer.total(Overriding(), 1.0, 1) == (7.0, "python")
     assert consumer.entry(Overriding(), "d:d", 0, True) is None
-    rows = consumer.table(Overriding())
-    assert [row[1] for row in rows][0] == 1, "a skip row keeps the positions of those behind it"
+    first = consumer.table(Overriding())[0]
+    assert first[1] == 1, "a skip row keeps the positions of those behind it"
     assert consumer.find(Overriding(), ID) == consumer.find(provider.Base(), ID)
     assert consumer.entry(Bringing(), "d:d", 0, True)[1] == provider.HALF
 

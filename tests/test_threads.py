@@ -1,4 +1,4 @@
-"""Python threads that add, replace, call and look up at the same time; and calls without the GIL."""
+"""Python threads that add, replace, call and look up at once; and calls without the GIL."""
 
 from __future__ import annotations
 

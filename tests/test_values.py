@@ -85,9 +85,8 @@ def test_integers_out_of_range_name_argument_value_and_range(lib, fails, code):
         with fails(OverflowError, message):
             f.builtin(value)
     for value in (2**64, -(2**64), 2**1000):
-        with fails(
-            OverflowError, f"argument 1 of '{symbol}' is out of range for '{code}' ({low} to {high})"
-        ):
+        message = f"argument 1 of '{symbol}' is out of range for '{code}' ({low} to {high})"
+        with fails(OverflowError, message):
             f(value)
     assert f(high) == high
 
@@ -121,7 +120,7 @@ def test_bool(lib, fails):
     with fails(OverflowError, "argument 1 of 'same_bool' is -1, out of range for '?' (0 to 1)"):
         f(-1)
     for value in (0.0, "", None):
-        with pytest.raises(TypeError, match=r"^argument 1 of 'same_bool' must be an integer \(got "):
+        with pytest.raises(TypeError, match=r"^argument 1 of 'same_bool' must be an integer"):
             f(value)
     assert f(1) is True
 
@@ -526,8 +525,7 @@ def test_function_pointer_arguments(lib, fails):
     overloaded = nc.wrap({"f:f": nc.load("m").function("sqrtf", "f:f"), "d:d": square})
     assert apply(overloaded, 3.0) == 9.0
     message = (
-        "argument 1 of 'apply' must be a function 'd:d'; "
-        "<native callable sqrtf 'f:f'> offers 'f:f'"
+        "argument 1 of 'apply' must be a function 'd:d'; <native callable sqrtf 'f:f'> offers 'f:f'"
     )
     with fails(TypeError, message):
         apply(nc.load("m").function("sqrtf", "f:f"), 3.0)
@@ -682,9 +680,7 @@ def test_strided_views(lib, fails):
     ):
         f([[1.0]])
     a.flags.writeable = False
-    with fails(
-        ValueError, "argument 1 of 'sum_view' must be writable, this ndarray is read-only"
-    ):
+    with fails(ValueError, "argument 1 of 'sum_view' must be writable, this ndarray is read-only"):
         f(a)
     assert f(a.copy()) == weighted(a)
 

@@ -138,12 +138,11 @@ static PyObject *total(PyObject *module, PyObject *args)
     found = nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
     if (found != NULL) {
         double (*function)(double) = (double (*)(double))(uintptr_t)nc_calltable_funcptr(found);
-        Py_BEGIN_ALLOW_THREADS
-        for (i = 0; i < n; i++) {
+        Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
+        {
             sum += function(x + (double)i);
         }
-        Py_END_ALLOW_THREADS
-        return Py_BuildValue("(ds)", sum, "native");
+        Py_END_ALLOW_THREADS return Py_BuildValue("(ds)", sum, "native");
     }
     for (i = 0; i < n; i++) {
         PyObject *value = PyObject_CallFunction(object, "d", x + (double)i);
@@ -173,8 +172,8 @@ static PyObject *lookups(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "Onnn", &object, &n, &one, &other)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    for (i = 0; i < n; i++) {
+    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
+    {
         const PyNativeCallableEntry *found =
             nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
         if (found != NULL) {
@@ -182,8 +181,7 @@ static PyObject *lookups(PyObject *module, PyObject *args)
             good += address == one || address == other;
         }
     }
-    Py_END_ALLOW_THREADS
-    return PyLong_FromSsize_t(good);
+    Py_END_ALLOW_THREADS return PyLong_FromSsize_t(good);
 }
 
 /* metatype() -> the metaclass this module agreed on; provider() -> who made the runtime */

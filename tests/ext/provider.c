@@ -187,9 +187,8 @@ static PyObject *rows(PyObject *module, PyObject *none)
     (void)module;
     (void)none;
     for (i = 0; list != NULL && i < sizeof(derived_slots) / sizeof(derived_slots[0]); i++) {
-        PyObject *row =
-            Py_BuildValue("(KK)", (unsigned long long)derived_slots[i].id,
-                          (unsigned long long)(uintptr_t)derived_slots[i].data.pointer);
+        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)derived_slots[i].id,
+                                      (unsigned long long)(uintptr_t)derived_slots[i].data.pointer);
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }
