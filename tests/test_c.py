@@ -48,6 +48,7 @@ SANITIZED_COUNT = {
     "test_nomem": 300,
     "test_signature": 20_000,
     "test_threads": 20_000,
+    "test_layout": 1_000,
 }
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a cc-style compiler driver")

@@ -1,0 +1,344 @@
+/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi.md, and its
+ * algorithms find what our functions put there.
+ *
+ * The first half is for the compiler (layout.h). The second is a reader written from the document
+ * alone: it knows no struct of ours, only byte offsets, and meets tables of random content. */
+#include <string.h>
+
+#include "check.h"
+#include "layout.h"
+#include "nativecall/calltable.h"
+#include "nativecall/intern.h"
+#include "nativecall/packed.h"
+#include "nativecall/packedtable.h"
+#include "nativecall/slottable.h"
+
+/* ---- what the compiler checks ---------------------------------------------------------------- */
+
+LAYOUT_VALUE(NC_ABI_VERSION, 1);
+
+LAYOUT_VALUE(NC_SLOT_EMPTY, 0);
+LAYOUT_VALUE(NC_SLOT_SKIP, 1);
+
+LAYOUT_VALUE(NC_HASH_K0, 0x9E3779B97F4A7C15);
+LAYOUT_VALUE(NC_HASH_K1, 0xBF58476D1CE4E5B9);
+LAYOUT_VALUE(NC_HASH_K2, 0x94D049BB133111EB);
+LAYOUT_VALUE(NC_HASH_K3, 0xD6E8FEB86659FD93);
+
+LAYOUT_VALUE(NC_INTERN_MAX_LENGTH, 65535);
+LAYOUT_VALUE(NC_SLOTTABLE_MAX_ROWS, 65536);
+
+LAYOUT_VALUE(NC_FLAG_NEEDS_GIL, 0x1);
+LAYOUT_VALUE(NC_FLAG_TAKES_GIL, 0x2);
+LAYOUT_VALUE(NC_FLAG_RELEASE_GIL, 0x4);
+LAYOUT_VALUE(NC_FLAG_ERRNO, 0x8);
+LAYOUT_VALUE(NC_ERRORS_MASK, 0xF0);
+LAYOUT_VALUE(NC_ERRORS_NONE, 0x00);
+LAYOUT_VALUE(NC_ERRORS_PYTHON, 0x10);
+LAYOUT_VALUE(NC_ERRORS_NONZERO, 0x20);
+LAYOUT_VALUE(NC_ERRORS_ZERO, 0x30);
+LAYOUT_VALUE(NC_ERRORS_NULL, 0x40);
+LAYOUT_VALUE(NC_ERRORS_ERRNO, 0x50);
+
+LAYOUT_VALUE(NC_OK, 0);
+LAYOUT_VALUE(NC_E_NOMEM, -1);
+LAYOUT_VALUE(NC_E_DUPLICATE, -2);
+LAYOUT_VALUE(NC_E_RANGE, -3);
+LAYOUT_VALUE(NC_E_TOOLONG, -4);
+LAYOUT_VALUE(NC_E_FORMAT, -5);
+LAYOUT_VALUE(NC_E_MISSING, -6);
+LAYOUT_VALUE(NC_E_VERSION, -7);
+
+#if UINTPTR_MAX == UINT64_MAX
+
+LAYOUT_VALUE(NC_FLAGS_ABI_MASK, 0xFFFFFFFFFF000000);
+
+LAYOUT_SIZE(NcInternHeader, 16);
+LAYOUT_FIELD(NcInternHeader, length, 0, uint64_t);
+LAYOUT_FIELD(NcInternHeader, hash, 8, uint64_t);
+
+LAYOUT_FIELD(NcRegistry, abi_version, 0, uint32_t);
+LAYOUT_FIELD(NcRegistry, reserved, 4, uint32_t);
+LAYOUT_FIELD(NcRegistry, table, 8, NcInternTable *);
+
+LAYOUT_SIZE(NcInternTable, 16);
+LAYOUT_FIELD(NcInternTable, mask, 0, size_t);
+LAYOUT_FIELD(NcInternTable, superseded, 8, struct NcInternTable *);
+
+LAYOUT_SIZE(PyCustomSlot, 24);
+LAYOUT_FIELD(PyCustomSlot, id, 0, uintptr_t);
+LAYOUT_FIELD(PyCustomSlot, flags, 8, uint64_t);
+LAYOUT_FIELD(PyCustomSlot, data.pointer, 16, void *);
+LAYOUT_FIELD(PyCustomSlot, data.objoffset, 16, intptr_t);
+
+LAYOUT_SIZE(PyCustomSlotTable, 48);
+LAYOUT_FIELD(PyCustomSlotTable, abi_version, 0, uint32_t);
+LAYOUT_FIELD(PyCustomSlotTable, count, 4, uint32_t);
+LAYOUT_FIELD(PyCustomSlotTable, multiplier, 8, uint64_t);
+LAYOUT_FIELD(PyCustomSlotTable, cells, 16, const uint16_t *);
+LAYOUT_FIELD(PyCustomSlotTable, f_high, 24, uint64_t);
+LAYOUT_FIELD(PyCustomSlotTable, g_shift, 32, uint32_t);
+LAYOUT_FIELD(PyCustomSlotTable, f_shift, 36, uint32_t);
+LAYOUT_FIELD(PyCustomSlotTable, size, 40, uint64_t);
+
+LAYOUT_SIZE(PyNativeCallableEntry, 24);
+LAYOUT_FIELD(PyNativeCallableEntry, signature, 0, const char *);
+LAYOUT_FIELD(PyNativeCallableEntry, flags, 8, uintptr_t);
+LAYOUT_FIELD(PyNativeCallableEntry, funcptr, 16, void *);
+
+LAYOUT_SIZE(PyNativeCallableTable, 32);
+LAYOUT_FIELD(PyNativeCallableTable, count, 0, intptr_t);
+LAYOUT_FIELD(PyNativeCallableTable, entries, 8, PyNativeCallableEntry[1]);
+
+LAYOUT_SIZE(NcCallTable, 32);
+LAYOUT_FIELD(NcCallTable, published, 0, PyNativeCallableTable *);
+LAYOUT_FIELD(NcCallTable, block, 8, NcCallTableBlock *);
+LAYOUT_FIELD(NcCallTable, capacity, 16, size_t);
+LAYOUT_FIELD(NcCallTable, retired_bytes, 24, size_t);
+
+LAYOUT_SIZE(NcCallTableBlock, 48);
+LAYOUT_FIELD(NcCallTableBlock, superseded, 0, struct NcCallTableBlock *);
+LAYOUT_FIELD(NcCallTableBlock, size, 8, size_t);
+LAYOUT_FIELD(NcCallTableBlock, table, 16, PyNativeCallableTable);
+
+LAYOUT_SIZE(NcPackedEntry, 16);
+LAYOUT_FIELD(NcPackedEntry, signature, 0, uint64_t);
+LAYOUT_FIELD(NcPackedEntry, function, 8, NcPackedFunction);
+
+LAYOUT_SIZE(NcPackedFunction, 8);
+LAYOUT_FIELD(NcPackedFunction, funcptr, 0, void *);
+LAYOUT_FIELD(NcPackedFunction, cell, 0, uint64_t);
+
+LAYOUT_SIZE(NcPackedTable, 40);
+LAYOUT_FIELD(NcPackedTable, published, 0, uint64_t *);
+LAYOUT_FIELD(NcPackedTable, block, 8, NcPackedBlock *);
+LAYOUT_FIELD(NcPackedTable, used, 16, size_t);
+LAYOUT_FIELD(NcPackedTable, retired_bytes, 24, size_t);
+LAYOUT_FIELD(NcPackedTable, spare, 32, NcPackedBlock *);
+
+LAYOUT_SIZE(NcPackedBlock, 16);
+LAYOUT_FIELD(NcPackedBlock, superseded, 0, struct NcPackedBlock *);
+LAYOUT_FIELD(NcPackedBlock, capacity, 8, size_t);
+
+/* ---- a reader that knows the document only --------------------------------------------------- */
+
+static uint32_t word32(const void *base, size_t offset)
+{
+    uint32_t value;
+    memcpy(&value, (const char *)base + offset, sizeof value);
+    return value;
+}
+
+static uint64_t word64(const void *base, size_t offset)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)base + offset, sizeof value);
+    return value;
+}
+
+static const char *pointer(const void *base, size_t offset)
+{
+    const char *value;
+    memcpy(&value, (const char *)base + offset, sizeof value);
+    return value;
+}
+
+static uint64_t read_hash(const unsigned char *bytes, size_t length)
+{
+    uint64_t h = 0x9E3779B97F4A7C15 + length * 0xBF58476D1CE4E5B9;
+    size_t start, i;
+    for (start = 0; start < length; start += 8) {
+        uint64_t w = 0;
+        for (i = 0; i < 8 && start + i < length; i++) {
+            w |= (uint64_t)bytes[start + i] << (8 * i);
+        }
+        w *= 0xBF58476D1CE4E5B9;
+        w ^= w >> 32;
+        h = (h ^ w) * 0x94D049BB133111EB;
+        h ^= h >> 29;
+    }
+    h *= 0xD6E8FEB86659FD93;
+    return h ^ h >> 32;
+}
+
+static const char *read_registry(const NcRegistry *registry, const void *bytes, size_t length)
+{
+    const char *table = pointer(registry, 8);
+    const uint64_t mask = word64(table, 0);
+    const uint64_t hash = read_hash((const unsigned char *)bytes, length);
+    uint64_t i;
+    for (i = hash;; i++) {
+        const char *s = pointer(table + 16, (size_t)(i & mask) * 8);
+        if (s == NULL || (word64(s - 16, 0) == length && word64(s - 8, 0) == hash &&
+                          memcmp(s, bytes, length) == 0)) {
+            return s;
+        }
+    }
+}
+
+/* The number of the row, or -1. */
+static long read_slot(const void *table, uint64_t id)
+{
+    const uint64_t x = id * word64(table, 8);
+    const uint16_t *cells = (const uint16_t *)(const void *)pointer(table, 16);
+    uint64_t f = x >> word32(table, 36) | word64(table, 24);
+    uint16_t row;
+    f ^= cells[x >> word32(table, 32)];
+    row = cells[(int64_t)f];
+    return word64(table, 48 + (size_t)row * 24) == id ? (long)row : -1;
+}
+
+static const char *read_entry(const void *object, const char *signature, uint64_t refuse)
+{
+    const char *entry = pointer(object, 0) + 8;
+    for (; pointer(entry, 0) != NULL; entry += 24) {
+        if (pointer(entry, 0) == signature &&
+            (word64(entry, 8) & (refuse | 0xFFFFFFFFFF000000)) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void test_interned(size_t count, uint64_t *state)
+{
+    NcRegistry *registry = NULL;
+    unsigned char bytes[64];
+    size_t i, j;
+
+    CHECK(nc_registry_new(&registry) == NC_OK);
+    CHECK(word32(registry, 0) == 1 && word32(registry, 4) == 0);
+    for (i = 0; i < count; i++) {
+        const size_t length = (size_t)(check_random(state) % sizeof bytes);
+        const char *known, *found = NULL;
+        for (j = 0; j < length; j++) {
+            bytes[j] = (unsigned char)(check_random(state) % 5);
+        }
+        CHECK(read_hash(bytes, length) == nc_hash_bytes(bytes, length));
+        known = read_registry(registry, bytes, length);
+        CHECK(nc_intern(registry, (const char *)bytes, length, &found) == NC_OK);
+        CHECK(known == NULL || known == found);
+        CHECK(read_registry(registry, bytes, length) == found);
+        CHECK((uintptr_t)found % 8 == 0 && found[length] == 0);
+    }
+    nc_registry_free(registry);
+}
+
+/* What the document asks of a builder. */
+static void check_built(const PyCustomSlotTable *table, const PyCustomSlot *rows, size_t count)
+{
+    const uint64_t f = 0 - word64(table, 24);
+    const uint32_t g_shift = word32(table, 32);
+    const uint16_t *cells = (const uint16_t *)(const void *)pointer(table, 16);
+    const char *end = (const char *)table + word64(table, 40);
+    const char zero[24] = {0};
+    uint64_t i;
+
+    CHECK(word32(table, 0) == 1);
+    CHECK(word32(table, 4) == count);
+    CHECK(count == 0 || memcmp((const char *)table + 48, rows, count * 24) == 0);
+    CHECK(memcmp((const char *)table + 48 + count * 24, zero, 24) == 0);
+    CHECK(word64(table, 8) % 2 == 1);
+    CHECK(g_shift < 64 && f != 0 && (f & (f - 1)) == 0);
+    CHECK(f == (uint64_t)1 << (g_shift - word32(table, 36)));
+    CHECK((const char *)(cells - f) >= (const char *)table + 48 + (count + 1) * 24);
+    CHECK((const char *)(cells + ((size_t)1 << (64 - g_shift))) <= end);
+    for (i = 0; i < f; i++) {
+        if (cells[-1 - (int64_t)i] > count) {
+            CHECK((const char *)table + 48 + (cells[-1 - (int64_t)i] + (size_t)1) * 24 <=
+                  (const char *)(cells - f));
+        }
+    }
+    CHECK(read_slot(table, 0) == -1 && read_slot(table, 1) == -1);
+}
+
+static void test_slots(size_t count, uint64_t *state)
+{
+    static PyCustomSlot rows[3000];
+    size_t i, j;
+
+    for (i = 0; i < count; i++) {
+        const size_t most = i % 100 == 0 ? 3000 : 40;
+        const size_t size = (size_t)(check_random(state) % most);
+        PyCustomSlotTable *table = NULL;
+        for (j = 0; j < size; j++) {
+            const uint64_t kind = check_random(state) % 8;
+            rows[j].id = kind < 2 ? (uintptr_t)kind : (uintptr_t)check_random(state);
+            rows[j].flags = check_random(state);
+            rows[j].data.objoffset = (intptr_t)j;
+        }
+        CHECK(nc_slottable_build(rows, size, &table, NULL) == NC_OK);
+        if (table == NULL) {
+            return;
+        }
+        check_built(table, rows, size);
+        for (j = 0; j < size; j++) {
+            const long found = read_slot(table, rows[j].id);
+            CHECK(found == (rows[j].id > 1 ? (long)j : -1));
+        }
+        for (j = 0; j < 20; j++) {
+            CHECK(read_slot(table, check_random(state)) == -1);
+        }
+        nc_slottable_free(table);
+    }
+}
+
+static void test_calls(size_t count, uint64_t *state)
+{
+    static char names[64];
+    static char functions[64];
+    NcCallTable calls;
+    size_t i, j;
+
+    nc_calltable_init(&calls);
+    CHECK(read_entry(&calls, names, 0) == NULL);
+    CHECK(word64(pointer(&calls, 0), 0) == 0);
+    for (i = 0; i < count % 1000 + 64; i++) {
+        const size_t which = i % 64;
+        const uintptr_t flags = (uintptr_t)(check_random(state) & 0xFF);
+        const char *entry = read_entry(&calls, &names[which], ~flags & 0xFFFFFF);
+        CHECK(nc_calltable_append(&calls, &names[which], flags, &functions[which]) == NC_OK);
+        if (entry == NULL) {
+            entry = read_entry(&calls, &names[which], ~flags & 0xFFFFFF);
+            CHECK(entry != NULL && word64(entry, 8) == flags);
+        }
+        CHECK(word64(pointer(&calls, 0), 0) == i + 1);
+        CHECK(calls.retired_bytes < nc_calltable_live_bytes(&calls));
+    }
+    for (j = 0; j < 64; j++) {
+        const char *entry = read_entry(&calls, &names[j], 0);
+        CHECK(entry != NULL && pointer(entry, 16) == &functions[j]);
+    }
+    /* An entry of a later ABI, as a later writer would make it. */
+    calls.published->entries[5].flags |= (uintptr_t)1 << 24;
+    CHECK(read_entry(&calls, &names[5], 0) != (const char *)&calls.published->entries[5]);
+    CHECK(nc_calltable_find(calls.published, &names[5], 0) != &calls.published->entries[5]);
+    nc_calltable_clear(&calls);
+    CHECK(read_entry(&calls, names, 0) == NULL);
+}
+
+static void run(size_t count)
+{
+    uint64_t state = 8;
+    test_interned(count, &state);
+    test_slots(count, &state);
+    test_calls(count, &state);
+}
+
+#else
+
+/* The document gives offsets for 64 bits. */
+static void run(size_t count)
+{
+    CHECK(count != 0 && sizeof(PyCustomSlot) % sizeof(uint64_t) == 0);
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    run(check_argument(argc, argv, 20000));
+    return check_report("test_layout");
+}

@@ -1,0 +1,77 @@
+/* tests/ext/layout.c: the structs and constants that need Python.h are those of docs/abi.md.
+ *
+ * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a test
+ * can offer it runtimes of other versions, and tells what it got. */
+#define PY_SSIZE_T_CLEAN
+#define NC_TEXT_(x) #x
+#define NC_TEXT(x) NC_TEXT_(x)
+#define NC_PROVIDER NC_TEXT(MODULE)
+#include <nativecall/nativecallable.h>
+
+#include "../c/layout.h"
+
+LAYOUT_VALUE(PYCUSTOMSLOT_NATIVECALLABLE_ID, 0x04000001);
+LAYOUT_VALUE(PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS, 0);
+LAYOUT_VALUE(PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0x04000003);
+LAYOUT_VALUE(PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS, 1);
+
+/* The shift of docs/abi.md, "Extensible types". */
+LAYOUT_VALUE(NC_TABLE_SHIFT(0), 0);
+LAYOUT_VALUE(NC_TABLE_SHIFT(100), 100 - (Py_ssize_t)offsetof(PyObject, ob_type));
+
+#if UINTPTR_MAX == UINT64_MAX
+
+#define H sizeof(PyHeapTypeObject)
+
+LAYOUT_SIZE(NcRuntime, 56);
+LAYOUT_FIELD(NcRuntime, abi_version, 0, uint32_t);
+LAYOUT_FIELD(NcRuntime, struct_size, 4, uint32_t);
+LAYOUT_FIELD(NcRuntime, type_size, 8, uint32_t);
+LAYOUT_FIELD(NcRuntime, slot_size, 12, uint32_t);
+LAYOUT_FIELD(NcRuntime, provider, 16, const char *);
+LAYOUT_FIELD(NcRuntime, metatype, 24, PyTypeObject *);
+LAYOUT_FIELD(NcRuntime, registry, 32, NcRegistry *);
+LAYOUT_FIELD(NcRuntime, intern, 40, int (*)(NcRegistry *, const char *, size_t, const char **));
+LAYOUT_FIELD(NcRuntime, ready, 48, int (*)(PyHeapExtensibleTypeObject *, Py_ssize_t));
+
+LAYOUT_SIZE(PyHeapExtensibleTypeObject, H + 32);
+LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_heaptype, 0, PyHeapTypeObject);
+LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_custom_slots, H + 0, PyCustomSlotTable *);
+LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_obj_custom_slots_offset, H + 8, Py_ssize_t);
+LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_table_shift, H + 16, Py_ssize_t);
+LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_private, H + 24, void *);
+
+#undef H
+
+#endif
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, NULL, NULL, NULL, NULL, NULL,
+};
+
+#define NC_PASTE_(a, b) a##b
+#define NC_PASTE(a, b) NC_PASTE_(a, b)
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+{
+    PyObject *module;
+    PyObject *runtime = NULL;
+    if (PyExtensibleType_Import() == NULL) {
+        return NULL;
+    }
+    module = PyModule_Create(&definition);
+    if (module == NULL) {
+        return NULL;
+    }
+    runtime = PyLong_FromVoidPtr((void *)(uintptr_t)nc_runtime);
+    if (runtime == NULL || PyObject_SetAttrString(module, "runtime", runtime) < 0 ||
+        PyModule_AddStringConstant(module, "MODULE", NC_RUNTIME_MODULE) < 0 ||
+        PyModule_AddStringConstant(module, "ATTRIBUTE", NC_RUNTIME_ATTRIBUTE) < 0 ||
+        PyModule_AddStringConstant(module, "CAPSULE", NC_RUNTIME_CAPSULE) < 0) {
+        Py_CLEAR(module);
+    }
+    Py_XDECREF(runtime);
+    return module;
+}
