@@ -1,0 +1,172 @@
+/* nativecall/boxcffi.h: the C function in a function pointer of cffi, or behind `lib.f`.
+ *
+ * In ABI mode, and for ffi.callback() and ffi.addressof(lib, "f"), a function is CData and its type
+ * can be walked. In API mode `lib.f` is a built-in function, for which the module's own `ffi` gives
+ * the CData. */
+#ifndef NATIVECALL_BOXCFFI_H
+#define NATIVECALL_BOXCFFI_H
+
+#include "box.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth);
+
+/* A type of cffi, appended. 0, or -1 with an exception. */
+NC_STATIC int nc_cffi_type(PyObject *ctype, NcSignatureText *out, int depth)
+{
+    PyObject *kind = NULL;
+    PyObject *value = NULL;
+    size_t before = out->length;
+    int status = 0;
+    if (depth > NC_DECLARATION_MAX_DEPTH) {
+        nc_text_fail(out, NC_E_MISSING);
+        return 0;
+    }
+    kind = nc_box_attribute(ctype, "kind");
+    if (kind == NULL || !PyUnicode_Check(kind)) {
+        nc_text_fail(out, NC_E_MISSING);
+    } else if (PyUnicode_CompareWithASCIIString(kind, "void") == 0) {
+        nc_text_put(out, "v");
+    } else if (PyUnicode_CompareWithASCIIString(kind, "primitive") == 0) {
+        value = nc_box_attribute(ctype, "cname");
+        status = value != NULL ? nc_box_named_type(value, out) : 0;
+    } else if (PyUnicode_CompareWithASCIIString(kind, "pointer") == 0) {
+        value = nc_box_attribute(ctype, "item");
+        nc_text_put(out, "&");
+        status = value != NULL ? nc_cffi_type(value, out, depth + 1) : 0;
+        if (out->status == NC_E_MISSING) {
+            out->status = NC_OK;
+            out->length = before;
+            nc_text_put(out, "P");
+        }
+    } else if (PyUnicode_CompareWithASCIIString(kind, "function") == 0) {
+        nc_text_put(out, "X{");
+        status = nc_cffi_function(ctype, out, depth + 1);
+        nc_text_put(out, "}");
+    } else if (PyUnicode_CompareWithASCIIString(kind, "struct") == 0) {
+        Py_ssize_t i;
+        value = nc_box_attribute(ctype, "fields"); /* None: opaque */
+        if (value == NULL || !PyList_Check(value)) {
+            nc_text_fail(out, NC_E_MISSING);
+        } else {
+            nc_text_put(out, "T{");
+            for (i = 0; status == 0 && i < PyList_GET_SIZE(value); i++) {
+                PyObject *pair = PyList_GET_ITEM(value, i);
+                PyObject *type = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2
+                                     ? nc_box_attribute(PyTuple_GET_ITEM(pair, 1), "type")
+                                     : NULL;
+                if (type == NULL) {
+                    nc_text_fail(out, NC_E_MISSING);
+                } else {
+                    status = nc_cffi_type(type, out, depth + 1);
+                    Py_DECREF(type);
+                }
+            }
+            nc_text_put(out, "}");
+        }
+    } else {
+        nc_text_fail(out, NC_E_MISSING); /* unions, enums and arrays, which no callback has */
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    return PyErr_Occurred() ? -1 : status;
+}
+
+/* "R:A" of a function type, appended. */
+NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth)
+{
+    PyObject *args = nc_box_attribute(ctype, "args");
+    PyObject *result = nc_box_attribute(ctype, "result");
+    PyObject *ellipsis = nc_box_attribute(ctype, "ellipsis");
+    Py_ssize_t i;
+    int status = PyErr_Occurred() ? -1 : 0;
+    if (args == NULL || result == NULL || ellipsis == NULL || !PyTuple_Check(args)) {
+        nc_text_fail(out, NC_E_MISSING);
+    } else {
+        status = nc_cffi_type(result, out, depth);
+        nc_text_put(out, ":");
+        for (i = 0; status == 0 && i < PyTuple_GET_SIZE(args); i++) {
+            status = nc_cffi_type(PyTuple_GET_ITEM(args, i), out, depth);
+        }
+        if (ellipsis == Py_True) {
+            nc_text_put(out, ".");
+        }
+    }
+    Py_XDECREF(args);
+    Py_XDECREF(result);
+    Py_XDECREF(ellipsis);
+    return status;
+}
+
+/* A cffi function pointer. 1, 0 when obj is another kind of CData, or -1 with an exception. */
+NC_STATIC int nc_box_cffi(PyObject *obj, NcBox *box)
+{
+    PyObject *backend = PyDict_GetItemString(PyImport_GetModuleDict(), "_cffi_backend");
+    PyObject *ctype = NULL;
+    PyObject *word = NULL;
+    PyObject *pointer = NULL;
+    PyObject *address = NULL;
+    int status = -1;
+    Py_XINCREF(backend);
+    if (backend == NULL || (ctype = PyObject_CallMethod(backend, "typeof", "O", obj)) == NULL) {
+        goto done;
+    }
+    status = nc_box_attribute_is(ctype, "kind", "function");
+    if (status <= 0) {
+        goto done;
+    }
+    status = -1;
+    box->kind = "a cffi function pointer";
+    if ((word = PyObject_CallMethod(backend, "new_primitive_type", "s", "uintptr_t")) == NULL ||
+        (pointer = PyObject_CallMethod(backend, "cast", "OO", word, obj)) == NULL ||
+        (address = PyNumber_Long(pointer)) == NULL || nc_box_address(address, &box->address) < 0 ||
+        nc_cffi_function(ctype, &box->signature, 0) < 0) {
+        goto done;
+    }
+    status = 1;
+done:
+    Py_XDECREF(backend);
+    Py_XDECREF(ctype);
+    Py_XDECREF(word);
+    Py_XDECREF(pointer);
+    Py_XDECREF(address);
+    return status;
+}
+
+/* `lib.f` of an API-mode module: a built-in function, whose pointer the module's ffi knows. */
+NC_STATIC int nc_box_cffi_api(PyObject *obj, NcBox *box)
+{
+    PyObject *self = PyCFunction_GET_SELF(obj);
+    PyObject *module = NULL;
+    PyObject *ffi = NULL;
+    PyObject *name = NULL;
+    PyObject *pointer = NULL;
+    int status = 0;
+    if (self == NULL || strcmp(Py_TYPE(self)->tp_name, "_cffi_backend.Lib") != 0) {
+        return 0;
+    }
+    name = nc_box_attribute(obj, "__name__");
+    module = nc_box_attribute(obj, "__module__");
+    if (name != NULL && module != NULL && PyUnicode_Check(module)) {
+        PyObject *found = PyDict_GetItemWithError(PyImport_GetModuleDict(), module);
+        ffi = found != NULL ? nc_box_attribute(found, "ffi") : NULL;
+    }
+    if (ffi != NULL) {
+        pointer = PyObject_CallMethod(ffi, "addressof", "OO", self, name);
+        status = pointer != NULL ? nc_box_cffi(pointer, box) : -1;
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    Py_XDECREF(ffi);
+    Py_XDECREF(pointer);
+    return PyErr_Occurred() ? -1 : status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

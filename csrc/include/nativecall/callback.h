@@ -1,0 +1,399 @@
+/* nativecall/callback.h: for C code that takes a callback: any callable as a C function pointer.
+ *
+ *     NC_CALLBACK_THUNK(integrand, double, (double), NAN);
+ *     NC_CALLBACK_THUNK_WITH_DATA(integrand_data, double, (double, user_data), NAN);
+ *     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(integrand),
+ *                                              NC_CALLBACK_ACCEPT(integrand_data)};
+ *
+ *     NcCallback f;
+ *     if (nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) return NULL;
+ *     while (... && !nc_callback_failed(&f))
+ *         y = f.matched == 0
+ *                 ? NC_CALLBACK_FUNCTION(&f, double (*)(double))(x)
+ *                 : NC_CALLBACK_FUNCTION(&f, double (*)(double, void *))(x, f.user_data);
+ *     if (nc_callback_release(&f) < 0) return NULL;
+ *
+ * What is taken, in this order, each for the first accepted signature that it has an entry of:
+ *
+ *   1. native callables and their built-in views (nativecallable.h)
+ *   2. objects whose type has __nativecall_api__ (nativeapi.h)
+ *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
+ *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h)
+ *   4. any Python callable, through the thunk of an accepted signature (thunktypes.h); one with
+ *      user_data is preferred, because it needs no slot of the pool
+ *
+ * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled.
+ * What is no such thing, or has none of the signatures and cannot be called by Python, is TypeError.
+ *
+ * user_data. A LowLevelCallable with user data fits only signatures that have a place for it, and
+ * gets it there. A native function that has that argument but brings no data gets NULL. Functions
+ * without the argument do not fit a signature with it: nothing is adapted.
+ *
+ * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
+ * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
+ * callable is then called through Python, which does right by both.
+ *
+ * Errors. A thunk never returns with an exception set. It keeps the exception and returns its
+ * sentinel; nc_callback_failed() is one load; release raises the exception again, with the
+ * traceback that it had. So the function that began it all returns NULL.
+ *
+ * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
+ * it what it was made of. Calls are free from then on: any thread, several at once, also such that
+ * Python has never seen, unless an option restricts that (thunk.h). Release comes when no other
+ * thread can be calling; the callback itself may release its NcCallback while it runs, and free it:
+ * later calls with a pointer to it that is still valid give the sentinel.
+ *
+ * PyGILState is what threads enter Python by, so thunks belong to the main interpreter. */
+#ifndef NATIVECALL_CALLBACK_H
+#define NATIVECALL_CALLBACK_H
+
+#include "boxes.h"
+#include "nativeapi.h"
+#include "nativecallable.h"
+#include "thunktypes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
+ * interned form in it. */
+typedef struct {
+    const char *signature; /* signature text, any spelling; see docs/abi.md */
+    int user_data;         /* the index of the argument that gets user_data, -1: there is none */
+    const NcThunk *thunk;  /* for Python functions; NULL: none are taken for this signature */
+    const char *interned;  /* NULL at first */
+} NcCallbackSignature;
+
+/* Initialisers: a signature with its thunk, and one for native functions only. */
+#define NC_CALLBACK_ACCEPT(thunk) {NULL, -1, &(thunk), NULL}
+#define NC_CALLBACK_ACCEPT_NATIVE(signature, user_data) {signature, user_data, NULL, NULL}
+
+/* The function as a pointer of the C type that goes with `matched`. */
+#define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
+
+/* Whether to stop: the callback raised, or can no longer run. Any thread, with or without GIL. */
+NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
+{
+    return nc_load_relaxed_intptr(&callback->failed) != 0;
+}
+
+/* ---- what is accepted ------------------------------------------------------------------------ */
+
+/* Interns a signature. 0, or -1 with ValueError. */
+NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
+{
+    NcSignatureText text;
+    const char *interned;
+    if (accepted->thunk != NULL) {
+        accepted->signature = accepted->thunk->signature;
+        accepted->user_data = accepted->thunk->user_data;
+    }
+    nc_text_init(&text);
+    nc_text_put(&text, accepted->signature);
+    if (nc_text_canonical(&text) != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "'%s', which a callback may have, is no signature: %s",
+                     accepted->signature, nc_status_text(text.status));
+        return -1;
+    }
+    if (nc_signature_intern(text.text, &interned) < 0) {
+        return -1;
+    }
+    nc_store_release_ptr(&accepted->interned, interned);
+    return 0;
+}
+
+/* The flags that a native entry must not have. */
+NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
+{
+    return ((options & NC_CALLBACK_HOLDS_GIL) != 0 ? 0 : NC_FLAG_NEEDS_GIL) |
+           ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Appends to a string: "'a', 'b'". 0, or -1 with an exception. */
+NC_STATIC int nc_message_add(PyObject **message, const char *before, const char *text,
+                             const char *after)
+{
+    PyObject *longer;
+    if (*message == NULL) {
+        *message = PyUnicode_FromFormat("%s'%s'%s", before, text, after);
+    } else {
+        longer = PyUnicode_FromFormat("%U, %s'%s'%s", *message, before, text, after);
+        Py_DECREF(*message);
+        *message = longer;
+    }
+    return *message != NULL ? 0 : -1;
+}
+
+/* The signatures that obj offers: a new reference, or NULL with an exception or without any. */
+NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
+{
+    PyObject *message = NULL;
+    PyObject *viewed = nc_native_viewed(obj);
+    const PyNativeCallableTable *table = nc_native_table(viewed != NULL ? viewed : obj);
+    const NcNativeApi *api = NULL;
+    size_t i;
+    if (box != NULL) {
+        if (box->unknown != NULL) {
+            return PyUnicode_FromFormat("a function whose signature is unknown (%s)", box->unknown);
+        }
+        (void)nc_message_add(&message, "", box->signature.text,
+                             box->has_user_data ? " with user_data" : "");
+        return message;
+    }
+    if (table != NULL) {
+        for (i = 0; i < nc_calltable_count(table); i++) {
+            if (nc_message_add(&message, "", table->entries[i].signature, "") < 0) {
+                return NULL;
+            }
+        }
+    } else if (nc_nativeapi_of(obj, &api) < 0) {
+        return NULL;
+    } else if (api != NULL && api->entry != NULL) {
+        const PyNativeCallableEntry *entry;
+        for (i = 0; i < 64 && (entry = api->entry(obj, i)) != NULL; i++) {
+            if (nc_message_add(&message, "", entry->signature, "") < 0) {
+                return NULL;
+            }
+        }
+    }
+    return message;
+}
+
+/* Raises TypeError for an object that none of the accepted signatures fits. */
+NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
+                                const NcCallbackSignature *accepted, size_t count)
+{
+    PyObject *wanted = NULL;
+    PyObject *offers = NULL;
+    char after[64];
+    size_t i;
+    for (i = 0; i < count; i++) {
+        after[0] = '\0';
+        if (accepted[i].user_data >= 0) {
+            PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
+                          accepted[i].user_data + 1);
+        }
+        if (nc_message_add(&wanted, "", accepted[i].interned, after) < 0) {
+            return;
+        }
+    }
+    offers = nc_message_offers(obj, box);
+    if (offers != NULL) {
+        PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
+                     offers);
+    } else if (!PyErr_Occurred() && box == NULL && !PyCallable_Check(obj)) {
+        PyErr_Format(PyExc_TypeError,
+                     "a callback must be a callable, a LowLevelCallable or a capsule with a "
+                     "function for %U (got %R)",
+                     wanted, obj);
+    } else if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError,
+                     "no function for %U in %R; Python functions are not taken here", wanted, obj);
+    }
+    Py_XDECREF(wanted);
+    Py_XDECREF(offers);
+}
+
+/* ---- prepare --------------------------------------------------------------------------------- */
+
+/* Makes a native function the callback's. */
+NC_STATIC void nc_callback_set_native(NcCallback *callback, PyObject *obj, size_t matched,
+                                      void *function, void *user_data, uintptr_t flags)
+{
+    Py_INCREF(obj);
+    callback->object = obj;
+    callback->function = (NcFunction)(uintptr_t)function;
+    callback->user_data = user_data;
+    callback->matched = matched;
+    callback->flags = flags;
+    callback->native = 1;
+}
+
+/* Entries that the object itself publishes. 1, 0 when none fits, or -1 with an exception. */
+NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
+                                       const NcCallbackSignature *accepted, size_t count)
+{
+    uintptr_t refuse = nc_callback_refuses(callback->options);
+    const NcNativeApi *api;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const PyNativeCallableEntry *entry = nc_native_find(obj, accepted[i].interned, refuse);
+        if (entry != NULL) {
+            nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
+                                   entry->flags);
+            return 1;
+        }
+    }
+    if (nc_nativeapi_of(obj, &api) < 0) {
+        return -1;
+    }
+    for (i = 0; api != NULL && i < count; i++) {
+        const PyNativeCallableEntry *entry;
+        if (nc_nativeapi_find(obj, accepted[i].interned, refuse, &entry) < 0) {
+            return -1;
+        }
+        if (entry != NULL) {
+            nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
+                                   entry->flags);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A box's function. 1, 0 when it does not fit, or -1 with an exception. */
+NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const NcBox *box,
+                                   const NcCallbackSignature *accepted, size_t count)
+{
+    uintptr_t refuse = nc_callback_refuses(callback->options);
+    size_t i;
+    if (box->address == NULL) {
+        PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box->kind);
+        return -1;
+    }
+    if (box->unknown != NULL || !nc_calltable_flags_suit(box->flags, refuse)) {
+        return 0;
+    }
+    for (i = 0; i < count; i++) {
+        if (strcmp(box->signature.text, accepted[i].interned) == 0 &&
+            (!box->has_user_data || accepted[i].user_data >= 0)) {
+            nc_callback_set_native(callback, obj, i, box->address, box->user_data, box->flags);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A thunk for a Python callable. 1, 0 when no accepted signature has one, -1 with an exception. */
+NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
+                                      const NcCallbackSignature *accepted, size_t count)
+{
+    NcThunkState *state;
+    size_t chosen = count;
+    size_t i;
+    for (i = count; i-- > 0;) {
+        const NcThunk *thunk = accepted[i].thunk;
+        if (thunk != NULL &&
+            (chosen == count || thunk->user_data >= 0 || accepted[chosen].thunk->user_data < 0)) {
+            chosen = i;
+        }
+    }
+    if (chosen == count) {
+        return 0;
+    }
+    state = (NcThunkState *)PyMem_Calloc(1, sizeof *state);
+    if (state == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    callback->matched = chosen;
+    if (accepted[chosen].thunk->user_data >= 0) {
+        callback->function = accepted[chosen].thunk->functions[0];
+        callback->user_data = callback;
+    } else {
+        if (nc_thunk_claim(callback, accepted[chosen].thunk->slots) < 0) {
+            PyMem_Free(state);
+            return -1;
+        }
+        callback->function = accepted[chosen].thunk->functions[callback->slot];
+    }
+    Py_INCREF(obj);
+    state->callable = obj;
+    state->owner = callback;
+    state->users = 1;
+    callback->state = state;
+    return 1;
+}
+
+/* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
+ * to be released; or -1 with an exception, and it is not (but may). GIL required. */
+NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
+                                  NcCallbackSignature *accepted, size_t count, unsigned options)
+{
+    NcBox box;
+    int opened = 0;
+    int found;
+    size_t i;
+    memset(callback, 0, sizeof *callback);
+    callback->options = options;
+    if (obj == NULL) {
+        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for an object");
+        return -1;
+    }
+    if (PyCustomSlots_Import() < 0) {
+        return -1;
+    }
+    for (i = 0; i < count; i++) {
+        if (accepted[i].interned == NULL && nc_callback_intern(&accepted[i]) < 0) {
+            return -1;
+        }
+    }
+    found = nc_callback_from_entries(callback, obj, accepted, count);
+    if (found == 0) {
+        opened = nc_box_open(obj, &box);
+        found = opened > 0 ? nc_callback_from_box(callback, obj, &box, accepted, count) : opened;
+    }
+    if (found == 0 && PyCallable_Check(obj)) {
+        found = nc_callback_from_python(callback, obj, accepted, count);
+    }
+    if (found == 0) {
+        nc_callback_refuse(obj, opened > 0 ? &box : NULL, accepted, count);
+    }
+    return found > 0 ? 0 : -1;
+}
+
+/* ---- release --------------------------------------------------------------------------------- */
+
+/* Ends what prepare began: 0; or -1 when the callback failed, and the exception that it raised is
+ * raised again. An exception that the C code had raised meanwhile stays, or goes to
+ * sys.unraisablehook if there is one of the callback's, which came first. A second release does
+ * nothing, unless the first was made by the callback itself while it ran: then it is RuntimeError,
+ * because the C code was stopped. GIL required. */
+NC_STATIC int nc_callback_release(NcCallback *callback)
+{
+    NcThunkState *state = callback->state;
+    PyObject *object = callback->object;
+    intptr_t failed = nc_load_acquire_intptr(&callback->failed);
+    NcRaised raised;
+    NcRaised pending;
+    memset(&raised, 0, sizeof raised);
+    callback->state = NULL;
+    callback->object = NULL;
+    nc_thunk_give_back(callback);
+    nc_raised_take(&pending);
+    if (state != NULL) {
+        int running = nc_load_acquire_intptr(&state->users) > 1;
+        state->owner = NULL;
+        raised = state->raised;
+        memset(&state->raised, 0, sizeof state->raised);
+        nc_store_release_intptr(&callback->failed, running ? NC_FAILED_RELEASED : 0);
+        if (nc_raised_is_set(&raised) && nc_raised_is_set(&pending)) {
+            nc_raised_restore(&pending);
+            PyErr_WriteUnraisable(state->callable);
+            memset(&pending, 0, sizeof pending);
+        }
+        nc_thunk_state_drop(state);
+    } else {
+        nc_store_release_intptr(&callback->failed, 0);
+    }
+    Py_XDECREF(object);
+    if (nc_raised_is_set(&raised)) {
+        nc_raised_restore(&raised);
+    } else if (nc_raised_is_set(&pending)) {
+        nc_raised_restore(&pending);
+    } else if (failed == NC_FAILED_SHUTDOWN) {
+        PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
+    } else if (failed == NC_FAILED_RELEASED) {
+        PyErr_SetString(PyExc_RuntimeError, "a callback was released while it ran");
+    }
+    return failed != 0 ? -1 : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,207 @@
+/* nativecall/nativeapi.h: native entries of types that cannot have our metaclass (D13, tier 2).
+ *
+ * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
+ * for instance, has an attribute
+ *
+ *     __nativecall_api__      a capsule named "nativecall_api_v1" around a static NcNativeApi
+ *
+ * in its dictionary. Nothing else of this folder is needed: the two structs below and
+ * PyNativeCallableEntry may be copied. The struct starts as the interface base of PEP 809 does.
+ *
+ * For consumers. nc_nativeapi_find() asks the type of an object and remembers the answer. It needs
+ * the GIL; what it gives may be called as long as the object lives, as every entry.
+ *
+ * Inheritance. A subclass inherits the attribute, unless it overrides `__call__`: then native code
+ * would get another result than Python (D12). `__nativecall_api__ = None` takes it away.
+ *
+ * Cache. Keyed by the type's address together with its version tag. CPython gives a tag to one
+ * state of one type only and takes it away when the type or a base of it changes; it never gives it
+ * again. So an entry whose type has died, been changed, or whose address is used again is never
+ * hit. A type without a tag is asked every time.
+ *
+ * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's, which
+ * the user would otherwise notice as slowness only. */
+#ifndef NATIVECALL_NATIVEAPI_H
+#define NATIVECALL_NATIVEAPI_H
+
+#include <Python.h>
+
+#include "calltable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
+#define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
+/* "nc_api" and the version of the layout. A later struct of the same name has the same fields and
+ * more of them; one that cannot be used like this has another name. */
+#define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
+
+/* Lives as long as the capsule. All functions are called with a reference to `obj` held. */
+typedef struct NcNativeApi {
+    size_t size;                              /* sizeof(NcNativeApi) where it was made */
+    uint64_t name;                            /* NC_NATIVEAPI_NAME */
+    int (*release)(struct NcNativeApi *self); /* for PEP 809; NULL: there is nothing to release */
+    /* The entry of obj with this canonical signature (any string equal to it: compare the
+     * characters) and none of the flags in `refuse`, or NULL. It is readable, and its function
+     * callable, as long as obj lives. Never NULL itself. Sets no exception, needs no GIL. */
+    const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
+    /* The entry at a position from 0 on, NULL behind the last: for messages. NULL: not told. */
+    const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position);
+} NcNativeApi;
+
+/* What one type answered. */
+typedef struct {
+    PyTypeObject *type; /* compared only */
+    unsigned int tag;   /* its version tag then; 0: this row is free */
+    const NcNativeApi *api;
+} NcNativeApiRow;
+
+#define NC_NATIVEAPI_ROWS 64
+
+/* The tag of a type's present state, 0 when it has none. */
+NC_STATIC unsigned int nc_nativeapi_tag(PyTypeObject *type)
+{
+#if defined(Py_GIL_DISABLED)
+    /* The cache is guarded by the GIL. */
+    (void)type;
+    return 0;
+#else
+#if PY_VERSION_HEX >= 0x030C0000
+    if (type->tp_version_tag == 0 && !PyUnstable_Type_AssignVersionTag(type)) {
+        return 0;
+    }
+#endif
+#if PY_VERSION_HEX < 0x030D0000
+    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
+        return 0;
+    }
+#endif
+    return type->tp_version_tag;
+#endif
+}
+
+/* A value of the type's own dictionary, a new reference; NULL without exception when missing. */
+NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
+{
+    PyObject *value = NULL;
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *dict = PyType_GetDict(type);
+#else
+    PyObject *dict = type->tp_dict;
+    Py_XINCREF(dict);
+#endif
+    if (dict != NULL) {
+        value = PyDict_GetItemString(dict, name);
+        Py_XINCREF(value);
+        Py_DECREF(dict);
+    }
+    return value;
+}
+
+/* Checks what a class has under the attribute. 0, or -1 with an exception. */
+NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNativeApi **out)
+{
+    const NcNativeApi *api;
+    if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
+        PyErr_Format(PyExc_TypeError,
+                     "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
+                     "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
+                     owner->tp_name, value);
+        return -1;
+    }
+    api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
+    if (api->size < sizeof(NcNativeApi) || api->name != NC_NATIVEAPI_NAME || api->find == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %zu bytes and the name %llx, where "
+                     "%zu bytes and %llx are needed%s",
+                     owner->tp_name, api->size, (unsigned long long)api->name, sizeof(NcNativeApi),
+                     (unsigned long long)NC_NATIVEAPI_NAME,
+                     api->size >= sizeof(NcNativeApi) && api->name == NC_NATIVEAPI_NAME
+                         ? ", with a 'find' that is not NULL"
+                         : "");
+        return -1;
+    }
+    *out = api;
+    return 0;
+}
+
+/* Walks the MRO. 0 with *out (NULL: none), or -1 with an exception. */
+NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
+{
+    PyObject *mro = type->tp_mro; /* NULL while the type is under construction */
+    Py_ssize_t i;
+    int status = 0;
+    *out = NULL;
+    if (mro == NULL) {
+        return 0;
+    }
+    Py_INCREF(mro);
+    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
+        PyObject *value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
+        if (value != NULL) {
+            if (value != Py_None) {
+                status = nc_nativeapi_accept(base, value, out);
+            }
+            Py_DECREF(value);
+            break;
+        }
+        value = nc_type_own(base, "__call__");
+        if (value != NULL) {
+            Py_DECREF(value);
+            break;
+        }
+    }
+    Py_DECREF(mro);
+    return status;
+}
+
+/* The interface of obj's type: 0 with *out (NULL: none), or -1 with TypeError. GIL required. */
+NC_STATIC int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
+{
+    static NcNativeApiRow rows[NC_NATIVEAPI_ROWS];
+    PyTypeObject *type = Py_TYPE(obj);
+    unsigned int tag = nc_nativeapi_tag(type);
+    NcNativeApiRow *row =
+        &rows[((uintptr_t)(const void *)type / sizeof(void *) / 8 + tag) % NC_NATIVEAPI_ROWS];
+    if (tag != 0 && row->type == type && row->tag == tag) {
+        *out = row->api;
+        return 0;
+    }
+    if (nc_nativeapi_ask(type, out) < 0) {
+        return -1;
+    }
+    if (tag != 0) {
+        row->type = type;
+        row->tag = tag;
+        row->api = *out;
+    }
+    return 0;
+}
+
+/* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception. */
+NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t refuse,
+                                const PyNativeCallableEntry **out)
+{
+    const NcNativeApi *api;
+    *out = NULL;
+    if (nc_nativeapi_of(obj, &api) < 0) {
+        return -1;
+    }
+    if (api != NULL) {
+        *out = api->find(obj, signature, refuse);
+        if (*out != NULL && !nc_calltable_flags_suit((*out)->flags, refuse)) {
+            /* A provider that knows less than we do about flags. */
+            *out = NULL;
+        }
+    }
+    return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,372 @@
+/* nativecall/thunk.h: C functions that call a Python function, and what holds them together.
+ *
+ * A thunk is a C function of one signature which calls whatever Python callable its NcCallback
+ * (callback.h) holds. Consumers declare the thunks of the signatures that they accept with the
+ * macros in thunktypes.h. Here is what all of them share: how a thunk finds its callback, how it
+ * gets the GIL, and what happens to an exception.
+ *
+ * Finding the callback. A thunk with a user_data argument gets the NcCallback there. One without
+ * exists NC_THUNK_POOL times, and each of these functions has a slot in which the callback that
+ * uses it stands: prepare claims a free one, release gives it back. So the pointer works in every
+ * thread. When all are taken, a callback that was promised to be called by its own thread only
+ * and only until its function returns (NC_CALLBACK_SCOPED) shares a slot: it stands before the
+ * slot's owner for its own thread alone, in a list of this thread's. It may do so before an owner
+ * that is scoped as well and either belongs to another thread, or was prepared outside of the
+ * thunk that is running now, whose C code therefore waits for it. Thus recursion has no limit, and
+ * a pointer never leads to another's callback.
+ *
+ * The GIL. A thunk takes it (PyGILState_Ensure), unless the consumer said that it holds it. A
+ * thread that comes while the interpreter shuts down gets the sentinel, and the callback has
+ * failed.
+ *
+ * Exceptions. The first one is kept, the callback has failed, and its thunks return their sentinel
+ * without calling Python from then on. The others, of calls that were under way in other threads,
+ * go to sys.unraisablehook. nc_callback_release() raises the first again. What the C code had
+ * raised before the call is put aside during it.
+ *
+ * Release in the middle of a call. What a running thunk needs is in an NcThunkState of its own,
+ * which lives until the last thunk has left it. */
+#ifndef NATIVECALL_THUNK_H
+#define NATIVECALL_THUNK_H
+
+#include <Python.h>
+
+#include "runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_THUNK_POOL 16 /* functions for each signature without user_data */
+
+#if defined(NC_MSVC)
+#define NC_THREAD_LOCAL __declspec(thread)
+#else
+#define NC_THREAD_LOCAL __thread
+#endif
+
+/* Any C function; cast to its type before it is called. */
+typedef void (*NcFunction)(void);
+
+/* ---- atomic steps ---------------------------------------------------------------------------- */
+
+/* Adds to a word, which is what it is afterwards. */
+NC_STATIC_INLINE intptr_t nc_add_intptr(intptr_t *address, intptr_t number)
+{
+#if defined(NC_MSVC)
+#if defined(_WIN64)
+    return (intptr_t)_InterlockedExchangeAdd64((volatile __int64 *)address, number) + number;
+#else
+    return (intptr_t)_InterlockedExchangeAdd((volatile long *)address, number) + number;
+#endif
+#else
+    return __atomic_add_fetch(address, number, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* Makes a word `wanted` if it is `expected`; whether it was. */
+NC_STATIC_INLINE int nc_swap_intptr(intptr_t *address, intptr_t expected, intptr_t wanted)
+{
+#if defined(NC_MSVC)
+    return _InterlockedCompareExchangePointer((void *volatile *)address, (void *)wanted,
+                                              (void *)expected) == (void *)expected;
+#else
+    return __atomic_compare_exchange_n(address, &expected, wanted, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* ---- a raised exception, put aside ----------------------------------------------------------- */
+
+typedef struct {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *value;
+#else
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+#endif
+} NcRaised;
+
+/* Takes the thread's exception, if there is one. */
+NC_STATIC_INLINE void nc_raised_take(NcRaised *raised)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    raised->value = PyErr_GetRaisedException();
+#else
+    PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
+#endif
+}
+
+NC_STATIC_INLINE int nc_raised_is_set(const NcRaised *raised)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return raised->value != NULL;
+#else
+    return raised->type != NULL;
+#endif
+}
+
+/* Raises it in the place of whatever the thread has raised; consumes it. */
+NC_STATIC_INLINE void nc_raised_restore(NcRaised *raised)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(raised->value);
+#else
+    PyErr_Restore(raised->type, raised->value, raised->traceback);
+#endif
+}
+
+/* ---- what a thunk works with ----------------------------------------------------------------- */
+
+struct NcCallback;
+
+/* What the thunks of one callback share while any of them runs. Changed with the GIL. */
+typedef struct {
+    PyObject *callable;       /* owned */
+    struct NcCallback *owner; /* NULL once it was released */
+    intptr_t users;           /* the owner, and every thunk that runs */
+    NcRaised raised;          /* the first exception; set if owner->failed is NC_FAILED_RAISED */
+} NcThunkState;
+
+/* What a thread knows of thunks. */
+typedef struct {
+    intptr_t depth;             /* thunks that run in it now, one inside the other */
+    struct NcCallback *sharing; /* the callbacks that share a slot here, the innermost first */
+} NcThunkThread;
+
+/* One for each thread and shared object. */
+#if defined(NC_MSVC)
+static NC_THREAD_LOCAL NcThunkThread nc_thunk_thread = {0, NULL};
+#else
+NC_SHARED_VARIABLE NC_THREAD_LOCAL NcThunkThread nc_thunk_thread = {0, NULL};
+#endif
+
+/* The slots of a pool. */
+typedef struct {
+    struct NcCallback *owners[NC_THUNK_POOL]; /* atomic */
+    intptr_t shared;                          /* callbacks that share any of them; atomic */
+} NcThunkSlots;
+
+/* The thunks of one signature, as the macros define them. */
+typedef struct {
+    const char *signature;       /* signature text */
+    int user_data;               /* the index of that argument, -1: none */
+    const NcFunction *functions; /* NC_THUNK_POOL of them; one where there is user_data */
+    NcThunkSlots *slots;         /* NULL where there is user_data */
+} NcThunk;
+
+/* Why a callback failed. */
+#define NC_FAILED_RAISED 1   /* it raised */
+#define NC_FAILED_SHUTDOWN 2 /* it was called when Python could not be entered any more */
+#define NC_FAILED_RELEASED 3 /* it was released while it ran */
+
+/* One callback, from prepare to release. It must stay where it is in between. */
+typedef struct NcCallback {
+    NcFunction function; /* what to call, of the C type of the signature `matched` */
+    void *user_data;     /* what to pass in that signature's user_data argument; else NULL */
+    size_t matched;      /* which of the accepted signatures it is */
+    uintptr_t flags;     /* NC_FLAG_* and NC_ERRORS_* of a native function; else 0 */
+    int native;          /* 1: calls run no Python code of ours; 0: it is a thunk */
+    unsigned options;    /* NC_CALLBACK_* as given to prepare */
+    intptr_t failed;     /* 0, or NC_FAILED_*; atomic: see nc_callback_failed */
+
+    /* The rest is for these headers only. */
+    PyObject *object;           /* keeps the native function alive; owned; NULL for a thunk */
+    NcThunkState *state;        /* of a thunk; NULL for a native function and when released */
+    NcThunkSlots *slots;        /* the pool that a thunk without user_data is of; else NULL */
+    int slot;                   /* its function's index there */
+    NcThunkThread *thread;      /* that prepared it */
+    intptr_t depth;             /* of that thread then */
+    int shares;                 /* whether it stands in thread->sharing */
+    struct NcCallback *sharing; /* the next one there */
+} NcCallback;
+
+/* options: The C code holds the GIL whenever it calls. Without it, the thunk takes it, and entries
+ * that need it are passed over. */
+#define NC_CALLBACK_HOLDS_GIL 1u
+/* The C code calls in the thread of prepare alone and only until the function that prepared the
+ * callback returns. Lifts the limit of NC_THUNK_POOL callbacks at a time. */
+#define NC_CALLBACK_SCOPED 2u
+/* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
+ * entries that report failures are passed over. */
+#define NC_CALLBACK_CHECKS_ERRORS 4u
+
+/* One call of a thunk. */
+typedef struct {
+    NcThunkState *state;
+    NcThunkThread *thread;
+    NcRaised before; /* what the C code had raised */
+    PyGILState_STATE gil;
+    int took_gil;
+} NcThunkCall;
+
+/* The callback for which this thread calls a pool's function. */
+NC_STATIC_INLINE NcCallback *nc_thunk_owner(NcThunkSlots *slots, int slot)
+{
+    if (NC_UNLIKELY(nc_load_acquire_intptr(&slots->shared) != 0)) {
+        NcCallback *callback = nc_thunk_thread.sharing;
+        for (; callback != NULL; callback = callback->sharing) {
+            if (callback->slots == slots && callback->slot == slot) {
+                return callback;
+            }
+        }
+    }
+    return (NcCallback *)nc_load_acquire_ptr(&slots->owners[slot]);
+}
+
+/* Whether this thread must not enter Python any more. The one that shuts it down may. */
+NC_STATIC_INLINE int nc_thunk_too_late(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    int finalizing = Py_IsFinalizing();
+#else
+    int finalizing = _Py_IsFinalizing();
+#endif
+    return NC_UNLIKELY(finalizing || !Py_IsInitialized()) &&
+           (PyGILState_GetThisThreadState() == NULL || !PyGILState_Check());
+}
+
+/* Drops one user; with the GIL. */
+NC_STATIC void nc_thunk_state_drop(NcThunkState *state)
+{
+    if (nc_add_intptr(&state->users, -1) == 0) {
+        Py_DECREF(state->callable);
+        PyMem_Free(state);
+    }
+}
+
+/* Enters Python on behalf of a callback: 1, or 0 when the sentinel is to be returned. */
+NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
+{
+    if (NC_UNLIKELY(callback == NULL) ||
+        NC_UNLIKELY(nc_load_acquire_intptr(&callback->failed) != 0)) {
+        return 0;
+    }
+    call->took_gil = (callback->options & NC_CALLBACK_HOLDS_GIL) == 0;
+    if (call->took_gil) {
+        if (nc_thunk_too_late()) {
+            (void)nc_swap_intptr(&callback->failed, 0, NC_FAILED_SHUTDOWN);
+            return 0;
+        }
+        call->gil = PyGILState_Ensure();
+    }
+    call->state = callback->state;
+    /* Another thread's call may have failed while this one waited for the GIL. */
+    if (NC_UNLIKELY(call->state == NULL || nc_load_acquire_intptr(&callback->failed) != 0)) {
+        if (call->took_gil) {
+            PyGILState_Release(call->gil);
+        }
+        return 0;
+    }
+    (void)nc_add_intptr(&call->state->users, 1);
+    call->thread = &nc_thunk_thread;
+    call->thread->depth++;
+    nc_raised_take(&call->before);
+    return 1;
+}
+
+/* Keeps the exception that the call ended with. */
+NC_COLD void nc_thunk_fail(NcThunkState *state)
+{
+    NcCallback *owner = state->owner;
+    if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_SystemError, "the call of %R failed without setting an exception",
+                     state->callable);
+    }
+    if (owner != NULL && nc_swap_intptr(&owner->failed, 0, NC_FAILED_RAISED)) {
+        nc_raised_take(&state->raised);
+    } else {
+        PyErr_WriteUnraisable(state->callable);
+    }
+}
+
+/* Leaves Python; `status` is what the call gave. 0, or -1 when the sentinel is to be returned. */
+NC_STATIC int nc_thunk_leave(NcThunkCall *call, int status)
+{
+    if (NC_UNLIKELY(status < 0 || PyErr_Occurred() != NULL)) {
+        nc_thunk_fail(call->state);
+        status = -1;
+    }
+    call->thread->depth--;
+    nc_thunk_state_drop(call->state);
+    if (NC_UNLIKELY(nc_raised_is_set(&call->before))) {
+        nc_raised_restore(&call->before);
+    }
+    if (call->took_gil) {
+        PyGILState_Release(call->gil);
+    }
+    return status;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* Whether this thread may let a scoped callback stand before the one that it would call now. */
+NC_STATIC int nc_thunk_may_share(const NcCallback *owner)
+{
+    return owner != NULL && (owner->options & NC_CALLBACK_SCOPED) != 0 &&
+           (owner->thread != &nc_thunk_thread || owner->depth < nc_thunk_thread.depth);
+}
+
+/* Gives a callback, whose options are set, a function of a pool. 0, or -1 with RuntimeError. */
+NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
+{
+    int slot;
+    callback->thread = &nc_thunk_thread;
+    callback->depth = nc_thunk_thread.depth;
+    for (slot = 0; slot < NC_THUNK_POOL; slot++) {
+        if (nc_load_relaxed_ptr(&slots->owners[slot]) == NULL &&
+            nc_swap_intptr((intptr_t *)(void *)&slots->owners[slot], 0,
+                           (intptr_t)(void *)callback)) {
+            callback->slots = slots;
+            callback->slot = slot;
+            return 0;
+        }
+    }
+    for (slot = 0; (callback->options & NC_CALLBACK_SCOPED) != 0 && slot < NC_THUNK_POOL; slot++) {
+        if (nc_thunk_may_share(nc_thunk_owner(slots, slot))) {
+            callback->slots = slots;
+            callback->slot = slot;
+            callback->shares = 1;
+            callback->sharing = nc_thunk_thread.sharing;
+            nc_store_release_ptr(&nc_thunk_thread.sharing, callback);
+            (void)nc_add_intptr(&slots->shared, 1);
+            return 0;
+        }
+    }
+    PyErr_Format(PyExc_RuntimeError,
+                 "all %d C functions for callbacks of this signature are in use at once; the C "
+                 "code can lift that limit with a signature that has user_data, or with "
+                 "NC_CALLBACK_SCOPED",
+                 NC_THUNK_POOL);
+    return -1;
+}
+
+/* Gives the function back. */
+NC_STATIC void nc_thunk_give_back(NcCallback *callback)
+{
+    NcThunkSlots *slots = callback->slots;
+    if (slots == NULL) {
+        return;
+    }
+    callback->slots = NULL;
+    if (callback->shares) {
+        NcCallback **link = &callback->thread->sharing;
+        while (*link != NULL && *link != callback) {
+            link = &(*link)->sharing;
+        }
+        if (*link == callback) {
+            nc_store_release_ptr(link, callback->sharing);
+        }
+        callback->shares = 0;
+        (void)nc_add_intptr(&slots->shared, -1);
+    } else {
+        nc_store_release_ptr(&slots->owners[callback->slot], NULL);
+    }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
