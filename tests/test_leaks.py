@@ -9,6 +9,7 @@ default.
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -103,14 +104,14 @@ OPERATIONS = {
     "refused(nc.wrap, box, 'f:f'); refused(nc.wrap, square, 'd:d', errors='null', owner=thing); "
     "refused(f.add, 'd:d', cos, owner=thing); refused(f.add, 'd:w', cos); "
     "refused(f.address, 'q:q'); refused(f.__getitem__, 'q:q')",
-    "refused loads": "refused(nc.load, 'no_such_library'); refused(lib.address, 'squar'); "
+    "refused loads": "refused(nc.load, '/no/such/library.so'); refused(lib.address, 'squar'); "
     "refused(getattr, lib, 'squar')",
     "refused classes": "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 'b'}}); "
     "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 1, b'a': 2}})",
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
-    "load declarations": 10, "refused loads": 200, "subclass": 50, "load": 5, "add": 5,
+    "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
     "refused wraps": 2, "convert": 4, "call with Python functions": 4,
 }  # fmt: skip
 MEASURE = """
@@ -169,12 +170,14 @@ def test_level(python, callees, name):
 
 def test_a_leak_would_be_seen(python, callees):
     """The measurement itself: it does find a reference, and a block, that is never given back."""
-    for leak in (
+    leaks = [
         "kept.append(object())",
         "ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))",
-        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))",
         "ctypes.CDLL(None).malloc(100)",
-    ):
+    ]
+    if sys.version_info < (3, 12):  # None is immortal since
+        leaks.append("ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))")
+    for leak in leaks:
         code = SETUP + "kept = []\n" + MEASURE.replace("{operation}", leak)
         with pytest.raises(pytest.fail.Exception, match="AssertionError: "):
             python(code, callees, 2000)
