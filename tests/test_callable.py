@@ -275,6 +275,29 @@ def test_a_missing_signature_lists_what_there_is(fails):
     assert f(0.0) == 1.0
 
 
+@pytest.mark.parametrize("key", [[], {}, set(), None, 5, bytearray(b"d:d")])
+def test_keys_that_are_no_signatures(fails, key):
+    f = nc.wrap({"d:d": COS, "f:f": COSF})
+    hint = "; decode it first" if isinstance(key, bytearray) else ""
+    wanted = "str" if hint else "str or Signature"
+    message = f"a signature must be {wanted} (got {type(key).__name__}{hint})"
+    with fails(TypeError, message):
+        f[key]
+    if key is not None:
+        with fails(TypeError, message):
+            nc.wrap(COS, key)
+    assert key not in f
+    assert f(0.0) == 1.0
+
+
+def test_an_over_long_signature():
+    f = nc.wrap(COS, "d:d")
+    for use in (f.__getitem__, f.address, lambda key: f.add(key, COS)):
+        with pytest.raises(nc.SignatureError, match=r"at most 4096 characters, found 5002 "):
+            use("d:" + "d" * 5000)
+    assert f(0.0) == 1.0
+
+
 def test_an_unnamed_signature_of_several_is_refused(fails):
     f = nc.wrap({"d:d": COS, "f:f": COSF}, name="cos")
     message = "'cos' has entries 'd:d', 'f:f'; 'signature' must name one"
