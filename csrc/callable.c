@@ -216,9 +216,10 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
     return (PyObject *)self;
 }
 
+/* Keeps an owner as long as the callable; None counts once there are others before it. */
 static int own(NcCallable *self, PyObject *owner)
 {
-    if (owner == Py_None) {
+    if (owner == Py_None && self->owners == NULL) {
         return 0;
     }
     if (self->owners == NULL) {
@@ -365,20 +366,31 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
     Py_RETURN_NONE;
 }
 
-/* _replace(position, address, owner): another function for an entry. The old owner stays. */
+/* _replace(position, address, owner, plan): another function for an entry, with the names and
+ * promises of another plan of the same signature. The old owner and the old plan stay: calls that are
+ * under way use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *address;
     PyObject *owner;
+    PyObject *plan;
     Py_ssize_t position;
     void *target;
     int status;
-    if (!PyArg_ParseTuple(args, "nO!O", &position, &PyLong_Type, &address, &owner)) {
+    if (!PyArg_ParseTuple(args, "nO!OO!", &position, &PyLong_Type, &address, &owner, &NcPlan_Type,
+                          &plan)) {
         return NULL;
     }
     target = PyLong_AsVoidPtr(address);
-    if ((target == NULL && PyErr_Occurred()) || own(self, owner) < 0) {
+    if (target == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (self->parts == NULL && own(self, (PyObject *)self->plan) < 0) {
+        return NULL;
+    }
+    /* The last owner is the present one's, None too. */
+    if (own(self, owner) < 0) {
         return NULL;
     }
     status = nc_calltable_replace(&self->calls, (size_t)position, target);
@@ -388,6 +400,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     (void)nc_packedtable_replace(&self->packed, (size_t)position, target);
     if (self->parts == NULL) {
         nc_store_release_ptr(&self->target, target);
+        Py_XSETREF(self->plan, (NcPlan *)(void *)Py_NewRef(plan));
         Py_CLEAR(self->invoke);
     }
     Py_RETURN_NONE;

@@ -6,6 +6,7 @@
  * tables of static types and the PyGILState API know only the main one. */
 #include "callable.h"
 #include "convert.h"
+#include "core.h"
 #include "probe.h"
 
 /* set_hooks(pointer_argument, pointer_result, make_invoke, match) */
@@ -20,6 +21,13 @@ static PyObject *set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_XSETREF(nc_hooks.pointer_result, Py_NewRef(hooks.pointer_result));
     Py_XSETREF(nc_hooks.make_invoke, Py_NewRef(hooks.make_invoke));
     Py_XSETREF(nc_hooks.match, Py_NewRef(hooks.match));
+    Py_RETURN_NONE;
+}
+
+/* set_struct_hook(struct_buffer) */
+static PyObject *set_struct_hook(PyObject *Py_UNUSED(module), PyObject *hook)
+{
+    Py_XSETREF(nc_hooks.struct_buffer, Py_NewRef(hook));
     Py_RETURN_NONE;
 }
 
@@ -107,6 +115,18 @@ static PyTypeObject NcPin_Type = {
     .tp_getset = pin_getset,
 };
 
+/* A new Pin of nothing yet. */
+static NcPin *pin_new(void)
+{
+    NcPin *self = PyObject_New(NcPin, &NcPin_Type);
+    if (self != NULL) {
+        self->pointer.buffer.obj = NULL;
+        self->pointer.keep = NULL;
+        self->pointer.address = NULL;
+    }
+    return self;
+}
+
 /* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
  * first one, and `name` is the whole subject of messages. */
 static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
@@ -123,19 +143,85 @@ static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    self = PyObject_New(NcPin, &NcPin_Type);
+    self = pin_new();
     if (self == NULL) {
         return NULL;
     }
-    self->pointer.buffer.obj = NULL;
-    self->pointer.keep = NULL;
-    self->pointer.address = NULL;
     if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
         0) {
         Py_DECREF(self);
         return NULL;
     }
     return (PyObject *)self;
+}
+
+/* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
+ * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
+static PyObject *export(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    NcPin *held = pin_new();
+    PyObject *shape = NULL;
+    PyObject *strides = NULL;
+    PyObject *result = NULL;
+    const Py_buffer *buffer;
+    char letter[2] = {'\0', '\0'};
+    if (held == NULL) {
+        return NULL;
+    }
+    buffer = &held->pointer.buffer;
+    if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        held->pointer.buffer.obj = NULL;
+        goto done;
+    }
+    held->pointer.address = buffer->buf;
+    letter[0] = nc_buffer_letter(buffer);
+    shape = PyTuple_New(buffer->ndim);
+    strides = PyTuple_New(buffer->ndim);
+    if (shape == NULL || strides == NULL) {
+        goto done;
+    }
+    for (int i = 0; i < buffer->ndim; i++) {
+        PyObject *length = PyLong_FromSsize_t(buffer->shape[i]);
+        PyObject *step = PyLong_FromSsize_t(buffer->strides[i]);
+        PyTuple_SET_ITEM(shape, i, length);
+        PyTuple_SET_ITEM(strides, i, step);
+        if (length == NULL || step == NULL) {
+            goto done;
+        }
+    }
+    result = Py_BuildValue("(OssnOOO)", held, letter, buffer->format != NULL ? buffer->format : "B",
+                           buffer->itemsize, shape, strides, buffer->readonly ? Py_True : Py_False);
+
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    Py_DECREF(held);
+    return result;
+}
+
+/* settle(list): ends a call that Python code made. Raises what Python functions among the Pins of
+ * the list left. */
+static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *list)
+{
+    PyObject *first = NULL;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "settle() takes a list");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (Py_IS_TYPE(item, &NcPin_Type)) {
+            nc_stash_close(&((NcPin *)(void *)item)->pointer, &first);
+        }
+    }
+    return nc_stash_raise(Py_NewRef(Py_None), first);
+}
+
+/* value_letter(object): what a number is by itself, "" for anything else. */
+static PyObject *value_letter(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    char letter[2] = {nc_value_letter(object), '\0'};
+    return PyUnicode_FromString(letter);
 }
 
 /* slots(type): rows of a type's slot table as (id, flags, data) integers, None without a table. */
@@ -228,15 +314,41 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
     return made;
 }
 
+/* ---- libraries ------------------------------------------------------------------------------- */
+
+static void library_free(PyObject *capsule)
+{
+    (void)nc_core_library_close(PyCapsule_GetPointer(capsule, NULL));
+}
+
+/* library(handle): what keeps an open library open. Closed when the last reference is gone, by a
+ * destructor and not a finaliser: the collector runs finalisers while others may still call. */
+static PyObject *library(PyObject *Py_UNUSED(module), PyObject *handle)
+{
+    void *pointer = PyLong_Check(handle) ? PyLong_AsVoidPtr(handle) : NULL;
+    if (pointer == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "library() takes the handle of an open library");
+        }
+        return NULL;
+    }
+    return PyCapsule_New(pointer, NULL, library_free);
+}
+
 static PyMethodDef functions[] = {
     {"set_hooks", set_hooks, METH_VARARGS, NULL},
+    {"set_struct_hook", set_struct_hook, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"pin", pin, METH_VARARGS, NULL},
+    {"export", export, METH_O, NULL},
+    {"settle", settle, METH_O, NULL},
+    {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
+    {"library", library, METH_O, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -257,6 +369,8 @@ static int module_exec(PyObject *module)
         return -1;
     }
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
+        PyType_Ready(&NcStash_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Stash", (PyObject *)&NcStash_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 def _without_core(reason: ImportError) -> ImportError:
     """What to say when there is no compiled core beside this file."""
+    if "subinterpreter" in str(reason):
+        return ImportError(
+            "nativecall cannot be imported in a subinterpreter: its types are static and shared by "
+            "the process; import it in the main interpreter",
+            name=reason.name,
+        )
     here = os.path.dirname(os.path.abspath(__file__))
     if os.path.exists(os.path.join(os.path.dirname(here), "meson.build")):
         return ImportError(
@@ -131,26 +137,23 @@ def registry_size() -> tuple[int, int, int]:
 
 
 def library_open(path: str | None) -> int:
-    """Open a shared library, the process itself for None; its handle."""
+    """Open a shared library, the process itself for None; its handle, for `types.library`."""
     out = ffi.new("void **")
     message = ffi.new("char[]", _TEXT)
-    name = ffi.NULL if path is None else os.fsencode(path)
+    try:
+        name = ffi.NULL if path is None else os.fsencode(path)
+    except UnicodeEncodeError:
+        raise LibraryError(f"{path!r} is no file name") from None
     if _lib.nc_core_library_open(name, out, message, _TEXT) != _lib.NC_OK:
         raise LibraryError(ffi.string(message).decode(errors="replace").strip())
     return int(ffi.cast("uintptr_t", out[0]))
 
 
-def library_close(
-    handle: int, *, _close: Any = _lib.nc_core_library_close, _cast: Any = ffi.cast
-) -> None:
-    """Undo one `library_open`. Works while the interpreter shuts down, when globals are gone."""
-    _close(_cast("void *", handle))
-
-
 def library_symbol(handle: int, name: str) -> int:
     """The address of a symbol, 0 when there is none."""
     out = ffi.new("void **")
-    if _lib.nc_core_library_symbol(ffi.cast("void *", handle), name.encode(), out) != _lib.NC_OK:
+    text = name.encode(errors="replace")  # lone surrogates are in no symbol
+    if _lib.nc_core_library_symbol(ffi.cast("void *", handle), text, out) != _lib.NC_OK:
         return 0
     return int(ffi.cast("uintptr_t", out[0]))
 

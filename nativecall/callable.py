@@ -230,10 +230,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
                     "errors and errno must be the same to replace it"
                 )
+            plan = found.single()[0]
             part = self._only if self._parts is None else self._parts[position]
             if part is not None:
-                part._replace(0, found.address, found.owner)
-            self._replace(position, found.address, found.owner)
+                part._replace(0, found.address, found.owner, plan)
+            self._replace(position, found.address, found.owner, plan)
             return
         parts = self._parts
         if parts is None:
@@ -329,24 +330,32 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     @property
     def __signature__(self) -> inspect.Signature:
         import inspect
+        from keyword import iskeyword
 
         if self._plan is None or self._parts is not None:
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
         signature: Signature = self._plan.signature
-        named = all(signature.names) and len(set(signature.names)) == len(signature.names)
+        names = [name for name in signature.names if name and not iskeyword(name)]
+        named = len({*names}) == len(signature.names)
         positional, either = (
             inspect.Parameter.POSITIONAL_ONLY,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
         )
         kind = either if named else positional
         parameters = [
-            inspect.Parameter((name if named else None) or f"x{i}", kind)
-            for i, name in enumerate(signature.names)
+            inspect.Parameter(names[i] if named else f"x{i}", kind)
+            for i in range(len(signature.args))
         ]
         if signature.variadic:
             parameters = [one.replace(kind=positional) for one in parameters]
             parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
         return inspect.Signature(parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        # A built-in function is pickled as the attribute of that name of its __self__.
+        if name == self.__name__:
+            return self.builtin
+        return super().__getattribute__(name)  # for its error
 
     def __repr__(self) -> str:
         entries = ", ".join([repr(text) for text in self.signatures])

@@ -147,6 +147,18 @@ def _from_address(address: int) -> int:
     return address
 
 
+def _inherit(options: Options, gil: str, errors: str) -> int:
+    """Flags from the options, and from what the target says where an option was left alone."""
+    flags = options.flags
+    if gil == "need" and flags & _lib.FLAG_RELEASE_GIL:
+        raise ValueError("gil='release' cannot be right: the target needs the GIL")
+    if not flags & (_lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL):
+        flags |= _GIL[gil]
+    if not flags & _lib.ERRORS_MASK and not (errors == "python" and gil == "release"):
+        flags |= _lib.ERRORS[errors]
+    return flags
+
+
 def resolve(target: Any, signature: str | Signature | None, options: Options) -> Found:
     """Address, signature and owner of whatever holds a C function."""
     wanted = None if signature is None else parse(signature)
@@ -158,8 +170,8 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
     if native is not None:
         known, address, inherited = native._one(wanted)
         owner, name = native, native.__name__
-        if not flags:
-            flags = inherited
+        flags = _inherit(options, gil_name(inherited), ERROR_NAMES[inherited & _lib.ERRORS_MASK])
+        flags |= inherited & _lib.FLAG_ERRNO
     elif isinstance(target, int) and not isinstance(target, bool):
         address = _from_address(target)
     else:
@@ -173,6 +185,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
         address, known, owner, name = found.address, found.signature, found.owner, found.name
         if address == 0:
             raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
+        flags = _inherit(options, found.gil or "hold", found.errors or "none")
     if wanted is None:
         if known is None:
             raise TypeError(

@@ -43,10 +43,13 @@ class Function:
         What keeps the function alive.
     name : str or None
     gil : str or None
-        ``"release"`` where the box's own calls drop the GIL, None where it does not say.
+        ``"need"`` where the box's own calls hold the GIL for the function's sake, None where it
+        does not say.
+    errors : str or None
+        The error convention (see `wrap`) that the box's own calls follow, None likewise.
     """
 
-    __slots__ = ("address", "gil", "name", "owner", "signature")
+    __slots__ = ("address", "errors", "gil", "name", "owner", "signature")
 
     def __init__(
         self,
@@ -55,12 +58,14 @@ class Function:
         owner: object,
         name: str | None = None,
         gil: str | None = None,
+        errors: str | None = None,
     ) -> None:
         self.address = address
         self.signature = signature
         self.owner = owner
         self.name = name
         self.gil = gil
+        self.errors = errors
 
 
 class Pointer:
@@ -86,7 +91,7 @@ class Pointer:
 def _bridge(obj: object) -> ModuleType | None:
     """The bridge that may know `obj`."""
     for cls in type(obj).__mro__:
-        root = cls.__module__.partition(".")[0]
+        root = str(cls.__module__).partition(".")[0]
         if root in _BRIDGES:
             return import_module(f"{__package__}.bridges.{_BRIDGES[root]}")
         # Types of C modules that do not say which module they are from.

@@ -29,16 +29,11 @@ _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
 class _Handle:
     """An open library, closed when the last thing found in it is gone."""
 
-    __slots__ = ("__weakref__", "_close", "value")
+    __slots__ = ("_open", "value")
 
     def __init__(self, path: str | None) -> None:
         self.value = _lib.library_open(path)
-        self._close = _lib.library_close  # still there when the interpreter shuts down
-
-    def __del__(self) -> None:
-        value = getattr(self, "value", 0)
-        if value:
-            self._close(value)
+        self._open = _lib.types.library(self.value)
 
 
 class Symbol:
@@ -53,6 +48,15 @@ class Symbol:
 
     def __repr__(self) -> str:
         return f"<symbol {self.name!r} of {self.library!r}>"
+
+    def __copy__(self) -> Symbol:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Symbol:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def pickled(
         self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
@@ -87,13 +91,36 @@ class Library:
     declarations : Declarations or None
     """
 
+    # For instances that were never initialised.
+    name: str | None = None
+    path: str | None = None
+    declarations: Declarations | None = None
+    _handle: _Handle | None = None
+    _text: str | None = None
+
     def __init__(
-        self, name: str | None, handle: _Handle, declarations: Declarations | None
+        self,
+        name: str | None,
+        handle: _Handle,
+        declarations: Declarations | None,
+        text: str | None,
     ) -> None:
         self.name = name
         self.path = _lib.library_path(handle.value)
         self.declarations = declarations
-        self._handle: _Handle | None = handle
+        self._handle = handle
+        self._text = text
+
+    def __copy__(self) -> Library:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Library:
+        return self
+
+    def __reduce__(self) -> Any:
+        """By name and declarations: another process opens the library itself."""
+        self._open()
+        return load, (self.path or self.name, self._text)
 
     @property
     def closed(self) -> bool:
@@ -198,11 +225,11 @@ class Library:
             if name in declarations.constants:
                 return declarations.constants[name]
             if name in declarations.variables:
-                from . import ffitype
+                from .bridges.cffi import pointer_from
                 from .ctype import pointer
 
-                kind = ffitype.to_ffi(pointer(declarations.variables[name]))
-                return ffitype.ffi().cast(kind, self.address(name))
+                kind = pointer(declarations.variables[name])
+                return pointer_from(kind, self.address(name), owner=self._open())
         if self._handle is not None and _lib.library_symbol(self._handle.value, name):
             raise SymbolError(
                 f"{name!r} of library {self.name!r} has no declaration; "
@@ -329,7 +356,15 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
         from .cdecl import parse_declarations
 
         known = parse_declarations(declarations)
-    library = Library(name, _Handle(None) if name is None else _find(name), known)
+    library = Library(name, _Handle(None) if name is None else _find(name), known, declarations)
     for symbol in known.functions if known is not None else ():
         library.address(symbol)
+        if hasattr(Library, symbol):
+            import warnings
+
+            warnings.warn(
+                f"the declared function {symbol!r} is hidden by Library.{symbol}; "
+                f"use function({symbol!r})",
+                stacklevel=2,
+            )
     return library

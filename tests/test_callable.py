@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import ctypes
 import gc
@@ -621,3 +622,51 @@ def test_addresses_are_not_pickled(fails):
     with fails(TypeError, message):
         pickle.dumps(f)
     assert f(0.0) == 1.0
+
+
+def test_replacing_takes_the_new_owner_names_and_promises(lib, fails):
+    f = lib.function("sum", "double (const double *values, ptrdiff_t n)")
+    constant = memoryview(array.array("d", [1.0, 2.0])).toreadonly()
+    assert f(values=constant, n=2) == 3.0
+    f.add("double (double *, ptrdiff_t count)", lib.address("sum"), replace=True)
+    assert f.entries[0].owner is None
+    with pytest.raises(ValueError, match="must be writable"):
+        f(constant, 2)
+    assert f(array.array("d", [1.0, 2.0]), 2) == 3.0
+    with fails(TypeError, "'sum' has no argument named 'values'; it takes (None, 'count')"):
+        f(array.array("d", [1.0]), values=1)
+    with pytest.raises(TypeError, match="known by its address only"):
+        pickle.dumps(f)
+
+
+def test_a_view_travels_as_an_attribute_of_its_callable():
+    cos = nc.load("m").function("cos", "d:d")
+    view = pickle.loads(pickle.dumps(cos.builtin))
+    assert type(view) is type(len)
+    assert view(0.0) == 1.0
+    assert cos.cos is cos.builtin
+
+
+def test_c_names_that_python_cannot_use_are_positional(lib):
+    f = lib.function("square", "double (double in)")
+    assert str(inspect.signature(f)) == "(x0, /)"
+    assert f(**{"in": 3.0}) == 9.0
+
+
+def test_wrapping_again_keeps_what_the_first_wrap_said(lib, fails):
+    needs = nc.wrap(lib.address("square"), "d:d", gil="need")
+    assert nc.wrap(needs, errno=True).entries[0].gil == "need"
+    with fails(ValueError, "gil='release' cannot be right: the target needs the GIL"):
+        nc.wrap(needs, gil="release")
+    failing = lib.function("fail_with", "i:i", errors="nonzero")
+    row = nc.wrap(failing, gil="release").entries[0]
+    assert (row.gil, row.errors) == ("release", "nonzero")
+
+
+def test_a_function_that_ctypes_calls_with_the_gil_needs_it():
+    check = ctypes.pythonapi.PyErr_CheckSignals
+    row = nc.wrap(check, "i:").entries[0]
+    assert (row.gil, row.errors) == ("need", "python")
+    plain = nc.wrap(ctypes.CDLL(None).labs, "q:q")
+    assert plain.entries[0].gil == "hold"
+    assert nc.wrap(plain.to_ctypes()).entries[0].gil == "hold"

@@ -376,7 +376,7 @@ new_capsule = ctypes.PYFUNCTYPE(
         ("d:d", b"double (double)"),
         ("d:d&dP", b"double (double, double *, void *)"),
         ("v:", b"void (void)"),
-        ("Zd:Zd", b"double _Complex (double _Complex)"),
+        ("Zd:Zd", b"double complex (double complex)"),
         ("d:X{d:d}d", b"double (double (*)(double), double)"),
     ],
 )

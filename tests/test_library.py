@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -242,3 +244,94 @@ def test_interpreter_exit_with_open_libraries(python, path):
         "print(f(3), g(2))\n"
     )
     assert python(code, path) == "9.0 4.0\n"
+
+
+def test_copies_of_a_library_are_the_library(callees, python):
+    lib = nc.load(callees, "double square(double);")
+    assert copy.copy(lib) is lib
+    assert copy.deepcopy(lib) is lib
+    entries = copy.deepcopy(lib.square.entries)
+    assert entries == lib.square.entries
+    # A second handle would close the library under the first one.
+    out = python(
+        """
+import copy, gc, pickle, sys, nativecall as nc
+lib = nc.load(sys.argv[1], "double square(double);")
+f = lib.square
+others = [copy.copy(lib), copy.deepcopy(lib), copy.deepcopy(f.entries)]
+others.append(pickle.loads(pickle.dumps(lib)))
+while others:
+    others.pop()
+    gc.collect()
+print(f(3.0))
+""",
+        callees,
+    )
+    assert out == "9.0\n"
+
+
+def test_a_library_travels_by_name(callees, fails):
+    lib = pickle.loads(pickle.dumps(nc.load(callees, "double square(double);")))
+    assert lib.square(2.0) == 4.0
+    symbol = lib.square.entries[0].owner
+    with fails(TypeError, f"cannot pickle {symbol!r}; pickle the function that it owns"):
+        pickle.dumps(symbol)
+    lib.close()
+    with fails(nc.LibraryError, f"library {str(callees)!r} is closed; load it again"):
+        pickle.dumps(lib)
+
+
+def test_finalisers_of_a_cycle_may_still_call(callees, python):
+    out = python(
+        """
+import gc, sys, nativecall as nc
+class Last:
+    def __del__(self):
+        print(self.f(2.0))
+        kept.append(self.f)
+kept = []
+def make():
+    last = Last()
+    last.f = nc.load(sys.argv[1]).function("square", "d:d")
+    last.me = last
+make()
+gc.collect()
+print(kept[0](3.0))
+""",
+        callees,
+    )
+    assert out == "4.0\n9.0\n"
+
+
+def test_a_variable_keeps_its_library_open(tmp_path, builder, python):
+    source = tmp_path / "variable.c"
+    source.write_text("int counter = 42;\n")
+    out = python(
+        """
+import gc, sys, nativecall as nc
+counter = nc.load(sys.argv[1], "extern int counter;").counter
+gc.collect()
+print(counter[0])
+""",
+        builder.library(source, "variable"),
+    )
+    assert out == "42\n"
+
+
+def test_a_declared_name_that_a_library_hides_is_told():
+    with pytest.warns(UserWarning, match=r"'close' is hidden by Library\.close; use function"):
+        lib = nc.load(None, "int close(int fd);")
+    assert lib.function("close", errors="none")(-1) == -1
+
+
+def test_names_that_no_file_system_has(fails):
+    reason = repr("\ud800/x") + " is no file name"
+    with fails(nc.LibraryError, f"library {reason.split(' ')[0]} cannot be loaded: {reason}"):
+        nc.load("\ud800/x")
+    with pytest.raises(nc.SymbolError):
+        nc.load("m").address("\ud800")
+
+
+def test_an_uninitialised_library_has_nothing(fails):
+    with fails(nc.LibraryError, "library None is closed; load it again"):
+        _ = nc.Library.__new__(nc.Library).x

@@ -550,3 +550,41 @@ def test_the_callables_own_rows(cos):
     assert CALL_ID in keys(cos)
     assert keys(cos) == keys(nc.NativeCallable)
     assert math.cos(0.0) == cos(0.0)
+
+
+def test_a_mixin_that_may_get_a_call_later_hides_the_entries(consumer, cos):
+    """A __call__ can be given to a plain class at any time, and nobody is told."""
+
+    class Mixin:
+        pass
+
+    class Mixed(Mixin, nc.NativeCallable):
+        pass
+
+    f = Mixed(cos)
+    assert f(0.0) == 1.0
+    assert f.signatures == ()
+    Mixin.__call__ = lambda self, x: 2.0
+    assert f(0.0) == 2.0
+    assert consumer.total(f, 0.0, 1) == (2.0, "python")
+
+    class Behind(nc.NativeCallable, Mixin):
+        pass
+
+    assert Behind(cos).signatures == ("d:d",)
+
+
+def test_subclasses_made_while_their_base_is_made_inherit_its_slots():
+    made = []
+
+    class Base(metaclass=nc.extensibletype):
+        def __init_subclass__(cls):
+            if not made:
+                made.append(None)
+                made.append(nc.extensibletype("Inner", (cls,), {}))
+
+    class Outer(Base):
+        __customslots__ = {"key": 0x10}
+
+    assert [slot.key for slot in nc.customslots(made[1])] == [b"key"]
+    assert nc.customslots(Outer) == nc.customslots(made[1])

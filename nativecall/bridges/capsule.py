@@ -1,10 +1,15 @@
-"""PyCapsules: function pointers named by a C declaration, as Cython and SciPy exchange them."""
+"""PyCapsules: function pointers named by a C declaration, as Cython and SciPy exchange them.
+
+Consumers compare the names character by character, so a name is spelt as Cython spells it: plain C
+types, no argument names, one space after each comma.
+"""
 
 from __future__ import annotations
 
 import ctypes
 
 from .. import _lib
+from ..ctype import CType
 from ..foreign import Function
 from ..signature import Signature, parse
 
@@ -34,6 +39,35 @@ def function(obj: object) -> Function | None:
     return Function(address or 0, signature, obj)
 
 
+_SPELLINGS = {
+    "?": "_Bool",
+    "b": "signed char",
+    "B": "unsigned char",
+    "h": "short",
+    "H": "unsigned short",
+    "i": "int",
+    "I": "unsigned int",
+    "Zf": "float complex",
+    "Zd": "double complex",
+    "Zg": "long double complex",
+}
+
+
+def spelling(signature: Signature) -> str:
+    """The name of a capsule of `signature`."""
+    return signature.function.declare_function("", spell=_spell).strip()
+
+
+def _spell(ctype: CType) -> str:
+    if ctype.text in ("q", "Q"):
+        # The platform's own type of that size, as for npy_intp and Py_ssize_t.
+        name = "long" if ctypes.sizeof(ctypes.c_long) == ctype.size else "long long"
+        return name if ctype.text == "q" else "unsigned " + name
+    if ctype.kind in ("voidptr", "view", "object"):
+        return "void *"
+    return _SPELLINGS.get(ctype.text) or ctype.c_declaration().strip()
+
+
 def from_callable(callable: NativeCallable, signature: Signature, address: int) -> object:
     """A capsule of one entry, named by the entry's C declaration; it keeps the callable alive."""
-    return _lib.types.capsule(address, signature.c_declaration("").encode(), callable)
+    return _lib.types.capsule(address, spelling(signature).encode(), callable)

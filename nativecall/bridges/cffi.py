@@ -77,11 +77,12 @@ def _pointee(kind: Any) -> CType | None:
     return found
 
 
-def pointer_from(ctype: CType, address: int) -> Any:
-    """A cffi pointer of a pointer type; it owns nothing."""
+def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
+    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     if ctype.kind == "object":
         ctype = pointer_to(ffitype.from_ffi(ffitype.ffi().typeof("void")))  # type: ignore[arg-type]
-    return ffitype.ffi().cast(ffitype.to_ffi(ctype), address)
+    made = ffitype.ffi().cast(ffitype.to_ffi(ctype), address)
+    return made if owner is None else ffitype.ffi().gc(made, _Keep(owner))
 
 
 def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from _ctypes import FUNCFLAG_PYTHONAPI
 
 from .. import libffi
 from ..ctype import VOID, CType, Struct, scalar
@@ -101,7 +102,16 @@ def function(obj: Any) -> Function | None:
     address = ctypes.cast(obj, ctypes.c_void_p).value or 0
     signature = _signature(type(obj), obj.argtypes, obj.restype)
     name = getattr(obj, "__name__", None)
-    return Function(address, signature, obj, name if isinstance(name, str) else None)
+    gil = errors = None
+    made_here = getattr(obj, "_nativecall_owner", None)
+    if made_here is not None:
+        for row in made_here.entries:
+            if row.address == address:
+                gil, errors = row.gil, row.errors
+    elif type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
+        # Such functions are called with the GIL, and raise what they set.
+        gil, errors = "need", "python"
+    return Function(address, signature, obj, name if isinstance(name, str) else None, gil, errors)
 
 
 def pointer(obj: Any) -> Pointer | None:

@@ -8,52 +8,16 @@ as SciPy spells it: plain C types, no names, one space after each comma.
 from __future__ import annotations
 
 from .. import _lib
-from ..ctype import CType
 from ..errors import SignatureError
 from ..foreign import Function
 from ..signature import Signature
+from .capsule import spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..callable import NativeCallable
-
-_SPELLINGS = {
-    "?": "_Bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "f": "float",
-    "d": "double",
-    "g": "long double",
-    "Zf": "float complex",
-    "Zd": "double complex",
-    "Zg": "long double complex",
-    "v": "void",
-}
-
-
-def spelling(signature: Signature) -> str:
-    """The name of a capsule that SciPy takes for `signature`."""
-    return signature.function.declare_function("", spell=_spell).replace(" (", " (").strip()
-
-
-def _spell(ctype: CType) -> str:
-    if ctype.text in _SPELLINGS:
-        return _SPELLINGS[ctype.text]
-    if ctype.text in ("q", "Q"):
-        # SciPy spells pointer-sized integers as the platform's own type of that size.
-        import ctypes
-
-        name = "long" if ctypes.sizeof(ctypes.c_long) == ctype.size else "long long"
-        return name if ctype.text == "q" else "unsigned " + name
-    if ctype.kind in ("voidptr", "view", "object"):
-        return "void *"
-    raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
 
 
 def function(obj: Any) -> Function | None:
@@ -81,6 +45,9 @@ def from_callable(
     except ImportError as error:
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
+    for ctype in (signature.result, *signature.args):
+        if ctype.kind == "struct":
+            raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     capsule = _lib.types.capsule(address, spelling(signature).encode(), callable)
     if user_data is None:
         return LowLevelCallable(capsule)

@@ -31,7 +31,8 @@
  *     to it; an array that is too small is an error;
  *   - a class statement adds or overrides rows with a mapping named __customslots__;
  *   - a class in whose MRO a __call__ comes before the class that brought the call table has no
- *     call table: native callers and Python must not get different results.
+ *     call table: native callers and Python must not get different results. A mutable class of
+ *     another metaclass counts as one with a __call__, because it can be given one unnoticed.
  *
  * Threads. Import, Ready and everything that makes or changes a class hold the GIL. Readers
  * (customslots.h) need only a reference to the object: a published table is never written again, a
@@ -194,7 +195,11 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
  * it fails. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
-    int status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, out);
+    int status;
+    if (nc_runtime == NULL && PyExtensibleType_Import() == NULL) {
+        return -1;
+    }
+    status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, out);
     if (status == NC_E_NOMEM) {
         PyErr_NoMemory();
         return -1;

@@ -102,7 +102,10 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     PyObject *items = NULL;
     PyCustomSlot *rows = NULL;
     Py_ssize_t i;
-    Py_ssize_t j;
+    PyObject *seen = NULL;
+    PyObject *number = NULL;
+    Py_ssize_t before;
+    int status;
     Py_ssize_t count;
     if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
         if (!PyDict_Check(mapping) && !PyObject_HasAttrString(mapping, "items")) {
@@ -118,7 +121,8 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     }
     count = PyList_GET_SIZE(items);
     rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
-    if (rows == NULL) {
+    seen = PySet_New(NULL);
+    if (rows == NULL || seen == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
@@ -135,11 +139,16 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         if (nc_slot_key_from_python(key, &rows[i].id) < 0) {
             goto fail;
         }
-        for (j = 0; j < i; j++) {
-            if (rows[j].id == rows[i].id) {
-                PyErr_Format(PyExc_ValueError, "duplicate slot key %R in '__customslots__'", key);
-                goto fail;
-            }
+        before = PySet_GET_SIZE(seen);
+        number = PyLong_FromSize_t((size_t)rows[i].id);
+        status = number != NULL ? PySet_Add(seen, number) : -1;
+        Py_XDECREF(number);
+        if (status < 0) {
+            goto fail;
+        }
+        if (PySet_GET_SIZE(seen) == before) {
+            PyErr_Format(PyExc_ValueError, "duplicate slot key %R in '__customslots__'", key);
+            goto fail;
         }
         if (PyTuple_Check(value)) {
             unsigned long long flags;
@@ -168,12 +177,14 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         }
     }
     Py_DECREF(items);
+    Py_DECREF(seen);
     *out = rows;
     *out_count = (size_t)count;
     return 0;
 
 fail:
     Py_DECREF(items);
+    Py_XDECREF(seen);
     PyMem_Free(rows);
     return -1;
 }
@@ -214,7 +225,11 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
         PyMem_Free(own);
         return -1;
     }
-    if (nc_type_refresh(self) < 0) {
+    /* __init_subclass__ may have made subclasses already. */
+    if (nc_type_refresh_tree((PyTypeObject *)(void *)object) < 0) {
+        self->etp_custom_slots = NULL;
+        self->etp_obj_custom_slots_offset = 0;
+        self->etp_table_shift = 0;
         nc_type_release((NcTypePrivate *)self->etp_private);
         self->etp_private = NULL;
         return -1;
@@ -256,6 +271,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     PyCustomSlot *rows = NULL;
     size_t own_count = 0;
     size_t count = 0;
+    size_t n;
     Py_ssize_t offset = self->etp_obj_custom_slots_offset;
 
     if (self->etp_private != NULL) {
@@ -267,6 +283,13 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
         return -1;
     }
     while ((Py_ssize_t)own_count < slot_table_size && raw[own_count].id != NC_SLOT_EMPTY) {
+        for (n = 0; n < own_count && raw[own_count].id != NC_SLOT_SKIP; n++) {
+            if (raw[n].id == raw[own_count].id) {
+                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
+                             (void *)raw[n].id, type->tp_name);
+                return -1;
+            }
+        }
         own_count++;
     }
     own = (PyCustomSlot *)PyMem_Calloc(own_count + 1, sizeof(PyCustomSlot));

@@ -244,6 +244,10 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    /* Folds away for a constant. A 0 would match the end of the table. */
+    if (NC_UNLIKELY((word & NC_PACKED_START) == 0)) {
+        return NULL;
+    }
     if (NC_LIKELY(Py_TYPE((PyObject *)(uintptr_t)type) == nc_metatype)) {
         const PyCustomSlotTable *slots =
             (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);

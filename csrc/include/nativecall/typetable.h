@@ -65,6 +65,15 @@ NC_STATIC int nc_type_defines_call(PyTypeObject *type)
     return found;
 }
 
+/* Whether a class can be given a __call__ without our knowing: a mutable one that another metaclass
+ * made. */
+NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
+{
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+           (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
+           !nc_type_has_metatype(type, nc_metatype);
+}
+
 /* The extensible class at position i of an MRO that is ready, else NULL. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_t i)
 {
@@ -95,27 +104,58 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
     return count + 1;
 }
 
+/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there is
+ * a call table but a __call__ hides it (D12): one that is defined, or may be at any time, by a
+ * class that comes before the one that brought the table. 0 otherwise, -1 on error. */
+NC_STATIC int nc_type_call_table(PyObject *mro, Py_ssize_t *out)
+{
+    Py_ssize_t size = PyTuple_GET_SIZE(mro);
+    Py_ssize_t i;
+    int hidden = 0;
+    *out = 0;
+    for (i = 0; i < size; i++) {
+        PyTypeObject *item = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
+        PyHeapExtensibleTypeObject *base = nc_mro_extensible(mro, i);
+        if (base != NULL) {
+            NcTypePrivate *keeps = (NcTypePrivate *)base->etp_private;
+            int brings = keeps->own_offset != 0;
+            size_t n;
+            for (n = 0; n < keeps->own_count; n++) {
+                brings |= nc_is_call_key(keeps->own[n].id);
+            }
+            if (brings) {
+                *out = hidden ? 0 : keeps->own_offset;
+                return hidden;
+            }
+        }
+        if (!hidden) {
+            hidden = nc_type_is_beyond(item) ? 1 : nc_type_defines_call(item);
+            if (hidden < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
  * offset of its call table. */
 NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
                             Py_ssize_t *out_offset)
 {
-    PyTypeObject *type = (PyTypeObject *)self;
-    PyObject *mro = type->tp_mro;
+    PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
     PyCustomSlot *rows = NULL;
-    PyCustomSlot *merged = NULL;
     size_t capacity = 0;
     size_t count = 0;
-    size_t kept = 0;
     size_t n;
     Py_ssize_t i;
-    Py_ssize_t offset = 0;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
-    Py_ssize_t first_call = size;
-    Py_ssize_t first_table = size;
-    int defines;
+    int hidden = nc_type_call_table(mro, out_offset);
 
+    if (hidden < 0) {
+        return -1;
+    }
     for (i = 0; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
@@ -127,25 +167,32 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         }
     }
     rows = (PyCustomSlot *)PyMem_Calloc(capacity + 1, sizeof(PyCustomSlot));
-    merged = (PyCustomSlot *)PyMem_Calloc(capacity + 1, sizeof(PyCustomSlot));
-    if (rows == NULL || merged == NULL) {
+    if (rows == NULL) {
         PyErr_NoMemory();
-        goto fail;
+        return -1;
     }
 
-    /* Positions: the first extensible base's table as it stands, then other bases', then ours. */
+    /* Positions: the first extensible base's table as it stands, then other bases', then ours. A
+     * hidden row becomes padding, and keeps the positions of those behind it. */
     for (i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
             continue;
         }
         for (n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
-            const PyCustomSlot *row = nc_slottable_rows(base->etp_custom_slots) + n;
-            if (row->id == NC_SLOT_SKIP && count > n) {
-                continue; /* padding of a base that does not come first moves nothing */
+            PyCustomSlot row = nc_slottable_rows(base->etp_custom_slots)[n];
+            if (hidden && nc_is_call_key(row.id)) {
+                memset(&row, 0, sizeof row);
+                row.id = NC_SLOT_SKIP;
             }
-            count = nc_rows_put(rows, count, row, 0);
+            /* Padding counts only where its position is still the one that it had. */
+            if (row.id != NC_SLOT_SKIP || count == n) {
+                count = nc_rows_put(rows, count, &row, 0);
+            }
         }
+    }
+    while (hidden && count > 0 && rows[count - 1].id == NC_SLOT_SKIP) {
+        count--;
     }
     /* Values: the own rows of each class, the last of the MRO first, so that the first one wins. */
     for (i = size - 1; i >= 0; i--) {
@@ -156,62 +203,15 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         }
         keeps = (NcTypePrivate *)base->etp_private;
         for (n = 0; n < keeps->own_count; n++) {
-            if (i == 0 || keeps->own[n].id != NC_SLOT_SKIP) {
-                count = nc_rows_put(rows, count, &keeps->own[n], 1);
+            const PyCustomSlot *row = &keeps->own[n];
+            if ((i == 0 || row->id != NC_SLOT_SKIP) && !(hidden && nc_is_call_key(row->id))) {
+                count = nc_rows_put(rows, count, row, 1);
             }
         }
     }
-
-    /* Whether __call__ is overridden before the class that brought the call table (D12). */
-    for (i = 0; i < size && (first_call == size || first_table == size); i++) {
-        PyTypeObject *item = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
-        base = nc_mro_extensible(mro, i);
-        if (base != NULL && first_table == size) {
-            NcTypePrivate *keeps = (NcTypePrivate *)base->etp_private;
-            int brings = keeps->own_offset != 0;
-            for (n = 0; n < keeps->own_count; n++) {
-                brings |= nc_is_call_key(keeps->own[n].id);
-            }
-            if (brings) {
-                first_table = i;
-                offset = keeps->own_offset;
-            }
-        }
-        if (first_call == size) {
-            defines = nc_type_defines_call(item);
-            if (defines < 0) {
-                goto fail;
-            }
-            if (defines) {
-                first_call = i;
-            }
-        }
-    }
-    if (first_call < first_table) {
-        offset = 0;
-    }
-    for (n = 0; n < count; n++) {
-        merged[kept] = rows[n];
-        if (first_call < first_table && nc_is_call_key(rows[n].id)) {
-            /* A skip row keeps the positions of those behind it. */
-            memset(&merged[kept], 0, sizeof(PyCustomSlot));
-            merged[kept].id = NC_SLOT_SKIP;
-        }
-        kept++;
-    }
-    while (first_call < first_table && kept > 0 && merged[kept - 1].id == NC_SLOT_SKIP) {
-        kept--;
-    }
-    PyMem_Free(rows);
-    *out = merged;
-    *out_count = kept;
-    *out_offset = offset;
+    *out = rows;
+    *out_count = count;
     return 0;
-
-fail:
-    PyMem_Free(rows);
-    PyMem_Free(merged);
-    return -1;
 }
 
 NC_STATIC int nc_rows_equal(const PyCustomSlotTable *table, const PyCustomSlot *rows, size_t count)
@@ -257,8 +257,8 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
             if (status == NC_E_NOMEM) {
                 PyErr_NoMemory();
             } else if (status == NC_E_DUPLICATE) {
-                PyErr_Format(PyExc_ValueError, "duplicate slot key 0x%zx in the slots of type '%s'",
-                             (size_t)duplicate, ((PyTypeObject *)self)->tp_name);
+                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
+                             (void *)duplicate, ((PyTypeObject *)self)->tp_name);
             } else {
                 PyErr_Format(PyExc_ValueError, "type '%s' has %zu slots; a table holds at most %d",
                              ((PyTypeObject *)self)->tp_name, count, (int)NC_SLOTTABLE_MAX_ROWS);
