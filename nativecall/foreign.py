@@ -98,8 +98,7 @@ def _bridge(obj: object) -> ModuleType | None:
         if root == "builtins" and cls.__name__ in _BUILTIN_BRIDGES:
             return import_module(f"{__package__}.bridges.{_BUILTIN_BRIDGES[cls.__name__]}")
     # A function of cffi's API mode is a plain built-in: its library object tells.
-    owner = getattr(obj, "__self__", None)
-    if owner is not None and type(owner).__module__ == "_cffi_backend":
+    if type(obj) is type(len) and type(obj.__self__).__module__ == "_cffi_backend":
         return import_module(f"{__package__}.bridges.cffi")
     return None
 

@@ -409,3 +409,39 @@ def test_plain_tables_are_aligned(capsys):
         "  a           1.5",
         "  long one  10.25",
     ]
+
+
+@pytest.mark.parametrize("command", ["demo", "inspect math:cos"])
+def test_output_that_nobody_takes_is_no_crash(command, tmp_path):
+    """What `nativecall demo | head -1` does, and a full disk."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = [sys.executable, "-m", "nativecall", *command.split()]
+    done = subprocess.run(
+        call, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                call, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+            )
+        assert done.returncode == 1
+        message = f"nativecall {command.split()[0]}: [Errno 28] No space left on device\n"
+        assert done.stderr == message
+
+
+def test_inspect_an_object_that_answers_nothing(tmp_path):
+    (tmp_path / "silent.py").write_text(
+        "class Silent:\n    def __getattr__(self, name): raise RuntimeError\nsilent = Silent()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "nativecall", "inspect", "silent:silent"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "native code finds nothing in it" in done.stdout

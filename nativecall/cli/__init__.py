@@ -8,6 +8,7 @@ says why. What only one command needs is imported by that command.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from .. import __version__, get_include
@@ -80,17 +81,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.cflags:
         print(_cflags())
         return 0
+    if options.command is None:
+        parser.print_help()
+        return 0
+    status = 0
     try:
         if options.command == "demo":
             from . import demo
 
-            return demo.run()
+            status = demo.run()
         if options.command == "inspect":
             from . import inspection
 
-            return inspection.run(options.object)
+            status = inspection.run(options.object)
+        sys.stdout.flush()
     except CommandError as error:
         print(f"nativecall {options.command}: {error}", file=sys.stderr)
         return 2
-    parser.print_help()
-    return 0
+    except OSError as error:
+        # Standard output takes no more; what it still holds must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"nativecall {options.command}: {error}", file=sys.stderr)
+        return 1
+    return status
