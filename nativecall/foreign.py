@@ -13,6 +13,7 @@ and answers None for objects that it does not know after all.
 from __future__ import annotations
 
 from importlib import import_module
+from types import BuiltinFunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _bridge(obj: object) -> ModuleType | None:
         if root == "builtins" and cls.__name__ in _BUILTIN_BRIDGES:
             return import_module(f"{__package__}.bridges.{_BUILTIN_BRIDGES[cls.__name__]}")
     # A function of cffi's API mode is a plain built-in: its library object tells.
-    if type(obj) is type(len) and type(obj.__self__).__module__ == "_cffi_backend":
+    if isinstance(obj, BuiltinFunctionType) and type(obj.__self__).__module__ == "_cffi_backend":
         return import_module(f"{__package__}.bridges.cffi")
     return None
 
