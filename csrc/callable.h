@@ -66,10 +66,12 @@ typedef struct {
 
 /* What the core asks of Python code, set once by nativecall.callable. */
 typedef struct {
-    PyObject *pointer_argument; /* (ctype, value, who, index) -> (address, object to keep) */
-    PyObject *pointer_result;   /* (ctype, address) -> object */
-    PyObject *make_invoke;      /* (callable) -> function that makes the call without trampoline */
-    PyObject *match;            /* (ctype, value) -> cost of an argument, or -1 */
+    PyObject
+        *pointer_argument;    /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
+    PyObject *pointer_result; /* (ctype, address) -> object */
+    PyObject *make_invoke;    /* (callable) -> function that makes the call without trampoline */
+    PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
+    PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */
 } NcHooks;
 
 extern NcHooks nc_hooks;

@@ -100,7 +100,6 @@ const NcIntegerKind *nc_integer_kind(char code)
     return NULL;
 }
 
-/* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 on error. */
 int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits)
 {
     int overflow = 0;
@@ -150,24 +149,62 @@ static void store_integer(const NcIntegerKind *kind, unsigned long long bits, vo
     }
 }
 
-/* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer: 0 or
- * 1; -1 for anything else. */
-static int boxed_bool(PyObject *value)
+/* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer. */
+PyObject *nc_integer_of(PyObject *value)
 {
     Py_buffer buffer;
-    int truth = -1;
+    PyObject *found = NULL;
+    if (PyIndex_Check(value)) {
+        return PyNumber_Index(value);
+    }
     if (!PyObject_CheckBuffer(value)) {
-        return -1;
+        return NULL;
     }
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         PyErr_Clear();
-        return -1;
+        return NULL;
     }
     if (buffer.ndim == 0 && nc_buffer_letter(&buffer) == '?') {
-        truth = *(const unsigned char *)buffer.buf != 0;
+        found = PyBool_FromLong(*(const unsigned char *)buffer.buf != 0);
     }
     PyBuffer_Release(&buffer);
-    return truth;
+    return found;
+}
+
+char nc_value_letter(PyObject *value)
+{
+    Py_buffer buffer;
+    char code = '\0';
+    if (PyFloat_Check(value)) {
+        return 'd';
+    }
+    if (PyBool_Check(value)) {
+        return '?';
+    }
+    if (PyLong_Check(value)) {
+        return 'q';
+    }
+    if (PyComplex_Check(value)) {
+        return 'Z';
+    }
+    if (PyObject_CheckBuffer(value)) {
+        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+            PyErr_Clear();
+            return '\0';
+        }
+        if (buffer.ndim == 0) {
+            code = nc_buffer_letter(&buffer);
+        }
+        PyBuffer_Release(&buffer);
+        return code;
+    }
+    if (PyIndex_Check(value)) {
+        return 'q';
+    }
+    if (Py_TYPE(value)->tp_as_number != NULL && Py_TYPE(value)->tp_as_number->nb_float != NULL) {
+        return 'd';
+    }
+    return '\0';
 }
 
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
@@ -176,17 +213,11 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
     unsigned long long bits = 0;
     int fits;
     PyObject *number;
-    if (!PyIndex_Check(value)) {
-        int truth = code == '?' ? boxed_bool(value) : -1;
-        if (truth >= 0) {
-            store_integer(kind, (unsigned long long)truth, out);
-            return 0;
-        }
-        type_error(name, index, "an integer", value);
-        return -1;
-    }
-    number = PyNumber_Index(value);
+    number = nc_integer_of(value);
     if (number == NULL) {
+        if (!PyErr_Occurred()) {
+            type_error(name, index, "an integer", value);
+        }
         return -1;
     }
     fits = nc_integer_fits(kind, number, &bits);
@@ -237,6 +268,27 @@ size_t nc_scalar_size(char code)
     }
 }
 
+int nc_float_overflow(PyObject *name, Py_ssize_t index)
+{
+    conversion_error(PyExc_OverflowError, name, index,
+                     "is out of range for 'f' (-3.4028235e+38 to 3.4028235e+38)");
+    return -1;
+}
+
+/* Narrows numbers that are finite, infinite or nan and must stay so. */
+static int store_floats(PyObject *name, Py_ssize_t index, const double *from, size_t count,
+                        void *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        float narrow = (float)from[i];
+        if (isinf(narrow) && !isinf(from[i])) {
+            return nc_float_overflow(name, index);
+        }
+        memcpy((char *)out + i * sizeof(narrow), &narrow, sizeof(narrow));
+    }
+    return 0;
+}
+
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
 {
     double real = 0.0;
@@ -262,8 +314,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
             return 0;
         }
         if (code == 'f') {
-            float narrow = (float)real;
-            memcpy(out, &narrow, sizeof(narrow));
+            return store_floats(name, index, &real, 1, out);
         } else if (code == 'd') {
             memcpy(out, &real, sizeof(real));
         } else {
@@ -279,8 +330,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         }
         memcpy(parts, &number, sizeof(parts));
         if (code == 'z') {
-            float narrow[2] = {(float)parts[0], (float)parts[1]};
-            memcpy(out, narrow, sizeof(narrow));
+            return store_floats(name, index, parts, 2, out);
         } else if (code == 'Z') {
             memcpy(out, parts, sizeof(parts));
         } else {
@@ -433,23 +483,66 @@ int nc_buffer_is_pointer(const Py_buffer *buffer)
            (format[0] != '\0' && strchr("PzZO", format[0]) != NULL && format[1] == '\0');
 }
 
-/* Whether elements of a buffer are what argument `index` points to. char, signed and unsigned, is
- * bytes of any kind; void is anything. */
-int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+/* Whether a format has Python objects in it, whose references C code would know nothing of. Names
+ * of fields stand between colons; a pointer to an object is no object. */
+static int holds_objects(const char *format)
+{
+    int named = 0;
+    int pointee = 0;
+    for (; format != NULL && *format != '\0'; format++) {
+        if (*format == ':') {
+            named = !named;
+        } else if (!named && *format == '&') {
+            pointee = 1;
+        } else if (!named && strchr("<>=!@^", *format) == NULL) {
+            if (*format == 'O' && !pointee) {
+                return 1;
+            }
+            pointee = 0;
+        }
+    }
+    return 0;
+}
+
+/* An array of structs, or bytes that hold a whole number of them. */
+static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+                         const Py_buffer *buffer)
+{
+    size_t size = plan->pointee_sizes[index];
+    char found = nc_buffer_letter(buffer);
+    PyObject *answer;
+    int truth;
+    if (found != '\0' || size == 0) {
+        return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
+    }
+    answer =
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(plan->types, index),
+                              value, buffer->format, buffer->itemsize);
+    if (answer == NULL) {
+        return -1;
+    }
+    truth = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return truth;
+}
+
+/* char, signed and unsigned, is bytes of any kind; void is anything but objects. */
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer)
 {
     char wanted = plan->pointees[index];
-    char found = nc_buffer_letter(buffer);
+    char found;
+    if (holds_objects(buffer->format)) {
+        return 0;
+    }
     if (wanted == 'v') {
         return 1;
     }
+    if (wanted == 'T') {
+        return holds_structs(plan, index, value, buffer);
+    }
+    found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
         return found != '\0' && buffer->itemsize == 1;
-    }
-    if (wanted == 'T') {
-        /* An array of structs, or bytes that hold a whole number of them. */
-        size_t size = plan->pointee_sizes[index];
-        return size != 0 && ((found == '\0' && (size_t)buffer->itemsize == size) ||
-                             (found == 'B' && (size_t)buffer->len % size == 0));
     }
     return wanted != '\0' && found == wanted;
 }
@@ -460,20 +553,22 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
 {
     Py_buffer buffer;
     PyObject *type = PyTuple_GET_ITEM(plan->types, index);
+    int suits;
     PyErr_Clear();
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         type_error(name, place, "an object with a readable buffer", value);
         return;
     }
-    if (!nc_buffer_suits(plan, index, &buffer)) {
+    suits = nc_buffer_suits(plan, index, value, &buffer);
+    if (suits == 0) {
         conversion_error(PyExc_TypeError, name, place,
                          "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
                          buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
-    } else if (!PyBuffer_IsContiguous(&buffer, 'C')) {
+    } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, 'C')) {
         conversion_error(PyExc_ValueError, name, place,
                          "must be C-contiguous, this %.200s is not; pass a contiguous copy",
                          Py_TYPE(value)->tp_name);
-    } else {
+    } else if (suits > 0) {
         conversion_error(PyExc_ValueError, name, place,
                          "must be writable, this %.200s is read-only; a C declaration with const "
                          "makes the argument read-only",
@@ -489,6 +584,7 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
     PyObject *found = NULL;
     PyObject *number = NULL;
     int boxed;
+    int suits;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
@@ -506,13 +602,17 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
             buffer_error(plan, name, place, index, value);
             return -1;
         }
-        if (nc_buffer_suits(plan, index, &out->buffer) && !nc_buffer_is_pointer(&out->buffer)) {
+        boxed = nc_buffer_is_pointer(&out->buffer);
+        suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
+        if (suits > 0) {
             out->address = out->buffer.buf;
             return 0;
         }
-        boxed = nc_buffer_is_pointer(&out->buffer);
         PyBuffer_Release(&out->buffer);
         out->buffer.obj = NULL;
+        if (suits < 0) {
+            return -1;
+        }
         if (!boxed) {
             buffer_error(plan, name, place, index, value);
             return -1;
@@ -536,6 +636,116 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
     out->keep = found;
     return 0;
 }
+
+/* ---- Python functions that C calls ----------------------------------------------------------- */
+
+static unsigned long long stashed; /* exceptions so far */
+
+static void stash_unraisable(PyObject *exception)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    PyErr_WriteUnraisable(NULL);
+}
+
+/* put(exception): the Python function raised it, or returned what does not convert. */
+static PyObject *stash_put(PyObject *object, PyObject *exception)
+{
+    NcStash *self = (NcStash *)(void *)object;
+    if (!PyExceptionInstance_Check(exception)) {
+        PyErr_SetString(PyExc_TypeError, "put() takes an exception");
+        return NULL;
+    }
+    if (self->closed || self->exception != NULL) {
+        stash_unraisable(exception);
+    } else {
+        self->exception = Py_NewRef(exception);
+        self->order = stashed++;
+    }
+    Py_RETURN_NONE;
+}
+
+static void stash_dealloc(PyObject *object)
+{
+    NcStash *self = (NcStash *)(void *)object;
+    if (self->exception != NULL) {
+        /* Another exception may be on its way meanwhile. */
+#if PY_VERSION_HEX >= 0x030C0000
+        PyObject *raised = PyErr_GetRaisedException();
+        stash_unraisable(self->exception);
+        PyErr_SetRaisedException(raised);
+#else
+        PyObject *type;
+        PyObject *value;
+        PyObject *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        stash_unraisable(self->exception);
+        PyErr_Restore(type, value, traceback);
+#endif
+        Py_CLEAR(self->exception);
+    }
+    Py_TYPE(object)->tp_free(object);
+}
+
+static NcStash *stash_of(const NcPointer *pointer)
+{
+    PyObject *keep = pointer->keep;
+    if (keep == NULL || PyTuple_GET_SIZE(keep) < 3 ||
+        !Py_IS_TYPE(PyTuple_GET_ITEM(keep, 2), &NcStash_Type)) {
+        return NULL;
+    }
+    return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
+}
+
+void nc_stash_close(const NcPointer *pointer, PyObject **first)
+{
+    NcStash *stash = stash_of(pointer);
+    if (stash == NULL) {
+        return;
+    }
+    stash->closed = 1;
+    if (stash->exception == NULL) {
+        return;
+    }
+    if (*first == NULL || stash->order < ((NcStash *)(void *)*first)->order) {
+        /* The later one is reported when it is dropped. */
+        Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
+    }
+}
+
+PyObject *nc_stash_raise(PyObject *value, PyObject *first)
+{
+    NcStash *stash = (NcStash *)(void *)first;
+    PyObject *exception;
+    if (first == NULL) {
+        return value;
+    }
+    Py_XDECREF(value);
+    exception = stash->exception;
+    stash->exception = NULL;
+    /* What the call itself raised came of the zero that it got. */
+    if (PyErr_Occurred()) {
+        PyErr_WriteUnraisable(NULL);
+    }
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_DECREF(exception);
+    Py_DECREF(first);
+    return NULL;
+}
+
+static PyMethodDef stash_methods[] = {
+    {"put", stash_put, METH_O, "put(exception): keeps the first, reports the others"},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject NcStash_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stash",
+    .tp_doc = "Keeps the first exception of a Python function that C calls, until C returns.",
+    .tp_basicsize = sizeof(NcStash),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = stash_dealloc,
+    .tp_methods = stash_methods,
+};
 
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {

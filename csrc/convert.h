@@ -16,13 +16,32 @@
 #include "callable.h"
 
 #include <complex.h>
+#include <math.h>
 
 /* A pointer argument and what keeps it valid during the call. */
 typedef struct {
     void *address;    /* what the callee gets */
     Py_buffer buffer; /* exported while buffer.obj is not NULL */
-    PyObject *keep;   /* another owner, or NULL */
+    PyObject *keep;   /* what the pointer_argument hook returned, with other owners; or NULL */
 } NcPointer;
+
+/* Where a Python function that C calls leaves the exception that it must not lose. The first one is
+ * raised when the call that the function was passed to returns; the others, and those that come
+ * after that, go to sys.unraisablehook. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *exception;      /* the first one, or NULL */
+    unsigned long long order; /* when it came, among all of the process */
+    int closed;               /* 1 once the call has returned */
+} NcStash;
+
+extern PyTypeObject NcStash_Type;
+
+/* Closes the stash of a pointer argument, if it has one. Its exception goes to *first if that is
+ * NULL or came later, which then goes to sys.unraisablehook. */
+void nc_stash_close(const NcPointer *pointer, PyObject **first);
+/* Raises a closed stash and drops `value`; with `first` NULL nothing happens and value is returned. */
+PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
 /* name is the callable's, for messages; with a negative index it is the whole subject of the
  * message. */
@@ -36,6 +55,8 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
+/* A float for a number that is finite as a double; an infinity where there was none is an error. */
+int nc_float_overflow(PyObject *name, Py_ssize_t index);
 /* The reverse: a new reference, NULL with an exception for an unknown letter. */
 PyObject *nc_scalar_to_python(char code, const void *address);
 /* Bytes of a scalar, 0 for a letter that is none. */
@@ -56,10 +77,17 @@ typedef struct {
 const NcIntegerKind *nc_integer_kind(char code);
 /* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 with an exception. */
 int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits);
+/* An int for what can stand for an integer: what has __index__, and NumPy's bool, which has none.
+ * A new reference; NULL with an exception, or without one for a value that is no integer. */
+PyObject *nc_integer_of(PyObject *value);
+/* The letter that says what a number is by itself: Python's own types, then scalars that export
+ * a buffer of no dimensions (NumPy's, ctypes'). 0 when it is no number. */
+char nc_value_letter(PyObject *value);
 /* The letter of a buffer's element format, 0 when it is no single scalar. */
 char nc_buffer_letter(const Py_buffer *buffer);
-/* Whether a buffer's elements are what argument `index` of a plan points to. */
-int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
+ * to, 0 when not, -1 with an exception. */
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
 /* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
 
@@ -69,6 +97,20 @@ static inline void nc_release_pointer(NcPointer *pointer)
         PyBuffer_Release(&pointer->buffer);
     }
     Py_XDECREF(pointer->keep);
+}
+
+/* Ends a call: releases its pointer arguments, and raises what a Python function among them left. */
+static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *const *pointers,
+                                            size_t count)
+{
+    PyObject *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (NC_UNLIKELY(pointers[i]->keep != NULL)) {
+            nc_stash_close(pointers[i], &first);
+        }
+        nc_release_pointer(pointers[i]);
+    }
+    return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
 }
 
 /* A Python int of at most one digit, the usual case, without a call. */
@@ -114,6 +156,9 @@ static inline int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return -1;
     }
     *out = (float)wide;
+    if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
+        return nc_float_overflow(self->name, i);
+    }
     return 0;
 }
 

@@ -124,9 +124,11 @@ def function(shape: str) -> str:
     else:
         body.append(f"    {opening}{c_type} result = {call};\n        {store} {to_python};\n    }}")
     if has_pointers:
-        body.append("done:")
-        body += [f"    nc_release_pointer(&a{i});" for i, a in enumerate(args) if a == "P"]
-        body.append("    return value;")
+        body.append("done:;")
+        pointers = ", ".join(f"&a{i}" for i, a in enumerate(args) if a == "P")
+        body.append(f"    NcPointer *const pointers[] = {{{pointers}}};")
+        count = args.count("P")
+        body.append(f"    return nc_release_pointers(value, pointers, {count});")
     lines += body + ["}", ""]
     kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
     lines.append(f"NC_TRAMPOLINE_{kind}({name}, {len(args)})")

@@ -164,6 +164,7 @@ static PyObject *export(PyObject *Py_UNUSED(module), PyObject *object)
     PyObject *strides = NULL;
     PyObject *result = NULL;
     const Py_buffer *buffer;
+    Py_ssize_t inner;
     char letter[2] = {'\0', '\0'};
     if (held == NULL) {
         return NULL;
@@ -180,9 +181,13 @@ static PyObject *export(PyObject *Py_UNUSED(module), PyObject *object)
     if (shape == NULL || strides == NULL) {
         goto done;
     }
-    for (int i = 0; i < buffer->ndim; i++) {
-        PyObject *length = PyLong_FromSsize_t(buffer->shape[i]);
-        PyObject *step = PyLong_FromSsize_t(buffer->strides[i]);
+    /* Without strides (ctypes never tells any) the memory is contiguous. */
+    inner = buffer->itemsize;
+    for (int i = buffer->ndim - 1; i >= 0; i--) {
+        Py_ssize_t extent = buffer->shape != NULL ? buffer->shape[i] : buffer->len / inner;
+        PyObject *length = PyLong_FromSsize_t(extent);
+        PyObject *step = PyLong_FromSsize_t(buffer->strides != NULL ? buffer->strides[i] : inner);
+        inner *= extent;
         PyTuple_SET_ITEM(shape, i, length);
         PyTuple_SET_ITEM(strides, i, step);
         if (length == NULL || step == NULL) {

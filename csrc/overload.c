@@ -47,48 +47,10 @@ static char scalar_kind(char code)
     }
 }
 
-/* The letter that says what a number is by itself: Python's own types, then scalars that export
- * a buffer of no dimensions (NumPy's). 0 when it is no number. */
-static char value_letter(PyObject *value)
-{
-    Py_buffer buffer;
-    char code = '\0';
-    if (PyFloat_Check(value)) {
-        return 'd';
-    }
-    if (PyBool_Check(value)) {
-        return '?';
-    }
-    if (PyLong_Check(value)) {
-        return 'q';
-    }
-    if (PyComplex_Check(value)) {
-        return 'Z';
-    }
-    if (PyObject_CheckBuffer(value)) {
-        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            PyErr_Clear();
-            return '\0';
-        }
-        if (buffer.ndim == 0) {
-            code = nc_buffer_letter(&buffer);
-        }
-        PyBuffer_Release(&buffer);
-        return code;
-    }
-    if (PyIndex_Check(value)) {
-        return 'q';
-    }
-    if (Py_TYPE(value)->tp_as_number != NULL && Py_TYPE(value)->tp_as_number->nb_float != NULL) {
-        return 'd';
-    }
-    return '\0';
-}
-
 static int match_number(char wanted, PyObject *value)
 {
     const NcIntegerKind *kind = nc_integer_kind(wanted);
-    char found = value_letter(value);
+    char found = nc_value_letter(value);
     char wanted_kind = scalar_kind(wanted);
     char found_kind = scalar_kind(found);
     unsigned long long bits;
@@ -111,14 +73,11 @@ static int match_number(char wanted, PyObject *value)
         return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
-        if (!PyIndex_Check(value)) {
-            return -1; /* NumPy's bool */
-        }
         /* 'q' is also the letter of ints of any size and of objects with __index__. What that raises
          * is the user's own error. */
-        number = PyNumber_Index(value);
+        number = nc_integer_of(value);
         if (number == NULL) {
-            return -2;
+            return PyErr_Occurred() ? -2 : -1;
         }
         fits = nc_integer_fits(kind, number, &bits);
         Py_DECREF(number);
@@ -164,8 +123,11 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
             return -1;
         }
         boxed = nc_buffer_is_pointer(&buffer);
-        suits = nc_buffer_suits(plan, index, &buffer) && buffer.ndim > 0;
+        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(plan, index, value, &buffer);
         PyBuffer_Release(&buffer);
+        if (suits < 0) {
+            return -2;
+        }
         if (!boxed) {
             return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
         }

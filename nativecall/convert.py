@@ -1,9 +1,10 @@
 """Values: between Python objects and C memory, for what the compiled core leaves to Python.
 
 The core converts scalars and buffers itself (csrc/convert.c). Here are the aggregates, structs,
-arrays and strided views, and pointers that live in foreign boxes. Structs take tuples, mappings,
-and anything that exports a buffer of the struct's size (ctypes structs, NumPy records); cffi
-structs too. They come back as named tuples, nested ones and arrays as tuples.
+arrays and strided views, pointers that live in foreign boxes, and Python functions for C to call.
+Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes where these
+are laid out alike, else field by field. They come back as named tuples, nested ones and arrays as
+tuples.
 
 Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
 was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _lib, foreign
+from . import _lib, bufferformat, foreign
 from .ctype import VOID, Array, CType, FunctionPointer, Pointer, Struct, View
+from .errors import SignatureError
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -128,8 +130,8 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
     names = struct.field_names
     if _copy_same_bytes(struct, value, address, who):
         return
-    if hasattr(value, "keys"):
-        given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+    given = _by_name(value)
+    if given is not None:
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in names]
         if missing or unknown:
@@ -171,36 +173,68 @@ def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool
     elif hasattr(type(value), "_fields_") and hasattr(type(value), "_b_base_"):
         from .bridges.ctypes import ctype_of
 
-        if ctype_of(type(value)) != struct:
+        try:
+            found = ctype_of(type(value))
+            known = repr(found.text)
+        except SignatureError as error:
+            found, known = None, str(error)
+        if found != struct:
             raise TypeError(
                 f"{who} must be a struct {struct.text!r} "
-                f"(got ctypes' {type(value).__name__}, {ctype_of(type(value)).text!r})"
+                f"(got ctypes' {type(value).__name__}, {known})"
             )
         data = memoryview(value).cast("B")
-    elif hasattr(value, "dtype") and getattr(value.dtype, "fields", None) is not None:
-        if value.dtype.itemsize != struct.size or tuple(value.dtype.names) != struct.field_names:
+    elif _record_names(value) == struct.field_names:
+        try:
+            held, _, form, itemsize, shape, _, _ = _types.export(value)
+        except (BufferError, TypeError, ValueError):
+            return False  # NumPy has no format for some layouts
+        if shape or not bufferformat.suits(struct, form, itemsize):
             return False
-        data = value.tobytes()
+        _lib.ffi.memmove(
+            _lib.ffi.cast("char *", address), _lib.ffi.cast("char *", held.address), struct.size
+        )
+        return True
     else:
         return False
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
     return True
 
 
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """The items of a mapping or of a NumPy record, None for anything else."""
+    if hasattr(value, "keys"):
+        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+    names = _record_names(value)
+    return None if names is None else {name: value[name] for name in names}
+
+
+def _record_names(value: Any) -> tuple[str, ...] | None:
+    """The fields of one NumPy record, as a scalar or an array without dimensions."""
+    names = getattr(getattr(value, "dtype", None), "names", None)
+    return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
+
+
 def _store_array(array: Array, value: Any, address: int, who: str, keep: list[object]) -> None:
     item = array.item
     if len(array.shape) > 1:
         item = Array(array.item, array.shape[1:])
+    # Nothing is built before the number of items is known.
     try:
-        values = list(value)
+        count = len(value)
+        values = iter(value)
     except TypeError:
         raise TypeError(
             f"{who} must be a sequence of {array.shape[0]} items (got {type(value).__name__})"
         ) from None
-    if len(values) != array.shape[0]:
-        raise ValueError(f"{who} must have {array.shape[0]} items (got {len(values)})")
-    for i, one in enumerate(values):
+    if count != array.shape[0]:
+        raise ValueError(f"{who} must have {array.shape[0]} items (got {count})")
+    stored = 0
+    for i, one in zip(range(count), values, strict=False):
+        stored = i + 1
         store(item, one, address + i * item.size, f"item {i} of {who}", keep)
+    if stored != count:
+        raise ValueError(f"{who} must have {count} items (got {stored})")
 
 
 def _view(view: View, value: Any, who: str, keep: list[object]) -> int:
@@ -208,73 +242,37 @@ def _view(view: View, value: Any, who: str, keep: list[object]) -> int:
     if value is None:
         return 0
     try:
-        memory = memoryview(value)
+        held, code, form, itemsize, shape, strides, readonly = _types.export(value)
     except TypeError:
         raise TypeError(
             f"{who} must be an array or another object with a buffer (got {type(value).__name__})"
         ) from None
-    if memory.ndim != view.ndim:
-        raise ValueError(f"{who} must have {view.ndim} dimensions (got {memory.ndim})")
-    found = _element_text(memory)
-    if found != view.item.text:
-        raise TypeError(f"{who} must have {view.item.text!r} elements (got {memory.format!r})")
-    if memory.readonly:
+    if len(shape) != view.ndim:
+        raise ValueError(f"{who} must have {view.ndim} dimensions (got {len(shape)})")
+    if not _is_element(view.item, code, form, itemsize):
+        raise TypeError(f"{who} must have {view.item.text!r} elements (got {form!r})")
+    if readonly:
         raise ValueError(f"{who} must be writable, this {type(value).__name__} is read-only")
-    # The address of the first element, whatever the strides: cffi wants contiguous memory.
-    data = _data_address(value, memory)
-    words = _lib.ffi.new("intptr_t[]", 1 + 2 * view.ndim)
-    words[0] = data
-    for i, extent in enumerate((*(memory.shape or ()), *(memory.strides or ()))):
-        words[1 + i] = extent
-    keep += [memory, words]
+    words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
+    keep += [held, words]
     return int(_lib.ffi.cast("uintptr_t", words))
 
 
-def _data_address(value: Any, memory: memoryview) -> int:
-    """Where element (0, …, 0) of a buffer is; 0 for a buffer without elements."""
-    import ctypes
-
-    interface = getattr(value, "__array_interface__", None)
-    if interface is not None:
-        return int(interface["data"][0])
-    if memory.nbytes == 0:
-        return 0
-    # A one-element slice is contiguous in every direction.
-    one = memory
-    if memory.ndim == 1:
-        one = memory[:1]
-        return ctypes.addressof((ctypes.c_char * one.nbytes).from_buffer(one))
-    if memory.c_contiguous:
-        return ctypes.addressof((ctypes.c_char * memory.nbytes).from_buffer(memory))
-    raise ValueError("only NumPy arrays and contiguous buffers can have several dimensions here")
-
-
-def _element_text(memory: memoryview) -> str:
-    """Canonical text of a buffer's element type; its raw format when that is no scalar."""
-    from .ctype import SCALARS
-
-    text = memory.format.lstrip("@=<" if _little_endian() else "@=>")
-    found = SCALARS.get(text)
-    if found is None:
-        return memory.format
-    if found.kind == "int" and found.size != memory.itemsize:
-        return {1: "b", 2: "h", 4: "i", 8: "q"}[memory.itemsize]
-    return found.text
-
-
-def _little_endian() -> bool:
-    import sys
-
-    return sys.byteorder == "little"
+def _is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
+    """Whether a buffer's elements are those of a view."""
+    if isinstance(item, Struct):
+        return bufferformat.suits(item, form, itemsize)
+    return code != "" and code == letter(item)
 
 
 # -- pointers ------------------------------------------------------------------------------------
 
 
-def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[int, object]:
+def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[object, ...]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
-    The core calls this after None and buffers. With an index `who` is the callable's name.
+    A Python function has a third item, the core's Stash for its exceptions. The core calls this
+    after None and buffers. With an index `who` is the callable's name.
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
@@ -307,7 +305,7 @@ def _same(wanted: CType, found: CType) -> bool:
     return wanted.text in "bB" and found.text in "bB"
 
 
-def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[int, object]:
+def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function."""
     signature = ctype.text[2:-1]
     native = _types.viewed(value)
@@ -329,13 +327,35 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[in
             )
         return found.address, found.owner
     if callable(value):
-        import ctypes as _ctypes
+        from .libffi import closure
 
-        from .libffi import foreign_type
-
-        thunk = foreign_type(ctype, plain=True)(value)
-        return _ctypes.cast(thunk, _ctypes.c_void_p).value or 0, thunk
+        stash = _types.Stash()
+        return *closure(ctype, value, who, stash), stash
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
+    """Whether the elements of a buffer are the structs that a pointer argument points to.
+
+    The core asks when the format is no single scalar.
+    """
+    struct = ctype.pointee  # type: ignore[attr-defined]
+    if isinstance(struct, Array):
+        struct = struct.item
+    origin = value.obj if isinstance(value, memoryview) else value
+    if hasattr(type(origin), "_b_base_"):
+        # ctypes tells its types in full, but leaves padding out of its formats.
+        from .bridges.ctypes import ctype_of
+
+        try:
+            found = ctype_of(type(origin))
+        except SignatureError:
+            return False
+        return bool(struct == (found.item if isinstance(found, Array) else found))
+    return bufferformat.suits(struct, form, itemsize)
+
+
+_types.set_struct_hook(struct_buffer)
 
 
 def pointer_result(ctype: CType, address: int) -> object:
@@ -352,20 +372,21 @@ def match(ctype: CType, value: Any) -> int:
     if isinstance(ctype, Struct):
         if isinstance(value, (tuple, list)):
             return _PLAUSIBLE if len(value) == len(ctype.fields) else _NO
-        if hasattr(value, "keys"):
-            return _PLAUSIBLE if set(map(str, value.keys())) == set(ctype.field_names) else _NO
         scratch = _lib.ffi.new("char[]", ctype.size + 1)
         try:
             same = _copy_same_bytes(ctype, value, int(_lib.ffi.cast("uintptr_t", scratch)), "it")
         except TypeError:
             return _NO
-        return _EXACT if same else _NO
+        if same:
+            return _EXACT
+        given = _by_name(value)
+        return _PLAUSIBLE if given is not None and given.keys() == set(ctype.field_names) else _NO
     if isinstance(ctype, View):
         try:
-            memory = memoryview(value)
-        except TypeError:
+            _, code, form, itemsize, shape, _, _ = _types.export(value)
+        except (BufferError, TypeError, ValueError):
             return _NO
-        suits = memory.ndim == ctype.ndim and _element_text(memory) == ctype.item.text
+        suits = len(shape) == ctype.ndim and _is_element(ctype.item, code, form, itemsize)
         return _EXACT if suits else _NO
     try:
         pointer_argument(ctype, value, "it", -1)

@@ -13,6 +13,7 @@ fields or, beyond 16 bytes, as bytes in memory. What has no such equal is refuse
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from _ctypes import (
     FUNCFLAG_CDECL,
@@ -23,8 +24,8 @@ from _ctypes import (
     set_errno,
 )
 
-from . import _lib, convert
-from .ctype import Array, CType, FunctionPointer, Struct, scalar
+from . import _lib, convert, foreign
+from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
 from .errors import NativeFailure, SignatureError
 from .signature import Signature
 
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 _CACHE_LIMIT = 4096
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _REGISTERS = 16  # bytes up to which a struct may travel in two registers
+_MAX_ARGUMENTS = 1024  # ctypes' own limit
+_MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
+# The default argument promotions (C99 6.5.2.2).
+_PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
 
 _SIMPLE: dict[str, Any] = {
     "?": ctypes.c_bool,
@@ -206,6 +211,8 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
     return type("Struct", (ctypes.Structure,), members)
 
 
+# Any pointer after the fixed arguments.
+_EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))
 _prototypes: dict[tuple[str, bool, bool, bool], Any] = {}
 
 
@@ -222,6 +229,7 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
     plain : bool
         For people to use: arguments and results are converted by ctypes.
     """
+    _check_limits(signature)
     key = (signature.function.named, hold, errno, plain)
     found = _prototypes.get(key)
     if found is None:
@@ -241,6 +249,26 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
     return found
 
 
+def _check_limits(signature: Signature) -> None:
+    """Refuse what would not fit on a stack, before memory is made for it."""
+    _check_count(len(signature.args))
+    size = sum([one.size for one in (*signature.args, signature.result)])
+    if size > _MAX_BYTES:
+        raise SignatureError(
+            f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
+            "call through libffi may put on the stack",
+            hint="pass pointers",
+        )
+
+
+def _check_count(count: int) -> None:
+    if count > _MAX_ARGUMENTS:
+        raise SignatureError(
+            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call through libffi",
+            hint="pass a pointer to a struct of them",
+        )
+
+
 def _layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
     """Offsets of arguments laid out one after the other, and bytes in all."""
     offsets = []
@@ -254,51 +282,51 @@ def _layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
     return offsets, size
 
 
-def _extra_type(value: object, who: str) -> CType:
-    """The C type that a Python value has as an argument after the fixed ones (C99 6.5.2.2)."""
-    from . import foreign
-    from .ctype import VOIDPTR
+def _extra(value: Any, who: str) -> tuple[CType, object]:
+    """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
-    if isinstance(value, float):
-        return scalar("d")
+    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
+    """
+    code = ""
+    if value is None or foreign.pointer(value) is not None:
+        return VOIDPTR, value
+    if type(value).__module__ == "_cffi_backend":
+        code, value = _cffi_number(value)
+    elif isinstance(value, (int, float)):
+        code = "" if isinstance(value, int) else "d"
+    else:
+        code = _lib.types.value_letter(value)
+        try:
+            held, _, _, _, shape, _, _ = _lib.types.export(value)
+        except (BufferError, TypeError, ValueError):
+            if code == "q":
+                value, code = operator.index(value), ""
+        else:
+            if shape:
+                return VOIDPTR, value
+            value = _lib.types.load_scalar(code, held.address) if code else value
+    if code in _PROMOTED:
+        return scalar(_PROMOTED[code]), value
     if isinstance(value, int):
-        return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q")
-    if value is None or isinstance(value, (bytes, bytearray, memoryview)):
-        return VOIDPTR
-    if foreign.pointer(value) is not None:
-        return VOIDPTR
-    simple = getattr(type(value), "_type_", None)
-    if isinstance(value, ctypes._SimpleCData) and isinstance(simple, str):
-        from .bridges.ctypes import ctype_of
-
-        found = ctype_of(type(value))
-        # The default argument promotions.
-        if found.text == "f":
-            return scalar("d")
-        return scalar("i") if found.kind in ("bool", "int") and found.size < 4 else found
-    try:
-        is_array = memoryview(value).ndim > 0  # type: ignore[arg-type]
-    except (TypeError, BufferError, ValueError):
-        is_array = False
-    if is_array:
-        return VOIDPTR
-    if hasattr(value, "__index__"):
-        return _extra_type(value.__index__(), who)
-    if hasattr(value, "__float__"):
-        return scalar("d")
+        return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q"), value
     raise TypeError(
         f"{who} has no C type of its own (got {type(value).__name__}); pass an int, a float, "
         "bytes, a buffer, or a ctypes or cffi value"
     )
 
 
-def _extra_value(value: Any) -> Any:
-    """A ctypes number passes as the number in it."""
-    if isinstance(value, ctypes._SimpleCData) and not isinstance(
-        value, (ctypes.c_void_p, ctypes.c_char_p)
-    ):
-        return value.value
-    return value
+def _cffi_number(value: Any) -> tuple[str, object]:
+    """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
+    from . import ffitype
+
+    kind = ffitype.ffi().typeof(value)
+    if kind.kind not in ("primitive", "enum"):
+        return "", value
+    ctype = ffitype.from_ffi(kind)
+    if ctype.kind == "complex":  # type: ignore[union-attr]
+        return "", value
+    number = float if ctype.kind == "float" else int  # type: ignore[union-attr]
+    return convert.letter(ctype), number(value)  # type: ignore[arg-type]
 
 
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
@@ -317,10 +345,16 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     kinds = [foreign_type(arg) for arg in fixed]
     result_type = signature.result
     pin = _lib.types.pin
+    settle = _lib.types.settle
 
     def convert_one(index: int, ctype: CType, value: Any, at: int, keep: list[object]) -> None:
-        if ctype.kind in ("pointer", "voidptr", "function") and index < len(fixed):
-            held = pin(plan, name, index, value)
+        if ctype.kind in ("pointer", "voidptr", "function"):
+            if index < len(fixed):
+                held = pin(plan, name, index, value)
+            else:
+                # Nobody can say const after the fixed arguments: memory of any kind passes.
+                who = f"argument {index + 1} of '{name}'"
+                held = pin(convert.plan(_EXTRA_POINTER), who, -1, value)
             keep.append(held)
             _lib.ffi.cast("uintptr_t *", at)[0] = held.address
             return
@@ -330,8 +364,13 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
         extra: list[CType] = []
         places, total, types = offsets, size, kinds
         if len(values) > len(fixed):
+            _check_count(len(values))
+            given: list[object] = []
             for i in range(len(fixed), len(values)):
-                extra.append(_extra_type(values[i], f"argument {i + 1} of '{name}'"))
+                ctype, number = _extra(values[i], f"argument {i + 1} of '{name}'")
+                extra.append(ctype)
+                given.append(number)
+            values = (*values[: len(fixed)], *given)
             places, total = _layout(fixed + tuple(extra))
             types = kinds + [foreign_type(one) for one in extra]
         memory = ctypes.create_string_buffer(total + 16)
@@ -344,14 +383,15 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
             if ctype.kind == "object":
                 arguments.append(ctypes.py_object(value))
                 continue
-            if i < len(fixed):
-                convert_one(i, ctype, value, at, keep)
-            else:
-                _store_extra(ctype, _extra_value(value), at, keep, f"argument {i + 1} of '{name}'")
+            convert_one(i, ctype, value, at, keep)
             arguments.append(types[i].from_address(at))
         if errno:
             set_errno(0)
-        answer = function(*arguments)
+        try:
+            answer = function(*arguments)
+        finally:
+            if keep:
+                settle(keep)
         code = get_errno() if errno else 0
         if errno:
             _saved.value = code
@@ -368,22 +408,105 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     return invoke
 
 
-def _store_extra(ctype: CType, value: Any, at: int, keep: list[object], who: str) -> None:
-    """An argument after the fixed ones; buffers pass as their address."""
-    if ctype.kind != "voidptr" or value is None:
-        convert.store(ctype, value, at, who, keep)
-        return
-    from . import foreign
+# -- Python functions that C calls ---------------------------------------------------------------
 
-    found = foreign.pointer(value)
-    if found is not None:
-        keep.append(found.owner)
-        address = found.address
+
+def closure(
+    ctype: FunctionPointer, function: Callable[..., object], who: str, stash: Any
+) -> tuple[int, object]:
+    """Code that C can call as a `ctype` to run a Python function.
+
+    Scalars arrive as Python numbers, structs as named tuples, pointers as cffi's, None for NULL.
+    When the function raises, or returns what does not convert to the result's type, C gets a zero
+    of that type and the exception goes to `stash`.
+
+    Parameters
+    ----------
+    ctype : FunctionPointer
+    function : callable
+    who : str
+        Begins every message.
+    stash : Stash
+        The core's, with a method ``put(exception)``.
+
+    Returns
+    -------
+    tuple of int and object
+        The address, and what keeps the code and all that it returned alive.
+    """
+    result = ctype.result
+    kept: list[object] = []
+    try:
+        if result.text not in _SIMPLE and result.kind in ("struct", "complex", "float"):
+            raise SignatureError(f"libffi cannot return {result.text!r} to C")
+        readers = [_reader(arg) for arg in ctype.args]
+    except SignatureError as error:
+        raise TypeError(f"{who} cannot be a Python function: {error}") from None
+    convert_result = _result_converter(result, f"the result of {who}", kept)
+    plain = all(reader is None for _, reader in readers)
+
+    def run(*values: Any) -> object:
+        try:
+            if not plain:
+                values = tuple(
+                    [
+                        value if reader is None else reader(value)
+                        for value, (_, reader) in zip(values, readers, strict=True)
+                    ]
+                )
+            return convert_result(function(*values))
+        except BaseException as error:
+            stash.put(error)
+            return zero
+
+    if result.kind == "void":
+        restype: Any = None
     else:
-        held = _lib.ffi.from_buffer(value)
-        keep.append(held)
-        address = int(_lib.ffi.cast("uintptr_t", held))
-    _lib.ffi.cast("uintptr_t *", at)[0] = address
+        restype = _SIMPLE.get(result.text, ctypes.c_void_p)
+    zero = 0 if result.text in _SIMPLE else None
+    thunk = ctypes.CFUNCTYPE(restype, *[kind for kind, _ in readers])(run)
+    address = ctypes.c_void_p.from_address(ctypes.addressof(thunk)).value
+    return address or 0, (thunk, kept)
+
+
+def _reader(ctype: CType) -> tuple[Any, Callable[[Any], object] | None]:
+    """How an argument from C arrives, and what makes a Python value of that."""
+    if ctype.text in _SIMPLE:
+        return _SIMPLE[ctype.text], None
+    if ctype.kind == "object":
+        return ctypes.py_object, None
+    if ctype.kind in ("pointer", "voidptr", "function", "view"):
+        return ctypes.c_void_p, lambda address: convert.pointer_result(ctype, address or 0)
+    return foreign_type(ctype), lambda box: convert.load(ctype, ctypes.addressof(box))
+
+
+def _result_converter(ctype: CType, who: str, kept: list[object]) -> Callable[[Any], object]:
+    """What makes of a Python function's result what ctypes returns to C."""
+    simple: Any = _SIMPLE.get(ctype.text)
+    code = ctype.text
+
+    def number(value: Any) -> object:
+        box = simple()
+        _lib.types.store_scalar(code, value, ctypes.addressof(box), who)
+        return box.value
+
+    def new_reference(value: object) -> int:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+        return id(value)
+
+    def address(value: object) -> int:
+        held = _lib.types.pin(convert.plan(Signature(VOID, (ctype,))), who, -1, value)
+        kept.append(held)
+        return int(held.address)
+
+    if ctype.kind == "void":
+        return lambda value: None
+    if simple is not None:
+        return number
+    return new_reference if ctype.kind == "object" else address
+
+
+# -- results -------------------------------------------------------------------------------------
 
 
 def _check_result(signature: Signature) -> None:

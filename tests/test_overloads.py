@@ -114,7 +114,9 @@ PROMOTIONS = [
     ("f", Float(), "f32"),
     ("d", 2**70, "f64"),
     ("d", np.True_, "f64"),
-    ("q d", np.True_, "f64"),
+    ("q d", True, "i64"),
+    ("q d", np.True_, "i64"),
+    ("d q", np.False_, "i64"),
 ]
 
 

@@ -142,7 +142,8 @@ def test_floats_come_back(lib, code):
     for value in SPECIAL:
         assert same_float(f(value), value)
     assert f(0.1) == ctypes.c_float(0.1).value if code == "f" else f(0.1) == 0.1
-    assert f(1e300) == (math.inf if code == "f" else 1e300)
+    if code != "f":
+        assert f(1e300) == 1e300
 
 
 @pytest.mark.parametrize("code", REALS)

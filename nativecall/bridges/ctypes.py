@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from _ctypes import FUNCFLAG_PYTHONAPI
 
 from .. import libffi
@@ -39,6 +40,8 @@ def ctype_of(kind: Any) -> CType:
     is_type = isinstance(kind, type)
     if not is_type:
         raise SignatureError(f"{kind!r} is no ctypes type")
+    if hasattr(kind, "_swappedbytes_") or _is_swapped(kind):
+        raise SignatureError(f"{kind.__name__} has the byte order of another machine")
     if issubclass(kind, _SimpleCData):
         code = kind._type_
         if code in _TYPE_CODES:
@@ -74,6 +77,12 @@ def ctype_of(kind: Any) -> CType:
 
         return Array(ctype_of(kind._type_), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
+
+
+def _is_swapped(kind: Any) -> bool:
+    """Whether a simple type is the one that ctypes made for the other byte order."""
+    native = "__ctype_le__" if sys.byteorder == "little" else "__ctype_be__"
+    return getattr(kind, native, kind) is not kind
 
 
 def _wide() -> str:
@@ -124,9 +133,9 @@ def pointer(obj: Any) -> Pointer | None:
     if isinstance(obj, _Pointer):
         address = ctypes.cast(obj, ctypes.c_void_p).value or 0
         return Pointer(address, _pointee(type(obj)._type_), obj)
-    if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p)):
+    if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-        return Pointer(address, None if obj._type_ == "P" else scalar("c"), obj)
+        return Pointer(address, getattr(ctype_of(type(obj)), "pointee", None), obj)
     if isinstance(obj, ctypes.Array):
         return Pointer(ctypes.addressof(obj), _pointee(type(obj)._type_), obj)
     if type(obj).__name__ == "CArgObject":  # what byref() makes
