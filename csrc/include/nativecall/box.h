@@ -43,10 +43,11 @@ NC_STATIC int nc_box_shrug(void)
     return 0;
 }
 
-/* An attribute, a new reference; NULL with or without an exception. */
+/* An attribute, a new reference; NULL with or without an exception. An exception that is set already
+ * stays, so that several attributes can be asked for and one check is enough. */
 NC_STATIC PyObject *nc_box_attribute(PyObject *obj, const char *name)
 {
-    PyObject *value = PyObject_GetAttrString(obj, name);
+    PyObject *value = PyErr_Occurred() ? NULL : PyObject_GetAttrString(obj, name);
     if (value == NULL) {
         (void)nc_box_shrug();
     }

@@ -91,8 +91,14 @@ NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth)
         for (i = 0; status == 0 && i < PyTuple_GET_SIZE(args); i++) {
             status = nc_cffi_type(PyTuple_GET_ITEM(args, i), out, depth);
         }
+        /* cffi says "ellipsis" of every type that libffi cannot call, so the name decides. */
         if (ellipsis == Py_True) {
-            nc_text_put(out, ".");
+            PyObject *cname = nc_box_attribute(ctype, "cname");
+            const char *text = cname != NULL ? PyUnicode_AsUTF8(cname) : NULL;
+            if (text != NULL && strstr(text, "...") != NULL) {
+                nc_text_put(out, ".");
+            }
+            Py_XDECREF(cname);
         }
     }
     Py_XDECREF(args);

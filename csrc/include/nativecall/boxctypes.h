@@ -17,21 +17,20 @@ NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth);
 NC_STATIC int nc_ctypes_signature(PyObject *argtypes, PyObject *restype, NcSignatureText *out,
                                   int depth)
 {
+    PyObject *types = PySequence_Tuple(argtypes); /* it may be a list */
     Py_ssize_t i;
-    if (!PyTuple_Check(argtypes)) {
+    int status;
+    if (types == NULL) {
         nc_text_fail(out, NC_E_MISSING);
-        return 0;
+        return nc_box_shrug();
     }
-    if (nc_ctypes_type(restype, out, depth) < 0) {
-        return -1;
-    }
+    status = nc_ctypes_type(restype, out, depth);
     nc_text_put(out, ":");
-    for (i = 0; i < PyTuple_GET_SIZE(argtypes); i++) {
-        if (nc_ctypes_type(PyTuple_GET_ITEM(argtypes, i), out, depth) < 0) {
-            return -1;
-        }
+    for (i = 0; status == 0 && i < PyTuple_GET_SIZE(types); i++) {
+        status = nc_ctypes_type(PyTuple_GET_ITEM(types, i), out, depth);
     }
-    return 0;
+    Py_DECREF(types);
+    return status;
 }
 
 /* The fields of a Structure without bases that bring fields; others are not told. */

@@ -124,7 +124,8 @@ NC_STATIC int nc_box_scipy(PyObject *obj, NcBox *box)
     if (box->user_data == NULL && PyErr_Occurred()) {
         return -1;
     }
-    box->has_user_data = box->user_data != NULL;
+    /* None: the context is what the inner capsule had, and nobody asked for it to be passed. */
+    box->has_user_data = PyTuple_GET_ITEM(obj, 2) != Py_None;
     return 0;
 }
 

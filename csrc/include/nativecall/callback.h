@@ -290,6 +290,9 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
         return -1;
     }
     callback->matched = chosen;
+    callback->thread = &nc_thunk_thread;
+    callback->depth = nc_thunk_thread.depth;
+    callback->late = nc_thunk_late();
     if (accepted[chosen].thunk->user_data >= 0) {
         callback->function = accepted[chosen].thunk->functions[0];
         callback->user_data = callback;

@@ -32,6 +32,8 @@ typedef struct {
     const char *end;
 } NcDeclarationReader;
 
+#define NC_DECLARATION_HIDDEN 2 /* Cython's "int __pyx_skip_dispatch" */
+
 /* What the words of a type add up to. */
 typedef struct {
     const char *code; /* of a typedef, NULL for the built-in types below */
@@ -104,27 +106,27 @@ NC_STATIC int nc_declaration_qualifier(const char *word, size_t length)
 NC_STATIC int nc_declaration_take(NcDeclaredType *type, const char *word, size_t length)
 {
     if (nc_word_is(word, length, "void")) {
-        type->is_void = 1;
+        type->is_void++;
     } else if (nc_word_is(word, length, "_Bool") || nc_word_is(word, length, "bool")) {
-        type->is_bool = 1;
+        type->is_bool++;
     } else if (nc_word_is(word, length, "char")) {
-        type->is_char = 1;
+        type->is_char++;
     } else if (nc_word_is(word, length, "int")) {
-        type->is_int = 1;
+        type->is_int++;
     } else if (nc_word_is(word, length, "short")) {
-        type->is_short = 1;
+        type->is_short++;
     } else if (nc_word_is(word, length, "long")) {
         type->longs++;
     } else if (nc_word_is(word, length, "signed")) {
-        type->is_signed = 1;
+        type->is_signed++;
     } else if (nc_word_is(word, length, "unsigned")) {
-        type->is_unsigned = 1;
+        type->is_unsigned++;
     } else if (nc_word_is(word, length, "float")) {
-        type->is_float = 1;
+        type->is_float++;
     } else if (nc_word_is(word, length, "double")) {
-        type->is_double = 1;
+        type->is_double++;
     } else if (nc_word_is(word, length, "_Complex") || nc_word_is(word, length, "complex")) {
-        type->is_complex = 1;
+        type->is_complex++;
     } else if (type->words > 0) {
         return 0;
     } else {
@@ -145,6 +147,10 @@ NC_STATIC const char *nc_declaration_code(const NcDeclaredType *type)
     int sign = type->is_signed || type->is_unsigned;
     int whole = type->is_int || type->is_short || type->longs || sign || type->is_char;
     int real = type->is_float + type->is_double;
+    if (type->is_char > 1 || type->is_int > 1 || type->is_short > 1 || type->is_complex > 1 ||
+        type->is_signed > 1 || type->is_unsigned > 1) {
+        return NULL;
+    }
     if (type->code != NULL || type->opaque || type->object) {
         /* A typedef stands alone. */
         return type->words == 1 && !type->opaque && !type->object ? type->code : NULL;
@@ -208,7 +214,7 @@ NC_STATIC int nc_declaration_specifier(NcDeclarationReader *reader, NcDeclaredTy
             /* An enumeration is an int in every ABI that we know, unless it says otherwise. */
             reader->at += length;
             reader->at += nc_declaration_word(reader);
-            type->is_int = 1;
+            type->is_int++;
             type->words++;
         } else if (*stars == 0 && nc_declaration_take(type, reader->at, length)) {
             reader->at += length;
@@ -241,7 +247,7 @@ NC_STATIC int nc_declaration_write(NcSignatureText *out, const NcDeclaredType *t
 NC_STATIC int nc_declaration_parameters(NcDeclarationReader *reader, NcSignatureText *out,
                                         int depth);
 
-/* One parameter. *nothing is set for "void" and for Cython's own last argument. */
+/* One parameter. *nothing is set for "void" and for Cython's own argument; neither is written. */
 NC_STATIC int nc_declaration_parameter(NcDeclarationReader *reader, NcSignatureText *out, int depth,
                                        int *nothing)
 {
@@ -268,8 +274,11 @@ NC_STATIC int nc_declaration_parameter(NcDeclarationReader *reader, NcSignatureT
         return nc_text_put(out, "}");
     }
     length = nc_declaration_word(reader);
-    *nothing = (length > 0 && nc_word_is(reader->at, length, "__pyx_skip_dispatch")) ||
-               (type.is_void && type.words == 1 && stars == 0);
+    if (nc_word_is(reader->at, length, "__pyx_skip_dispatch")) {
+        *nothing = NC_DECLARATION_HIDDEN;
+    } else {
+        *nothing = type.is_void && type.words == 1 && stars == 0;
+    }
     reader->at += length;
     if (nc_declaration_accept(reader, '[')) {
         while (reader->at < reader->end && *reader->at != ']') {
@@ -295,6 +304,13 @@ NC_STATIC int nc_declaration_parameters(NcDeclarationReader *reader, NcSignature
         return out->status;
     }
     do {
+        if (nothing == NC_DECLARATION_HIDDEN) {
+            /* Optional arguments follow, which the function does look at. */
+            nc_text_put(out, "i");
+        } else if (nothing) {
+            return nc_text_fail(out, NC_E_FORMAT);
+        }
+        nothing = 0;
         if (nc_declaration_accept(reader, '.')) {
             if (!nc_declaration_accept(reader, '.') || !nc_declaration_accept(reader, '.')) {
                 return nc_text_fail(out, NC_E_FORMAT);
@@ -302,9 +318,8 @@ NC_STATIC int nc_declaration_parameters(NcDeclarationReader *reader, NcSignature
             nc_text_put(out, ".");
             break;
         }
-        /* Nothing may follow what is nothing. */
-        if (nothing || nc_declaration_parameter(reader, out, depth, &nothing) != NC_OK) {
-            return nc_text_fail(out, NC_E_FORMAT);
+        if (nc_declaration_parameter(reader, out, depth, &nothing) != NC_OK) {
+            return out->status;
         }
     } while (nc_declaration_accept(reader, ','));
     return nc_declaration_accept(reader, ')') ? out->status : nc_text_fail(out, NC_E_FORMAT);

@@ -113,11 +113,13 @@ NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const Nc
     }
     api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
     if (api->size < sizeof(NcNativeApi) || api->name != NC_NATIVEAPI_NAME || api->find == NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %zu bytes and the name %llx, where "
-                     "%zu bytes and %llx are needed%s",
-                     owner->tp_name, api->size, (unsigned long long)api->name, sizeof(NcNativeApi),
-                     (unsigned long long)NC_NATIVEAPI_NAME,
+        char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
+        PyOS_snprintf(numbers, sizeof numbers,
+                      "%zu bytes and the name %llx, where %zu bytes and %llx", api->size,
+                      (unsigned long long)api->name, sizeof(NcNativeApi),
+                      (unsigned long long)NC_NATIVEAPI_NAME);
+        PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
+                     owner->tp_name, numbers,
                      api->size >= sizeof(NcNativeApi) && api->name == NC_NATIVEAPI_NAME
                          ? ", with a 'find' that is not NULL"
                          : "");

@@ -179,6 +179,7 @@ typedef struct NcCallback {
     NcThunkThread *thread;      /* that prepared it */
     intptr_t depth;             /* of that thread then */
     int shares;                 /* whether it stands in thread->sharing */
+    int late;                   /* prepared by the thread that shuts Python down, while it did */
     struct NcCallback *sharing; /* the next one there */
 } NcCallback;
 
@@ -215,16 +216,23 @@ NC_STATIC_INLINE NcCallback *nc_thunk_owner(NcThunkSlots *slots, int slot)
     return (NcCallback *)nc_load_acquire_ptr(&slots->owners[slot]);
 }
 
-/* Whether this thread must not enter Python any more. The one that shuts it down may. */
-NC_STATIC_INLINE int nc_thunk_too_late(void)
+/* Whether Python is shut down or about to. */
+NC_STATIC_INLINE int nc_thunk_late(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    int finalizing = Py_IsFinalizing();
+    return Py_IsFinalizing() || !Py_IsInitialized();
 #else
-    int finalizing = _Py_IsFinalizing();
+    return _Py_IsFinalizing() || !Py_IsInitialized();
 #endif
-    return NC_UNLIKELY(finalizing || !Py_IsInitialized()) &&
-           (PyGILState_GetThisThreadState() == NULL || !PyGILState_Check());
+}
+
+/* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
+ * GIL, or prepared the callback when it was late already. */
+NC_STATIC_INLINE int nc_thunk_too_late(const NcCallback *callback)
+{
+    return NC_UNLIKELY(nc_thunk_late()) &&
+           (PyGILState_GetThisThreadState() == NULL ||
+            !(PyGILState_Check() || (callback->late && callback->thread == &nc_thunk_thread)));
 }
 
 /* Drops one user; with the GIL. */
@@ -245,7 +253,7 @@ NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
     }
     call->took_gil = (callback->options & NC_CALLBACK_HOLDS_GIL) == 0;
     if (call->took_gil) {
-        if (nc_thunk_too_late()) {
+        if (nc_thunk_too_late(callback)) {
             (void)nc_swap_intptr(&callback->failed, 0, NC_FAILED_SHUTDOWN);
             return 0;
         }
@@ -312,8 +320,6 @@ NC_STATIC int nc_thunk_may_share(const NcCallback *owner)
 NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
 {
     int slot;
-    callback->thread = &nc_thunk_thread;
-    callback->depth = nc_thunk_thread.depth;
     for (slot = 0; slot < NC_THUNK_POOL; slot++) {
         if (nc_load_relaxed_ptr(&slots->owners[slot]) == NULL &&
             nc_swap_intptr((intptr_t *)(void *)&slots->owners[slot], 0,

@@ -179,11 +179,11 @@ NC_STATIC const char *nc_declaration_mangled(const char *name, size_t length)
         while (at < end && *at >= '0' && *at <= '9' && skip < NC_DECLARATION_SIZE) {
             skip = skip * 10 + (size_t)(*at++ - '0');
         }
-        /* "_", the name, "_" */
-        if ((size_t)(end - at) < skip + 3) {
+        /* The name, "_", and at least one more character. */
+        if ((size_t)(end - at) < skip + 2) {
             return NULL;
         }
-        at += skip + 2;
+        at += skip + 1;
     }
     if (of_scipy) {
         const char *code =

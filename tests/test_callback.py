@@ -1,0 +1,1343 @@
+"""callback.h: any callable as a C function pointer, in real extension modules.
+
+The modules are built as C99 and as C++11, against the installed headers and against a vendored
+copy of them; the vendored ones also run in processes where the package is absent. How often a
+failing callback is repeated is `NATIVECALL_TEST_REPEAT`, 10^4 if it is not set.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import gc
+import math
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import traceback
+import types
+import weakref
+
+import pytest
+
+import nativecall as nc
+
+REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+FAILED = -12345.0
+# The integral of erf from 0 to 1 by the midpoint rule with 100 points.
+ERF = sum(math.erf((i + 0.5) / 100) for i in range(100)) / 100
+HEADERS = [
+    "callback.h",
+    "thunk.h",
+    "thunktypes.h",
+    "box.h",
+    "boxes.h",
+    "boxctypes.h",
+    "boxcffi.h",
+    "declaration.h",
+    "typenames.h",
+    "nativeapi.h",
+]
+
+
+@pytest.fixture(scope="session")
+def vendored_headers(include, tmp_path_factory):
+    copy = tmp_path_factory.mktemp("bundle")
+    shutil.copytree(include / "nativecall", copy / "nativecall")
+    return copy
+
+
+@pytest.fixture(scope="session", params=["c99", "c++11"])
+def c(request, build, builder, include):
+    """The module of tests/ext/callback_consumer.c."""
+    language = {"c99": "c", "c++11": "c++"}[request.param]
+    name = {"c": "callback_c", "c++": "callback_cpp"}[language]
+    return build.load_extension(
+        builder.extension("callback_consumer.c", name, include=include, language=language)
+    )
+
+
+def python_erf(x):
+    """A Python function; what is native and what is not shows by whether it runs."""
+    return math.erf(x)
+
+
+def libm():
+    return ctypes.CDLL(ctypes.util.find_library("m"))
+
+
+def ctypes_erf():
+    return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(("erf", libm()))
+
+
+# -- the headers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
+@pytest.mark.parametrize("command", ["gcc", "clang"])
+def test_every_header_alone_and_twice(build, include, tmp_path, command, standard):
+    language = "c++" if standard.startswith("c++") else "c"
+    names = {"gcc": ["gcc"], "clang": ["clang", "clang-14"]}[command]
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        pytest.skip(f"no {command}")
+    for header in HEADERS:
+        source = tmp_path / "alone.c"
+        line = f"#include <nativecall/{header}>\n"
+        source.write_text(line + line)
+        includes = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
+        done = subprocess.run(
+            [found, f"-std={standard}", "-x", language, *build.WARNINGS, *includes]
+            + ["-fsyntax-only", str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{header}: {done.stderr}"
+        lines = (include / "nativecall" / header).read_text().splitlines()
+        assert len(lines) < 500, header
+
+
+# -- every box -------------------------------------------------------------------------------------
+
+
+def box_native():
+    return nc.load("m").function("erf", "d:d")
+
+
+def box_view():
+    return box_native().builtin
+
+
+def box_overloaded():
+    return nc.wrap({"f:f": nc.load("m").address("erff"), "d:d": nc.load("m").address("erf")})
+
+
+def box_ctypes():
+    return ctypes_erf()
+
+
+def box_ctypes_library():
+    erf = libm().erf
+    erf.argtypes, erf.restype = [ctypes.c_double], ctypes.c_double
+    return erf
+
+
+def box_capsule():
+    return box_native().to_capsule("d:d")
+
+
+def box_cffi():
+    ffi = pytest.importorskip("cffi").FFI()
+    ffi.cdef("double erf(double);")
+    return ffi.dlopen(ctypes.util.find_library("m")).erf
+
+
+def box_cffi_cast():
+    ffi = pytest.importorskip("cffi").FFI()
+    return ffi.gc(ffi.cast("double (*)(double)", nc.load("m").address("erf")), lambda _: None)
+
+
+@functools.cache
+def api_module():
+    cffi = pytest.importorskip("cffi")
+    pytest.importorskip("setuptools")
+    import tempfile
+
+    ffi = cffi.FFI()
+    ffi.cdef("double erf(double); int twice(int);")
+    ffi.set_source("_callback_cffi", "#include <math.h>\nstatic int twice(int x) { return 2 * x; }")
+    place = tempfile.mkdtemp()
+    ffi.compile(place)
+    sys.path.insert(0, place)
+    try:
+        import _callback_cffi
+    finally:
+        sys.path.remove(place)
+        shutil.rmtree(place)
+    return _callback_cffi
+
+
+def box_cffi_api():
+    return api_module().lib.erf
+
+
+def box_cffi_addressof():
+    module = api_module()
+    return module.ffi.addressof(module.lib, "erf")
+
+
+@functools.cache
+def box_numba():
+    numba = pytest.importorskip("numba")
+    return numba.cfunc("float64(float64)")(python_erf)
+
+
+def box_cython_special():
+    module = pytest.importorskip("scipy.special.cython_special")
+    capsule = module.__pyx_capi__["__pyx_fuse_1erf"]
+    assert "__pyx_skip_dispatch" in repr(capsule)
+    return capsule
+
+
+def box_scipy_ctypes():
+    return pytest.importorskip("scipy").LowLevelCallable(ctypes_erf())
+
+
+def box_scipy_cython():
+    scipy = pytest.importorskip("scipy")
+    return scipy.LowLevelCallable(box_cython_special())
+
+
+def box_scipy_numba():
+    return pytest.importorskip("scipy").LowLevelCallable(box_numba().ctypes)
+
+
+def box_to_scipy():
+    pytest.importorskip("scipy")
+    return box_native().to_scipy()
+
+
+NATIVE = {name[4:]: make for name, make in list(globals().items()) if name.startswith("box_")}
+
+
+def python_jitted():
+    return pytest.importorskip("numba").njit(python_erf)
+
+
+def python_ufunc():
+    return pytest.importorskip("scipy.special").erf
+
+
+PYTHON = {
+    "function": lambda: python_erf,
+    "builtin": lambda: math.erf,
+    "partial": lambda: functools.partial(python_erf),
+    "method": lambda: types.MethodType(lambda self, x: python_erf(x), object()),
+    "jitted": python_jitted,
+    "ufunc": python_ufunc,
+}
+
+
+def profiled(work):
+    """How many events a profiler sees during `work()`: one for each call of Python or into C."""
+    events = []
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return len(events)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("holds", [True, False])
+def test_native_boxes_give_the_integral_without_a_python_call(c, name, holds):
+    f = NATIVE[name]()
+    options = c.HOLDS_GIL if holds else 0
+    value, native, matched = c.integrate(f, 0.0, 1.0, 100, "pd", options)
+    assert value == pytest.approx(ERF, rel=1e-14)
+    assert (native, matched) == (True, 0)
+    few = profiled(lambda: c.integrate(f, 0.0, 1.0, 1, "pd", options))
+    assert profiled(lambda: c.integrate(f, 0.0, 1.0, 5000, "pd", options)) == few
+    # The third position is a signature that only native functions fit.
+    assert c.integrate(f, 0.0, 1.0, 100, "cn", options)[1:] == (True, 1)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("which", ["p", "d", "f", "pd"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_python_callables_give_the_integral_through_a_thunk(c, name, which, holds):
+    f = PYTHON[name]()
+    options = c.HOLDS_GIL if holds else 0
+    value, native, matched = c.integrate(f, 0.0, 1.0, 100, which, options)
+    assert value == pytest.approx(ERF, rel=1e-14)
+    # With user_data no slot is needed, so that signature comes first.
+    assert (native, matched) == (False, which.find("d") if "d" in which else 0)
+
+
+def test_a_profiler_does_see_calls_of_python(c):
+    f = PYTHON["function"]()
+    few = profiled(lambda: c.integrate(f, 0.0, 1.0, 1))
+    assert profiled(lambda: c.integrate(f, 0.0, 1.0, 100)) >= few + 99
+
+
+def test_thunks_written_out(c):
+    before = c.cost_calls()
+    assert c.integrate(lambda x: x[0] + len(x), 0, 1, 50, "c") == (1.5, False, 0)
+    assert c.integrate(lambda x: x[0] + len(x), 0, 1, 50, "C") == (1.5, False, 0)
+    assert c.cost_calls() == before + 100
+    with pytest.raises(TypeError, match=r"^must be real number, not str$"):
+        c.integrate(lambda x: "x", 0, 1, 50, "c")
+    with pytest.raises(
+        SystemError, match=r"^the call of <.*> failed without setting an exception$"
+    ):
+        c.integrate(lambda x: x, 0, 1, 50, "s")
+
+
+NATIVE_D_I_PD = """
+double first(int n, double *x) { return n * x[0]; }
+double with_data(double x, void *data) { return data ? x * *(double *)data : -1.0; }
+double data_first(void *data, double x) { return data ? x * *(double *)data : -2.0; }
+int by_int(int x);
+int by_int(int x) { return x; }
+"""
+
+
+@pytest.fixture(scope="session")
+def more(builder):
+    """A library with functions that take user_data."""
+    text = NATIVE_D_I_PD
+    for line in text.strip().splitlines():
+        if line.startswith("double"):
+            text = line.partition("{")[0].strip() + ";\n" + text
+    return ctypes.CDLL(str(builder.library(text, "callback_callees")))
+
+
+def test_user_data_of_a_low_level_callable(c, more):
+    scipy = pytest.importorskip("scipy")
+    number = ctypes.c_double(8.0)
+    data = ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    made = scipy.LowLevelCallable(kind(("with_data", more)), data)
+    assert c.integrate(made, 0, 1, 100, "pd") == (4.0, True, 1)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_double)
+    made = scipy.LowLevelCallable(kind(("data_first", more)), data)
+    assert c.integrate(made, 0, 1, 100, "pdf") == (4.0, True, 2)
+    # Without user data the argument is NULL.
+    made = scipy.LowLevelCallable(kind(("data_first", more)))
+    assert c.integrate(made, 0, 1, 100, "pdf") == (-2.0, True, 2)
+
+
+def test_user_data_is_never_dropped(c, fails):
+    scipy = pytest.importorskip("scipy")
+    data = ctypes.c_void_p(1234)
+    made = scipy.LowLevelCallable(ctypes_erf(), data)
+    with fails(
+        TypeError,
+        "no function for 'd:d', 'd:dP' with user_data as argument 2 in "
+        f"{made!r}; it offers 'd:d' with user_data",
+    ):
+        c.integrate(made)
+
+
+def test_a_function_without_user_data_does_not_fit_a_signature_with_it(c, fails):
+    f = box_native()
+    with fails(
+        TypeError,
+        f"no function for 'd:dP' with user_data as argument 2 in {f!r}; it offers 'd:d'",
+    ):
+        c.integrate(f, 0, 1, 1, "?")
+    # But any callable can be called through Python.
+    assert c.integrate(f, 0, 1, 100, "d")[1:] == (False, 0)
+    capsule = f.to_capsule("d:d")
+    with pytest.raises(TypeError, match=r"it offers 'd:d'$"):
+        c.integrate(capsule, 0, 1, 1, "d")
+
+
+def test_the_order_of_the_accepted_signatures_decides(c, more):
+    f = nc.wrap({"d:i&d": ctypes.cast(more.first, ctypes.c_void_p).value, "d:d": box_native()})
+    assert c.integrate(f, 0, 1, 100, "cp") == (0.5, True, 0)
+    assert c.integrate(f, 0, 1, 100, "pc")[1:] == (True, 0)
+    assert c.integrate(f, 0, 1, 100, "fc") == (0.5, True, 1)
+
+
+# -- flags -----------------------------------------------------------------------------------------
+
+
+def test_entries_that_need_the_gil(c):
+    f = nc.wrap(box_native(), gil="need")
+    assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[:2] == (pytest.approx(ERF), True)
+    assert c.integrate(f, 0, 1, 100, "p", 0)[:2] == (pytest.approx(ERF), False)
+    made = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(("erf", libm()))
+    assert c.box(made)[4] == 1
+    assert c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL)[1]
+    assert not c.integrate(made, 0, 1, 100, "p", 0)[1]
+
+
+def test_entries_that_report_failures(c):
+    f = nc.wrap(nc.load("m").address("erf"), "d:d", errno=True, errors="errno")
+    assert not c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[1]
+    assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL | c.CHECKS_ERRORS)[1]
+
+
+def test_ctypes_with_errcheck_is_called_through_python(c):
+    made = ctypes_erf()
+    made.errcheck = lambda result, function, arguments: 2 * result
+    assert c.integrate(made, 0, 1, 100) == (pytest.approx(2 * ERF), False, 1)
+
+
+def test_a_subclass_that_overrides_call_has_no_entries(c, provider):
+    base = provider.Base
+    derived = type(base)("Sub", (base,), {"__call__": lambda self, x: 1.0})
+    assert c.integrate(base(), 0, 1, 1, "n")[1:] == (True, 0)
+    assert c.integrate(derived()) == (1.0, False, 1)
+
+
+# -- what the boxes say ----------------------------------------------------------------------------
+
+DECLARATIONS = {
+    "double (double)": "d:d",
+    "double (double, void *)": "d:dP",
+    "double(*)(double)": "d:d",
+    "double (*)(int, double *)": "d:i&d",
+    "double cos(double x);": "d:d",
+    "int (double *, intptr_t, double *, intptr_t, void *)": "i:&dq&dqP",
+    "int (npy_intp *, double *, int, int, void *)": "i:&q&diiP",
+    "void (void)": "v:",
+    "void ()": "v:",
+    "char *(const char *, char const *const)": "&b:&b&b",
+    "unsigned (unsigned long int, long unsigned, unsigned long long int)": "I:QQQ",
+    "signed char (unsigned char, short, unsigned short int, int short)": "b:BhHh",
+    "long double (float, long double, double long)": "g:fgg",
+    "_Bool (bool)": "?:?",
+    "float _Complex (double _Complex, complex double, long double complex)": "Zf:ZdZdZg",
+    "double (double, int __pyx_skip_dispatch)": "d:d",
+    "__pyx_t_double_complex (__pyx_t_double_complex, int __pyx_skip_dispatch)": "Zd:Zd",
+    "__pyx_t_float_complex (__pyx_t_float_complex *)": "Zf:&Zf",
+    "__pyx_t_5scipy_6linalg_11cython_blas_d (__pyx_t_5scipy_6linalg_11cython_blas_z *)": "d:&Zd",
+    "__pyx_t_5numpy_float64_t (__pyx_t_5numpy_int32_t, __pyx_t_5numpy_intp_t)": "d:iq",
+    "int (struct foo *, union bar *, FILE *, enum e)": "i:PPPi",
+    "int (const char *, ...)": "i:&b.",
+    "PyObject *(PyObject *, Py_ssize_t)": "O:Oq",
+    "void (double [], double x[3], int **)": "v:&d&d&&i",
+    "double (double (*)(double, void *), void (*callback)(int), size_t)": "d:X{d:dP}X{v:i}Q",
+    "float64 (float64, int32*, void*)": "d:d&iP",
+    "uint8_t (uint16_t, uint32_t, uint64_t, int8_t)": "B:HIQb",
+    "\tdouble\n(\n double\t)  ": "d:d",
+}
+
+
+@pytest.mark.parametrize("text", DECLARATIONS)
+def test_declarations(c, text):
+    if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
+        assert c.declared(text) == DECLARATIONS[text]
+    else:
+        assert c.declared(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["", "d", "double", "double (", "double )", "double (double", "double (double))"],
+        *["double (double,)", "double (,double)", "double (double double)", "foo (int)"],
+        *["int (foo)", "int (struct foo)", "double (float double)", "short long (int)"],
+        *["double (double) x", "long long long (int)", "unsigned double (int)", "d:d"],
+        *["arbitrary.name", "void (void, int)", "int (...", "int (..)", "int (void x, int)"],
+        *["double (double (*)(double)", "double (double (*)", "int (__pyx_t_9)"],
+        *["int (__pyx_t_99999999999999999999_x)", "int (int [)", "(int)", "*(int)", "\x80 (int)"],
+        *["double (" + "double, " * 600 + "double)", "int (" + "int (*)(" * 40 + ")" * 41],
+    ],
+)
+def test_what_is_no_declaration(c, text):
+    assert c.declared(text) is None
+
+
+def test_declarations_as_the_package_reads_them(c):
+    names = [text for text in DECLARATIONS if "__pyx" not in text and "complex" not in text]
+    compared = 0
+    for text in names:
+        try:
+            expected = nc.parse(text).text if hasattr(nc, "parse") else None
+        except ValueError:
+            expected = None
+        if expected is None:
+            from nativecall import signature
+
+            try:
+                expected = str(signature.parse(text, hint="c").text)
+            except ValueError:
+                continue
+        compared += 1
+        assert c.declared(text) == expected, text
+    assert compared > 10
+
+
+def test_every_capsule_of_scipy_reads_as_a_declaration(c):
+    for name in ("scipy.special.cython_special", "scipy.linalg.cython_blas"):
+        module = pytest.importorskip(name)
+        for key, capsule in module.__pyx_capi__.items():
+            kind, address, signature, user_data, _ = c.box(capsule)
+            assert (kind, user_data) == ("a capsule", None)
+            assert address != 0
+            assert signature is not None, (key, capsule)
+    blas = sys.modules["scipy.linalg.cython_blas"].__pyx_capi__
+    assert c.box(blas["daxpy"])[2] == "v:&i&d&d&i&d&i"
+    assert c.box(blas["zdotu"])[2] == "Zd:&i&Zd&i&Zd&i"
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Packed(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Either(ctypes.Union):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Opaque(ctypes.Structure):
+    pass
+
+
+class Linked(ctypes.Structure):
+    pass
+
+
+Linked._fields_ = (("next", ctypes.POINTER(Linked)), ("value", ctypes.c_int))
+
+
+@pytest.mark.parametrize(
+    ("result", "arguments", "signature"),
+    [
+        (None, (), "v:"),
+        (ctypes.c_bool, (ctypes.c_char_p, ctypes.c_void_p, ctypes.py_object), "?:&bPO"),
+        (ctypes.c_double, (ctypes.POINTER(ctypes.c_double), ctypes.c_float), "d:&df"),
+        (Pair, (Packed, ctypes.POINTER(Pair)), "T{id}:=T{id}&T{id}"),
+        (None, (ctypes.POINTER(Opaque), ctypes.POINTER(Either)), "v:&T{}P"),
+        (None, (Either,), None),
+        (ctypes.c_longdouble, (ctypes.c_size_t, ctypes.c_uint8), "g:QB"),
+        (None, (ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double),), "v:X{d:d}"),
+    ],
+)
+def test_types_of_ctypes(c, result, arguments, signature):
+    made = ctypes.CFUNCTYPE(result, *arguments)(1 << 20)
+    kind, address, found, _, _ = c.box(made)
+    assert (kind, address) == ("a ctypes function pointer", 1 << 20)
+    if signature != "v:&T{}P":
+        assert found == signature
+    made = ctypes.CFUNCTYPE(None, ctypes.POINTER(Linked))(1 << 20)
+    assert c.box(made)[0] == kind, "recursive types come to an end"
+
+
+def test_types_of_cffi(c):
+    ffi = pytest.importorskip("cffi").FFI()
+    ffi.cdef("typedef struct { int a; double b; } pair; typedef struct hidden hidden;")
+    for text, signature in {
+        "double(*)(double)": "d:d",
+        "pair(*)(pair *, hidden *, hidden **)": "T{id}:&T{id}P&P",
+        "void(*)(double _Complex, bool, char, unsigned char, size_t)": "v:Zd?bBQ",
+        "int(*)(double(*)(int), char *, ...)": "i:X{d:i}&b.",
+        "void(*)(uint8_t, int16_t, uint64_t, wchar_t)": "v:BhQi",
+    }.items():
+        kind, address, found, _, flags = c.box(ffi.cast(text, 1 << 20))
+        assert (kind, address, flags) == ("a cffi function pointer", 1 << 20, 0)
+        assert found == signature, text
+    for other in (ffi.new("int *"), ffi.new("double[3]"), ffi.cast("int", 3), ffi.NULL):
+        assert c.box(other) is None
+    kind, address, found, _, _ = c.box(api_module().lib.twice)
+    assert (kind, found) == ("a cffi function pointer", "i:i")
+    assert address == int(
+        api_module().ffi.cast("size_t", api_module().ffi.addressof(api_module().lib, "twice"))
+    )
+
+
+def test_types_of_numba(c):
+    numba = pytest.importorskip("numba")
+    signature = "float32(float64, CPointer(int32), voidptr, boolean, uint8, intp, complex128)"
+    made = numba.cfunc(signature)(lambda a, b, c, d, e, f, g: numba.float32(a))
+    kind, address, found, _, _ = c.box(made)
+    assert (kind, address, found) == ("a Numba cfunc", made.address, "f:d&iP?BqZd")
+
+
+def test_what_is_no_box(c):
+    for obj in (None, 1, "x", (), (1, 2, 3), len, int, object(), box_native(), lambda: 0):
+        assert c.box(obj) is None
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def test_unrelated_objects(c, fails):
+    for obj in (None, 1.5, "cos", (1, 2, 3), [], object()):
+        with fails(
+            TypeError,
+            "a callback must be a callable, a LowLevelCallable or a capsule with a function for "
+            f"'d:d', 'd:dP' with user_data as argument 2 (got {obj!r})",
+        ):
+            c.integrate(obj)
+    with fails(TypeError, f"no function for 'd:d' in {len!r}; Python functions are not taken here"):
+        c.integrate(len, 0, 1, 1, "n")
+
+
+def test_capsules_that_do_not_fit(c, fails):
+    made = c.capsule(1 << 20, "double (float)")
+    with fails(
+        TypeError,
+        f"no function for 'd:d', 'd:dP' with user_data as argument 2 in {made!r}; it offers 'd:f'",
+    ):
+        c.integrate(made)
+    for name, why in {
+        None: "it has no name",
+        "numpy._ARRAY_API": "its name is not the C declaration of a function",
+    }.items():
+        made = c.capsule(1 << 20, name)
+        with fails(
+            TypeError,
+            f"no function for 'd:d' in {made!r}; it offers a function whose signature is unknown "
+            f"({why})",
+        ):
+            c.integrate(made, 0, 1, 1, "p")
+
+
+def test_null_pointers(c):
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    with pytest.raises(ValueError, match=r"is a ctypes function pointer that is NULL$"):
+        c.integrate(kind())
+    ffi = pytest.importorskip("cffi").FFI()
+    with pytest.raises(ValueError, match=r"is a cffi function pointer that is NULL$"):
+        c.integrate(ffi.cast("double(*)(double)", 0))
+    with pytest.raises(SystemError, match=r"^nc_callback_prepare was given NULL for an object$"):
+        c.no_object()
+
+
+def test_ctypes_without_argtypes_is_called_through_python(c):
+    erf = ctypes.CDLL(ctypes.util.find_library("m")).erf
+    erf.restype = ctypes.c_double
+    with pytest.raises(ctypes.ArgumentError):
+        c.integrate(erf)
+    with pytest.raises(TypeError, match=r"signature is unknown \(its argtypes are not set\)$"):
+        c.integrate(erf, 0, 1, 1, "n")
+
+
+def test_foreign_attributes_that_raise(c):
+    class Wrong(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)):
+        _flags_ = 1
+
+        @property
+        def argtypes(self):
+            raise KeyError("argtypes")
+
+    with pytest.raises(KeyError, match="argtypes"):
+        c.integrate(Wrong(("erf", libm())))
+
+
+def test_a_signature_of_the_consumer_that_is_none(c, fails):
+    with fails(ValueError, "'double', which a callback may have, is no signature: malformed input"):
+        c.integrate(len, 0, 1, 1, "x")
+
+
+def test_types_under_construction_and_static_ones(c):
+    with pytest.raises(TypeError, match=r"\(got <raw object at 0x[0-9a-f]+>\)$"):
+        c.unfinished()
+    assert c.integrate(c.StaticType()) == (pytest.approx(0.25, abs=1e-4), True, 0)
+    with pytest.raises(TypeError, match=r"it offers 'f:f', 'd:d', 'd:i&d'$"):
+        c.integrate(c.StaticType(), 0, 1, 1, "?")
+
+
+# -- types with __nativecall_api__ -----------------------------------------------------------------
+
+
+def make_type(api, **more):
+    members = {"__nativecall_api__": api, "__call__": lambda self, x: 7.0, **more}
+    return type("Offers", (), members)
+
+
+CUBE = pytest.approx(0.25, abs=1e-4)
+
+
+def test_a_type_offers_entries(c):
+    made = make_type(c.api(0))
+    assert c.integrate(made()) == (CUBE, True, 0)
+    # The class itself is an object of type `type`, and an attribute of an object is not its type's.
+    assert c.integrate(lambda x: 7.0) == (7.0, False, 1)
+    plain = make_type(None)()
+    plain.__nativecall_api__ = c.api(0)
+    assert c.integrate(plain) == (7.0, False, 1)
+    # Flags are looked at even where the provider does not.
+    assert c.integrate(made(), 0, 1, 1, "c", 0)[1] is False
+    # A later version of the same struct will do.
+    assert c.integrate(make_type(c.api(2))(), 0, 1, 100)[:2] == (0.25, True)
+
+
+def test_a_subclass_inherits_unless_it_overrides_call(c):
+    base = make_type(c.api(0))
+    assert c.integrate(type("Sub", (base,), {})()) == (CUBE, True, 0)
+    assert c.integrate(type("Sub", (base,), {"__call__": lambda self, x: 8.0})()) == (8.0, False, 1)
+    assert c.integrate(type("Sub", (base,), {"__nativecall_api__": None})()) == (7.0, False, 1)
+    mixin = type("Mixin", (), {"__call__": lambda self, x: 9.0})
+    assert c.integrate(type("Sub", (mixin, base), {})()) == (9.0, False, 1)
+    assert c.integrate(type("Sub", (base, mixin), {})()) == (CUBE, True, 0)
+    assert c.integrate(type("Sub", (c.StaticType,), {})()) == (CUBE, True, 0)
+
+
+def test_the_cache_sees_every_change(c):
+    made = make_type(c.api(0))
+    obj, sub = made(), type("Sub", (made,), {})()
+    for _ in range(3):
+        assert c.integrate(obj) == c.integrate(sub) == (CUBE, True, 0)
+    made.__nativecall_api__ = c.api(1)
+    assert c.integrate(obj) == c.integrate(sub) == (0.25, True, 0)
+    del made.__nativecall_api__
+    assert c.integrate(obj) == c.integrate(sub) == (7.0, False, 1)
+    made.__nativecall_api__ = c.api(0)
+    assert c.integrate(sub) == c.integrate(obj) == (CUBE, True, 0)
+    sub.__class__ = make_type(c.api(1))
+    assert c.integrate(sub) == (0.25, True, 0)
+
+
+def test_types_die_and_addresses_are_used_again(c):
+    seen = set()
+    again = 0
+    for i in range(3000):
+        made = make_type(c.api(i % 2) if i % 3 else None)
+        again += id(made) in seen
+        seen.add(id(made))
+        expected = (CUBE if i % 2 == 0 else 0.25, True) if i % 3 else (7.0, False)
+        assert c.integrate(made(), 0, 1, 100)[:2] == expected
+        del made
+        if i % 50 == 0:
+            gc.collect()
+    gc.collect()
+    assert again > 0, "no address came twice, so nothing was tried"
+
+
+def test_wrong_kinds_of_api(c, fails):
+    for value in (c.api(0, False), 7, c.capsule(1 << 20, "double (double)")):
+        with fails(
+            TypeError,
+            "'__nativecall_api__' of Offers must be a capsule named 'nativecall_api_v1' or None "
+            f"(got {value!r})",
+        ):
+            c.integrate(make_type(value)())
+    with pytest.raises(
+        TypeError, match=r"of Offers has 8 bytes and the name 6e635f6170690001, where \d+ bytes"
+    ):
+        c.integrate(make_type(c.api(3))())
+    with pytest.raises(
+        TypeError,
+        match=r"the name 6e635f6170690002, where \d+ bytes and 6e635f6170690001 are needed$",
+    ):
+        c.integrate(make_type(c.api(4))())
+    with pytest.raises(TypeError, match=r"with a 'find' that is not NULL$"):
+        c.integrate(make_type(c.api(5))())
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+BITS = {"char": 8, "short": 16, "int": 32, "long": 8 * ctypes.sizeof(ctypes.c_long)}
+SIGNED = {
+    "schar": 8,
+    "short": 16,
+    "int": 32,
+    "long": BITS["long"],
+    "longlong": 64,
+    "ssize": 64,
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "int64": 64,
+}
+UNSIGNED = {
+    "uchar": 8,
+    "ushort": 16,
+    "unsigned": 32,
+    "ulong": BITS["long"],
+    "ulonglong": 64,
+    "size": 64,
+    "uint8": 8,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+}
+CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
+
+
+def same(x):
+    return x
+
+
+@pytest.mark.parametrize("word", [*SIGNED, *UNSIGNED])
+def test_integers(c, word):
+    bits = SIGNED.get(word) or UNSIGNED[word]
+    code = CODES[bits] if word in SIGNED else CODES[bits].upper()
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if word in SIGNED else (0, (1 << bits) - 1)
+    got = []
+    for value in (0, 1, low, high, high - 1, low + 1):
+        known = c.round_trip(word, lambda x: got.append(x) or x, value % (1 << 64))
+        assert known == (f"{code}:{code}", True)
+        assert got.pop() == value
+    for value in (low - 1, high + 1, 1 << 80, -(1 << 80)):
+        with pytest.raises(
+            OverflowError, match=rf"^the callback's result {value} does not fit in '"
+        ):
+            c.round_trip(word, lambda x, value=value: value, 0)
+    for value in (1.0, "1", None):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            c.round_trip(word, lambda x, value=value: value, 0)
+
+    class Index:
+        def __index__(self):
+            return 5
+
+    assert c.round_trip(word, lambda x: Index(), 5)[1]
+
+
+@pytest.mark.parametrize(("word", "code"), [("double", "d"), ("float", "f"), ("longdouble", "g")])
+def test_floats(c, word, code):
+    assert c.round_trip(word, same, 12345) == (f"{code}:{code}", True)
+    assert c.round_trip(word, int, 12345)[1]
+    with pytest.raises(TypeError, match=r"^must be real number, not str$"):
+        c.round_trip(word, str, 1)
+
+
+def test_other_types(c):
+    assert c.round_trip("boolean", same, 1) == ("?:?", True)
+    assert c.round_trip("boolean", lambda x: [x], 1)[1]
+    assert c.round_trip("boolean", lambda x: [], 0)[1]
+    assert c.round_trip("pointer", same, 1 << 20) == ("P:P", True)
+    assert c.round_trip("pointer", lambda x: x is None and x, 0)[1]
+    if "cpp" not in c.__name__:
+        assert c.round_trip("complex64", same, 3) == ("Zf:Zf", True)
+        assert c.round_trip("complex128", same, 3) == ("Zd:Zd", True)
+        with pytest.raises(TypeError):
+            c.round_trip("complex128", str, 3)
+    got = []
+    assert c.observe(lambda *args: got.append(args) or "ignored") is None
+    assert got == [(0.5, sys.maxsize * 2 + 1)]
+    with pytest.raises(ZeroDivisionError):
+        c.observe(lambda x, n: 1 // 0)
+
+
+# -- exceptions ------------------------------------------------------------------------------------
+
+
+class Custom(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [ValueError("v"), Custom(1, 2), KeyboardInterrupt(), SystemExit(3), StopIteration(4)],
+    ids=lambda raised: type(raised).__name__,
+)
+@pytest.mark.parametrize("which", ["p", "d", "c", "C"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_exceptions_come_out_unchanged(c, raised, which, holds):
+    calls = []
+
+    def inner():
+        raise raised
+
+    def f(x):
+        calls.append(x)
+        if len(calls) == 3:
+            inner()
+        return 0.0
+
+    raised.__traceback__ = None
+    with pytest.raises(type(raised)) as info:
+        c.integrate(f, 0, 1, 1000, which, c.HOLDS_GIL if holds else 0)
+    assert info.value is raised
+    assert len(calls) == 3, "nothing is called after the failure"
+    names = [frame.name for frame in traceback.extract_tb(raised.__traceback__)]
+    assert names[-2:] == ["f", "inner"]
+    assert raised.__context__ is None
+    assert raised.__cause__ is None
+
+
+def test_context_and_cause(c):
+    def f(x):
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise Custom("second") from error
+
+    outer = LookupError("outer")
+
+    def within():
+        try:
+            raise outer
+        except LookupError:
+            c.integrate(f)
+
+    with pytest.raises(Custom) as info:
+        within()
+    assert type(info.value.__cause__) is KeyError
+    assert info.value.__context__ is info.value.__cause__
+    assert info.value.__context__.__context__ is outer
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_exceptions_again_and_again_leak_nothing(c, which):
+    def f(x):
+        raise Custom(x)
+
+    def run(count):
+        arrived = 0
+        for _ in range(count):
+            try:
+                c.integrate(f, 0.0, 1.0, 5, which, 0)
+            except Custom as error:
+                arrived += error.args == (0.1,)
+                last = weakref.ref(error)
+        assert arrived == count
+        return last
+
+    run(min(REPEAT, 2000))
+    gc.collect()
+    before = sys.getrefcount(f), sys.getrefcount(Custom), len(gc.get_objects())
+    memory = resident() if sys.platform == "linux" else 0
+    assert run(REPEAT)() is None
+    gc.collect()
+    after = sys.getrefcount(f), sys.getrefcount(Custom), len(gc.get_objects())
+    assert after[:2] == before[:2]
+    assert abs(after[2] - before[2]) < 50
+    if sys.platform == "linux":
+        assert resident() - memory < 2 << 20
+
+
+@pytest.mark.parametrize("name", ["ctypes", "native", "cffi_api", "scipy_ctypes", "capsule"])
+def test_preparing_again_and_again_leaks_nothing(c, name):
+    f = NATIVE[name]()
+    for _ in range(100):
+        c.integrate(f, 0, 1, 1)
+    gc.collect()
+    objects, memory = sys.getrefcount(f), resident() if sys.platform == "linux" else 0
+    for _ in range(REPEAT):
+        c.integrate(f, 0, 1, 1)
+    gc.collect()
+    assert sys.getrefcount(f) == objects
+    if sys.platform == "linux":
+        assert resident() - memory < 2 << 20
+
+
+def test_an_exception_of_the_c_code(c, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(args.exc_value))
+    seen = []
+    # Before the call: the callback does not see it, and it is there again afterwards.
+    with pytest.raises(LookupError, match=r"^raised in C$"):
+        c.pending(lambda x: seen.append(sys.exc_info()) or 0.0, True)
+    assert seen == [(None, None, None)]
+    with pytest.raises(LookupError, match=r"^raised in C$"):
+        c.pending(lambda x: 0.0, False)
+    assert unraisable == []
+    # The callback's own came first, and is the one that matters; the other is not lost.
+    for before in (True, False):
+        with pytest.raises(ZeroDivisionError):
+            c.pending(lambda x: 1 / 0, before)
+    assert [str(error) for error in unraisable] == ["raised in C", "raised in C"]
+
+
+# -- nested ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deep():
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("which", ["p", "d", "pd"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_thousand_deep(c, deep, which, holds):
+    options = c.SCOPED | (c.HOLDS_GIL if holds else 0)
+    order = []
+
+    def descend(level):
+        """A function of its own for each level: a thunk that finds another's would be seen."""
+
+        def f(x):
+            order.append(level)
+            if level == 1000:
+                return 1.0
+            inner = c.integrate(descend(level + 1), 0, 1, 1, which, options)[0]
+            order.append(-level)
+            return inner + 1
+
+        return f
+
+    assert c.integrate(descend(1), 0, 1, 2, which, options)[0] == 1000.0
+    once = [*range(1, 1001), *range(-999, 0)]
+    assert order == once * 2
+
+
+def test_every_level_calls_several_callbacks(c, deep):
+    """Those that share a slot with outer ones, called in turn with siblings that do so as well."""
+    options = c.HOLDS_GIL | c.SCOPED
+
+    def level(depth):
+        deeper = [True]
+
+        def first(x):
+            if depth == 60 or not deeper:
+                return 0.0
+            deeper.clear()
+            return level(depth + 1)
+
+        def second(x):
+            return depth
+
+        def third(x):
+            return 2.0 * depth
+
+        values = c.together([second, first, third], 0.0, "p", options)
+        assert values[0] == values[5] == depth
+        assert values[2] == values[3] == 2 * depth
+        return values[1] + 1
+
+    assert level(1) == 60.0
+
+
+def test_exceptions_through_all_levels(c, deep):
+    def f(x):
+        f.depth += 1
+        if f.depth == 200:
+            raise Custom("from the bottom")
+        return c.integrate(f, 0, 1, 1, "p")[0]
+
+    f.depth = 0
+    with pytest.raises(Custom, match=r"^from the bottom$") as info:
+        c.integrate(f, 0, 1, 1, "p")
+    assert len(traceback.extract_tb(info.value.__traceback__)) == 201
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_endless_recursion_is_a_recursion_error(c, which):
+    def f(x):
+        return c.integrate(f, 0, 1, 1, which)[0]
+
+    with pytest.raises(RecursionError):
+        c.integrate(f, 0, 1, 1, which)
+    assert c.integrate(lambda x: 2.0, 0, 1, 1, which)[0] == 2.0
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+def test_the_pool(c, fails):
+    functions = [lambda x, i=i: x + i for i in range(c.POOL + 1)]
+    there = [float(i) for i in range(c.POOL)]
+    message = (
+        "all 16 C functions for callbacks of this signature are in use at once; the C code can "
+        "lift that limit with a signature that has user_data, or with NC_CALLBACK_SCOPED"
+    )
+    for options in (c.HOLDS_GIL, c.HOLDS_GIL | c.SCOPED):
+        assert c.together(functions[:-1], 0.0, "p", options) == there + there[::-1]
+        # Siblings are all called by one function, so not even scoped ones can share.
+        with fails(RuntimeError, message):
+            c.together(functions, 0.0, "p", options)
+    many = [lambda x, i=i: x + i for i in range(300)]
+    there = [float(i) for i in range(300)]
+    assert c.together(many, 0.0, "d", c.HOLDS_GIL) == there + there[::-1]
+
+    def f(x):
+        """Recursion without NC_CALLBACK_SCOPED ends at the pool's size."""
+        f.depth += 1
+        return c.integrate(f, 0, 1, 1, "p", c.HOLDS_GIL)[0]
+
+    f.depth = 0
+    with fails(RuntimeError, message):
+        c.integrate(f, 0, 1, 1, "p", c.HOLDS_GIL)
+    assert f.depth == c.POOL
+    assert c.together(functions[:-1], 0.0, "p", c.HOLDS_GIL), "all slots are free again"
+
+
+def test_a_kept_callback_keeps_its_function(c, deep):
+    """What is not scoped is never shared, however deep others nest."""
+    c.keep(lambda x: x + 0.5, "p", c.HOLDS_GIL)
+    found = []
+
+    def f(x):
+        f.depth += 1
+        found.append(c.call_kept(x)[0] - x)
+        return x if f.depth == 100 else c.integrate(f, 0, 1, 1, "p")[0]
+
+    f.depth = 0
+    c.integrate(f, 0, 1, 1, "p")
+    c.drop(True)
+    assert found == [0.5] * 100
+
+
+# -- released while it runs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+@pytest.mark.parametrize("options", [0, 1])
+def test_a_callback_releases_itself(c, fails, which, options):
+    class Function:
+        def __call__(self, x):
+            c.drop(False)
+            return x + 1
+
+    f = Function()
+    alive = weakref.ref(f)
+    c.keep(f, which, options)
+    assert sys.getrefcount(f) > 2
+    del f
+    assert c.call_kept(1.0) == (2.0, 1), "this call ends well, and the C code is told to stop"
+    assert alive() is None
+    assert c.call_kept(1.0) == (FAILED, 1), "later ones do not reach Python"
+    with fails(RuntimeError, "a callback was released while it ran"):
+        c.drop(False)
+    c.drop(True)
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_a_callback_frees_itself(c, which, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(args.exc_value))
+
+    def f(x):
+        c.drop(True)
+        return x + 1
+
+    def fails_then(x):
+        c.drop(True)
+        raise Custom("too late")
+
+    for _ in range(100):
+        c.keep(f, which, c.HOLDS_GIL)
+        assert c.call_kept(1.0) == (2.0, -1)
+    c.keep(fails_then, which, c.HOLDS_GIL)
+    assert c.call_kept(1.0) == (FAILED, -1)
+    assert [str(error) for error in unraisable] == ["too late"]
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+def test_an_exception_waits_for_release(c):
+    c.keep(lambda x: 1 / 0, "p", c.HOLDS_GIL)
+    assert c.call_kept(1.0) == (FAILED, 1)
+    assert c.call_kept(1.0) == (FAILED, 1)
+    with pytest.raises(ZeroDivisionError):
+        c.drop(False)
+    c.drop(True)
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["p", "d", "c", "C"])
+def test_threads_that_python_has_never_seen(c, which):
+    f = (lambda x: x[0] + 1) if which in "cC" else (lambda x: x + 1)
+    assert c.in_threads(f, 8, 500, which) == (4000, 0)
+    assert c.in_threads(box_native(), 4, 10, "p")[1] == 0
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_the_first_exception_of_several_threads_wins(c, which, monkeypatch):
+    """Threads that are in the callback together; whichever fails first is the one that is kept."""
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(args.exc_value))
+    together = threading.Barrier(8, timeout=30)
+    raised = []
+
+    def f(x):
+        together.wait()
+        error = Custom(x)
+        raised.append(error)
+        raise error
+
+    with pytest.raises(Custom) as info:
+        c.in_threads(f, 8, 3, which)
+    assert len(raised) == 8, "no thread calls again after the failure"
+    assert len(unraisable) == 7
+    assert {id(error) for error in [info.value, *unraisable]} == {id(error) for error in raised}
+
+
+def test_python_threads_each_with_their_own(c, deep):
+    """Scoped callbacks of several threads, nested, more than there are slots."""
+    wrong = []
+    options = c.SCOPED
+
+    def run(number):
+        def descend(level):
+            def f(x):
+                if level == 30:
+                    return float(number)
+                return c.integrate(descend(level + 1), 0, 1, 1, "p", options)[0]
+
+            return f
+
+        for _ in range(20):
+            value = c.integrate(descend(1), 0, 1, 3, "p", options)[0]
+            if value != number:
+                wrong.append((number, value))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+# -- bundles ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def bundles(builder, vendored_headers):
+    """Modules with copies of the headers of their own."""
+    for name, language in {"bundled_c": "c", "bundled_cpp": "c++"}.items():
+        path = builder.extension(
+            "callback_consumer.c",
+            name,
+            include=vendored_headers,
+            language=language,
+            directory="callbacks",
+        )
+    return path.parent
+
+
+ALONE = """
+import ctypes, ctypes.util, math, sys
+sys.path.insert(0, sys.argv[1])
+first, second = (__import__(name) for name in sys.argv[2].split())
+assert "nativecall" not in sys.modules
+try:
+    import nativecall
+except ImportError:
+    pass
+else:
+    raise AssertionError("the package is there")
+kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+erf = kind(("erf", ctypes.CDLL(ctypes.util.find_library("m"))))
+for c in (first, second):
+    for f, native in ((erf, True), (math.erf, False), (lambda x: math.erf(x), False)):
+        value, was, _ = c.integrate(f)
+        assert abs(value - 0.4860679301150624) < 1e-15 and was is native, (f, value, was)
+    address = ctypes.cast(erf, ctypes.c_void_p).value
+    assert c.integrate(c.capsule(address, "double (double, int __pyx_skip_dispatch)"))[1]
+    offers = type("T", (), {"__nativecall_api__": c.api(1), "__call__": lambda self, x: 3.0})
+    # A provider of one module is a provider for all.
+    for d in (first, second):
+        assert d.integrate(offers()) == (0.25, True, 0)
+    try:
+        c.integrate(lambda x: 1 / 0, 0, 1, 10, "p")
+    except ZeroDivisionError as error:
+        assert error.__traceback__.tb_next.tb_frame.f_code.co_name == "<lambda>"
+    def nested(x):
+        return second.integrate(lambda y: first.integrate(lambda z: 5.0, 0, 1, 1, "p")[0],
+                                0, 1, 1, "p")[0]
+    assert first.integrate(nested, 0, 1, 1, "p")[0] == 5.0
+print("alone")
+"""
+
+
+@pytest.mark.parametrize("order", ["bundled_c bundled_cpp", "bundled_cpp bundled_c"])
+def test_with_the_package_absent(bundles, tmp_path, order):
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-W", "error", "-c", ALONE, str(bundles), order],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "alone\n")
+
+
+TOGETHER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+modules = {name: __import__(name) for name in sys.argv[2].split()}
+nc = modules["nativecall"]
+f = nc.load("m").function("erf", "d:d")
+for name, c in modules.items():
+    if name != "nativecall":
+        for g in (f, f.builtin):
+            value, native, _ = c.integrate(g)
+            assert abs(value - 0.4860679301150624) < 1e-15 and native
+print("together")
+"""
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "nativecall bundled_c bundled_cpp",
+        "bundled_c nativecall bundled_cpp",
+        "bundled_cpp bundled_c nativecall",
+    ],
+)
+def test_with_the_package_before_and_after(bundles, python, order):
+    assert python(TOGETHER, bundles, order) == "together\n"
+
+
+def test_linked_from_two_source_files(build, builder, include):
+    path = builder.library(
+        build.EXT / "callback_consumer.c",
+        "callback_linked",
+        flags=[
+            "-O2",
+            f"-I{include}",
+            "-isystem",
+            sysconfig.get_path("include"),
+            "-DMODULE=callback_linked",
+            "-DSECOND_FILE",
+            str(build.EXT / "callback_second.c"),
+        ],
+    )
+    linked = build.load_extension(path)
+    assert linked.one_thread()
+    assert linked.second_call(lambda x: x + 1) == 1.25
+    # Recursion through both files' thunks.
+    depth = 0
+
+    def f(x):
+        nonlocal depth
+        depth += 1
+        return x if depth == 100 else linked.integrate(linked.second_call and g, 0, 1, 1, "p")[0]
+
+    def g(x):
+        return linked.second_call(f)
+
+    assert linked.second_call(f) == 0.25
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+FINALIZE = """
+import sys, atexit
+sys.path.insert(0, sys.argv[1])
+import bundled_c as c
+import builtins
+print(c.integrate(lambda x: 1.0)[0])
+atexit.register(lambda: print(c.integrate(lambda x: 2.0, 0, 1, 10, "p", 0)[0]))
+class Late:
+    def __del__(self, c=c, print=print):
+        print(c.integrate(lambda x: 3.0, 0, 1, 10, "p", 0)[0])
+builtins.late = Late()
+"""
+
+
+def test_during_shutdown(bundles, python):
+    lines = python(FINALIZE, bundles).split()
+    assert lines == ["1.0", "2.0", "3.0"]
+
+
+THREADS = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import bundled_c as c
+c.keep(lambda x: x, sys.argv[2], 0)
+for _ in range(4):
+    c.start_thread()
+time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_threads_that_go_on_during_shutdown(bundles, python, which):
+    """Threads that call without pause while the interpreter ends and after it has."""
+    for _ in range(10):
+        assert python(THREADS, bundles, which) == ""
