@@ -11,6 +11,7 @@ import ctypes
 import ctypes.util
 import functools
 import gc
+import importlib
 import math
 import os
 import shutil
@@ -132,20 +133,20 @@ def box_capsule():
 
 
 def box_cffi():
-    ffi = pytest.importorskip("cffi").FFI()
+    ffi = importlib.import_module("cffi").FFI()
     ffi.cdef("double erf(double);")
     return ffi.dlopen(ctypes.util.find_library("m")).erf
 
 
 def box_cffi_cast():
-    ffi = pytest.importorskip("cffi").FFI()
+    ffi = importlib.import_module("cffi").FFI()
     return ffi.gc(ffi.cast("double (*)(double)", nc.load("m").address("erf")), lambda _: None)
 
 
 @functools.cache
 def api_module():
-    cffi = pytest.importorskip("cffi")
-    pytest.importorskip("setuptools")
+    cffi = importlib.import_module("cffi")
+    importlib.import_module("setuptools")
     import tempfile
 
     ffi = cffi.FFI()
@@ -173,32 +174,32 @@ def box_cffi_addressof():
 
 @functools.cache
 def box_numba():
-    numba = pytest.importorskip("numba")
+    numba = importlib.import_module("numba")
     return numba.cfunc("float64(float64)")(python_erf)
 
 
 def box_cython_special():
-    module = pytest.importorskip("scipy.special.cython_special")
+    module = importlib.import_module("scipy.special.cython_special")
     capsule = module.__pyx_capi__["__pyx_fuse_1erf"]
     assert "__pyx_skip_dispatch" in repr(capsule)
     return capsule
 
 
 def box_scipy_ctypes():
-    return pytest.importorskip("scipy").LowLevelCallable(ctypes_erf())
+    return importlib.import_module("scipy").LowLevelCallable(ctypes_erf())
 
 
 def box_scipy_cython():
-    scipy = pytest.importorskip("scipy")
+    scipy = importlib.import_module("scipy")
     return scipy.LowLevelCallable(box_cython_special())
 
 
 def box_scipy_numba():
-    return pytest.importorskip("scipy").LowLevelCallable(box_numba().ctypes)
+    return importlib.import_module("scipy").LowLevelCallable(box_numba().ctypes)
 
 
 def box_to_scipy():
-    pytest.importorskip("scipy")
+    importlib.import_module("scipy")
     return box_native().to_scipy()
 
 
@@ -206,11 +207,11 @@ NATIVE = {name[4:]: make for name, make in list(globals().items()) if name.start
 
 
 def python_jitted():
-    return pytest.importorskip("numba").njit(python_erf)
+    return importlib.import_module("numba").njit(python_erf)
 
 
 def python_ufunc():
-    return pytest.importorskip("scipy.special").erf
+    return importlib.import_module("scipy.special").erf
 
 
 PYTHON = {
@@ -299,7 +300,7 @@ def more(builder):
 
 
 def test_user_data_of_a_low_level_callable(c, more):
-    scipy = pytest.importorskip("scipy")
+    scipy = importlib.import_module("scipy")
     number = ctypes.c_double(8.0)
     data = ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)
     kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
@@ -314,7 +315,7 @@ def test_user_data_of_a_low_level_callable(c, more):
 
 
 def test_user_data_is_never_dropped(c, fails):
-    scipy = pytest.importorskip("scipy")
+    scipy = importlib.import_module("scipy")
     data = ctypes.c_void_p(1234)
     made = scipy.LowLevelCallable(ctypes_erf(), data)
     with fails(
@@ -518,7 +519,7 @@ def test_types_of_ctypes(c, result, arguments, signature):
 
 
 def test_types_of_cffi(c):
-    ffi = pytest.importorskip("cffi").FFI()
+    ffi = importlib.import_module("cffi").FFI()
     ffi.cdef("typedef struct { int a; double b; } pair; typedef struct hidden hidden;")
     for text, signature in {
         "double(*)(double)": "d:d",
@@ -540,7 +541,7 @@ def test_types_of_cffi(c):
 
 
 def test_types_of_numba(c):
-    numba = pytest.importorskip("numba")
+    numba = importlib.import_module("numba")
     signature = "float32(float64, CPointer(int32), voidptr, boolean, uint8, intp, complex128)"
     made = numba.cfunc(signature)(lambda a, b, c, d, e, f, g: numba.float32(a))
     kind, address, found, _, _ = c.box(made)
@@ -591,7 +592,7 @@ def test_null_pointers(c):
     kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
     with pytest.raises(ValueError, match=r"is a ctypes function pointer that is NULL$"):
         c.integrate(kind())
-    ffi = pytest.importorskip("cffi").FFI()
+    ffi = importlib.import_module("cffi").FFI()
     with pytest.raises(ValueError, match=r"is a cffi function pointer that is NULL$"):
         c.integrate(ffi.cast("double(*)(double)", 0))
     with pytest.raises(SystemError, match=r"^nc_callback_prepare was given NULL for an object$"):

@@ -14,8 +14,9 @@
 #include <string.h>
 
 typedef struct {
-    PyObject_HEAD vectorcallfunc vectorcall; /* used by the vectorcall type only */
-    void *function;                          /* the C function of `signature` that is called */
+    PyObject_HEAD
+    vectorcallfunc vectorcall; /* used by the vectorcall type only */
+    void *function;            /* the C function of `signature` that is called */
 } Kernel;
 
 static inline int as_double(PyObject *object, double *value)
