@@ -41,6 +41,8 @@ def sanitizers(session: nox.Session) -> None:
         "-p",
         "no:cacheprovider",
         "--ignore=tests/test_c.py",
+        "-m",
+        "not allocator",
         *session.posargs,
         env={
             "LD_PRELOAD": " ".join(_runtime(name) for name in ("asan", "ubsan")),

@@ -137,8 +137,10 @@ except ImportError as error:
 else:
     print("imported", flush=True)
 '''
-failure = interpreters.run_string(make(), code)
+made = make()
+failure = interpreters.run_string(made, code)
 assert failure is None, failure
+interpreters.destroy(made)
 import nativecall
 print(nativecall.load("m").function("cos", "d:d")(0.0))
 if sys.argv[1] == "after":

@@ -168,6 +168,7 @@ def test_level(python, callees, name):
     assert python(code, callees, repeat, timeout=600) == "level\n"
 
 
+@pytest.mark.allocator
 def test_a_leak_would_be_seen(python, callees):
     """The measurement itself: it does find a reference, and a block, that is never given back."""
     leaks = [

@@ -138,11 +138,10 @@ def test_two_writers(lib):
     names = iter(range(10**9))
 
     def add():
-        i = next(names)
-        if i < 300:
+        while (i := next(names)) < 300:
             f.add("d:T{" + "d" * (i % 100 + 1) + "}" + "d" * (i // 100), square)
 
-    race(add, add, add, seconds=0.3)
+    race(add, add, add, seconds=1.0)
     assert len(f.signatures) == len(set(f.signatures)) == len(f.entries) == 301
     assert f(3.0) == 9.0
 

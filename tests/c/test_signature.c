@@ -237,9 +237,9 @@ static uint64_t packed_one(const char *text, uintptr_t flags)
 static void test_packed(void)
 {
     uint64_t words[NC_PACKED_MAX_WORDS];
-    char out[64];
-    size_t count, written;
-    uintptr_t flags;
+    char out[64] = "";
+    size_t count = 0, written = 0;
+    uintptr_t flags = 0;
 
     CHECK(packed_one("v:", 0) == UINT64_C(0x8090000000000000));
     CHECK(packed_one("d:d", 0) == UINT64_C(0x8011000000000000));

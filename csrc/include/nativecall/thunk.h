@@ -258,6 +258,8 @@ NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
             return 0;
         }
         call->gil = PyGILState_Ensure();
+    } else {
+        call->gil = PyGILState_LOCKED; /* not used; compilers cannot see that */
     }
     call->state = callback->state;
     /* Another thread's call may have failed while this one waited for the GIL. */
