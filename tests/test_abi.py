@@ -41,12 +41,14 @@ LOCAL = {
 }
 # Such structs in the other headers: working memory, and what the runtime keeps for itself.
 PRIVATE = {
+    "NcDeclarationName",
     "NcInternChunk",
     "NcNativeApiRow",
     "NcPackedColons",
     "NcRetiredTable",
     "NcSlotBucket",
     "NcSlotLink",
+    "NcSignatureText",
     "NcSlotScratch",
     "NcTypePrivate",
 }
