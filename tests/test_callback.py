@@ -29,6 +29,8 @@ import nativecall as nc
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
 FAILED = -12345.0
+# 3.12 limits recursion through C at compile time, whatever sys.setrecursionlimit() says.
+LEVELS = 200 if sys.version_info[:2] == (3, 12) else 1000
 # The integral of erf from 0 to 1 by the midpoint rule with 100 points.
 ERF = sum(math.erf((i + 0.5) / 100) for i in range(100)) / 100
 HEADERS = [
@@ -959,7 +961,7 @@ def test_a_thousand_deep(c, deep, which, holds):
 
         def f(x):
             order.append(level)
-            if level == 1000:
+            if level == LEVELS:
                 return 1.0
             inner = c.integrate(descend(level + 1), 0, 1, 1, which, options)[0]
             order.append(-level)
@@ -967,8 +969,8 @@ def test_a_thousand_deep(c, deep, which, holds):
 
         return f
 
-    assert c.integrate(descend(1), 0, 1, 2, which, options)[0] == 1000.0
-    once = [*range(1, 1001), *range(-999, 0)]
+    assert c.integrate(descend(1), 0, 1, 2, which, options)[0] == LEVELS
+    once = [*range(1, LEVELS + 1), *range(1 - LEVELS, 0)]
     assert order == once * 2
 
 

@@ -54,6 +54,22 @@ f.to_scipy()           0.841470984808 {time} microseconds
 f                      0.841470984808 {time} microseconds
 a Python function      0.841470984808 {time} microseconds
 """,
+    "integrator/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+built-in view      0.841470985 called natively
+capsule            0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+cffi pointer       0.841470985 called natively
+math.cos           0.841470985 called through Python
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: float division by zero
+TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
+for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
+""",
     "raw_consumer/run.py": """
 the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
 cos                0.841470985 called natively        {time} ns a call
@@ -62,7 +78,11 @@ math.cos           0.841470985 called through Python  {time} ns a call
 a Python function  0.841470985 called through Python  {time} ns a call
 """,
 }
-NEEDS = {"quad.py": ["scipy"], "raw_consumer/run.py": ["setuptools"]}
+NEEDS = {
+    "integrator/run.py": ["setuptools"],
+    "quad.py": ["scipy"],
+    "raw_consumer/run.py": ["setuptools"],
+}
 
 
 def test_all_examples_are_here():
@@ -76,7 +96,7 @@ def test_example(name, tmp_path, build):
     for module in NEEDS.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    if name.startswith("raw_consumer") and build.compiler() is None:
+    if name.endswith("/run.py") and build.compiler() is None:
         pytest.skip("no C compiler")
     done = subprocess.run(
         [sys.executable, EXAMPLES / name],
@@ -94,6 +114,12 @@ def test_example(name, tmp_path, build):
         assert re.fullmatch(pattern, line), f"{line!r} is not {wanted!r}"
 
 
-def test_the_raw_consumer_leaves_nothing_behind():
-    kept = {path.name for path in (EXAMPLES / "raw_consumer").iterdir()} - {"__pycache__"}
-    assert kept == {"midpoint.c", "run.py", "setup.py"}
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
+        ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
+    ],
+)
+def test_examples_leave_nothing_behind(name, files):
+    assert {path.name for path in (EXAMPLES / name).iterdir()} - {"__pycache__"} == files
