@@ -268,21 +268,22 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *type)
 
 /* ---- capsules that own what they point into -------------------------------------------------- */
 
+/* The name and the owner of a capsule in one block, which its name leads to. Not the capsule's
+ * context: SciPy hands that to the function as its user_data. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
     char name[1];    /* the capsule's name, as long as it needs to be */
-} CapsuleContext;
+} NamedOwner;
 
 static void capsule_free(PyObject *capsule)
 {
-    CapsuleContext *context = (CapsuleContext *)PyCapsule_GetContext(capsule);
-    if (context != NULL) {
-        Py_DECREF(context->owner);
-        PyMem_Free(context);
-    }
+    const char *name = PyCapsule_GetName(capsule);
+    NamedOwner *block = (NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name));
+    Py_DECREF(block->owner);
+    PyMem_Free(block);
 }
 
-/* capsule(address, name, owner): a PyCapsule named `name` (bytes, or None for an unnamed one). */
+/* capsule(address, name, owner): a PyCapsule named `name` (bytes). */
 static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;
@@ -291,31 +292,25 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
     const char *name;
     Py_ssize_t length;
     void *pointer;
-    CapsuleContext *context;
-    if (!PyArg_ParseTuple(args, "O!z#O", &PyLong_Type, &address, &name, &length, &owner)) {
+    NamedOwner *block;
+    if (!PyArg_ParseTuple(args, "O!y#O", &PyLong_Type, &address, &name, &length, &owner)) {
         return NULL;
     }
     pointer = PyLong_AsVoidPtr(address);
     if (pointer == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    context = (CapsuleContext *)PyMem_Calloc(1, sizeof(CapsuleContext) + (size_t)length);
-    if (context == NULL) {
+    block = (NamedOwner *)PyMem_Calloc(1, sizeof(NamedOwner) + (size_t)length);
+    if (block == NULL) {
         return PyErr_NoMemory();
     }
-    if (name != NULL) {
-        memcpy(context->name, name, (size_t)length);
-    }
-    made = PyCapsule_New(pointer, name != NULL ? context->name : NULL, capsule_free);
+    memcpy(block->name, name, (size_t)length);
+    made = PyCapsule_New(pointer, block->name, capsule_free);
     if (made == NULL) {
-        PyMem_Free(context);
+        PyMem_Free(block);
         return NULL;
     }
-    context->owner = Py_NewRef(owner);
-    if (PyCapsule_SetContext(made, context) < 0) {
-        Py_DECREF(made);
-        return NULL;
-    }
+    block->owner = Py_NewRef(owner);
     return made;
 }
 

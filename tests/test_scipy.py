@@ -201,3 +201,13 @@ def test_quad_refuses_a_signature_it_does_not_take(kernels):
         integrate.quad(f.to_scipy(), 0, 1)
     g = kernels.function("gauss", "d:d")
     assert integrate.quad(g.to_scipy(), 0, 1)[0] == pytest.approx(math.pi / 4)
+
+
+def test_user_data_that_was_not_given_is_null(builder, tmp_path):
+    """SciPy passes a capsule's context as user_data; ours has none."""
+    source = tmp_path / "user_data.c"
+    source.write_text(
+        "double is_null(double x, void *user_data) { return user_data == 0 ? x : -1e9; }\n"
+    )
+    f = nc.load(builder.library(source, "user_data")).function("is_null", "d:dP")
+    assert integrate.quad(f.to_scipy(), 0.0, 2.0)[0] == pytest.approx(2.0)
