@@ -664,25 +664,54 @@ static PyObject *stash_put(PyObject *object, PyObject *exception)
     Py_RETURN_NONE;
 }
 
+/* Reports the exception that nothing will raise. Another one may be on its way meanwhile. */
+static void stash_report(NcStash *self)
+{
+    PyObject *exception = self->exception;
+    if (exception == NULL) {
+        return;
+    }
+    self->exception = NULL;
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *raised = PyErr_GetRaisedException();
+    stash_unraisable(exception);
+    PyErr_SetRaisedException(raised);
+#else
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    stash_unraisable(exception);
+    PyErr_Restore(type, value, traceback);
+#endif
+    Py_DECREF(exception);
+}
+
+static void stash_finalize(PyObject *object)
+{
+    stash_report((NcStash *)(void *)object);
+}
+
+/* An exception's traceback leads to the frame that holds the stash: a cycle. */
+static int stash_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcStash *)(void *)object)->exception);
+    return 0;
+}
+
+static int stash_clear(PyObject *object)
+{
+    Py_CLEAR(((NcStash *)(void *)object)->exception);
+    return 0;
+}
+
 static void stash_dealloc(PyObject *object)
 {
-    NcStash *self = (NcStash *)(void *)object;
-    if (self->exception != NULL) {
-        /* Another exception may be on its way meanwhile. */
-#if PY_VERSION_HEX >= 0x030C0000
-        PyObject *raised = PyErr_GetRaisedException();
-        stash_unraisable(self->exception);
-        PyErr_SetRaisedException(raised);
-#else
-        PyObject *type;
-        PyObject *value;
-        PyObject *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        stash_unraisable(self->exception);
-        PyErr_Restore(type, value, traceback);
-#endif
-        Py_CLEAR(self->exception);
+    if (PyObject_CallFinalizerFromDealloc(object) < 0) {
+        return;
     }
+    PyObject_GC_UnTrack(object);
+    (void)stash_clear(object);
     Py_TYPE(object)->tp_free(object);
 }
 
@@ -706,10 +735,14 @@ void nc_stash_close(const NcPointer *pointer, PyObject **first)
     if (stash->exception == NULL) {
         return;
     }
-    if (*first == NULL || stash->order < ((NcStash *)(void *)*first)->order) {
-        /* The later one is reported when it is dropped. */
-        Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
+    if (*first != NULL && ((NcStash *)(void *)*first)->order < stash->order) {
+        stash_report(stash);
+        return;
     }
+    if (*first != NULL) {
+        stash_report((NcStash *)(void *)*first);
+    }
+    Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
 }
 
 PyObject *nc_stash_raise(PyObject *value, PyObject *first)
@@ -741,8 +774,11 @@ PyTypeObject NcStash_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stash",
     .tp_doc = "Keeps the first exception of a Python function that C calls, until C returns.",
     .tp_basicsize = sizeof(NcStash),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = PyType_GenericNew,
+    .tp_traverse = stash_traverse,
+    .tp_clear = stash_clear,
+    .tp_finalize = stash_finalize,
     .tp_dealloc = stash_dealloc,
     .tp_methods = stash_methods,
 };

@@ -287,7 +287,7 @@ def _extra(value: Any, who: str) -> tuple[CType, object]:
 
     Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
     """
-    code = ""
+    code, given = "", type(value).__name__
     if value is None or foreign.pointer(value) is not None:
         return VOIDPTR, value
     if type(value).__module__ == "_cffi_backend":
@@ -310,7 +310,7 @@ def _extra(value: Any, who: str) -> tuple[CType, object]:
     if isinstance(value, int):
         return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q"), value
     raise TypeError(
-        f"{who} has no C type of its own (got {type(value).__name__}); pass an int, a float, "
+        f"{who} has no C type of its own (got {given}); pass an int, a float, "
         "bytes, a buffer, or a ctypes or cffi value"
     )
 

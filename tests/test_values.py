@@ -96,6 +96,7 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
     symbol, _, high = INTEGERS[code]
     f = lib.function(symbol, f"{code}:{code}")
     assert f(Index(5)) == f(True) + 4 == f(np.int8(5)) == f(np.uint64(5)) == 5
+    assert f(np.True_) + f(np.False_) == 1
     assert f(Index(high)) == high
     for value in (1.0, 1.5, "1", b"1", None, [1], 1j, decimal.Decimal(1), np.float64(1)):
         with fails(
@@ -144,6 +145,29 @@ def test_floats_come_back(lib, code):
     assert f(0.1) == ctypes.c_float(0.1).value if code == "f" else f(0.1) == 0.1
     if code != "f":
         assert f(1e300) == 1e300
+
+
+FLOAT_MAX = float(np.finfo("f").max)
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_floats_are_range_checked(lib, fails, gil):
+    """Through trampolines and through libffi; what rounds to the greatest float is one."""
+    f = lib.function("same_f32", "f:f", gil=gil)
+    z = lib.function("same_c64", "Zf:Zf", gil=gil)
+    limits = "out of range for 'f' (-3.4028235e+38 to 3.4028235e+38)"
+    for value in (1e39, -1e300, FLOAT_MAX * (1 + 2.0**-24), 10**39, np.float64(1e300)):
+        with fails(OverflowError, f"argument 1 of 'same_f32' is {limits}"):
+            f(value)
+        for part in (complex(value, 0), complex(0, value)):
+            with fails(OverflowError, f"argument 1 of 'same_c64' is {limits}"):
+                z(part)
+    for value in (FLOAT_MAX, -FLOAT_MAX, math.inf, -math.inf):
+        assert f(value) == value
+        assert z(complex(0, value)).imag == value
+    assert f(FLOAT_MAX * (1 + 2.0**-26)) == FLOAT_MAX
+    assert math.isnan(f(math.nan))
+    assert f(1e-300) == 0.0
 
 
 @pytest.mark.parametrize("code", REALS)
@@ -424,6 +448,110 @@ def test_buffers_of_structs(lib, fails):
     assert (ps[0].x, ps[1].y) == (3.0, 6.0)
 
 
+OTHER_STRUCTS = {
+    "an object pair": [("x", "O"), ("y", "O")],
+    "the other byte order": [("x", np.dtype("d").newbyteorder("S")), ("y", "d")],
+    "text": "S16",
+    "integers": [("x", "q"), ("y", "q")],
+    "three fields": [("x", "d"), ("y", "f"), ("z", "f")],
+    "nested": [("p", [("x", "d")]), ("y", "d")],
+    "an array": [("x", "d", (2,))],
+    "complex": "Zd",
+    "untyped": "V16",
+    "bytes of another size": "V15",
+}
+
+
+@pytest.mark.parametrize("what", OTHER_STRUCTS)
+def test_structs_of_the_same_size_are_told_apart(lib, fails, what):
+    f = lib.function("scale_points", "v:&T{d:x:d:y:}id")
+    a = np.zeros(2, dtype="D" if what == "complex" else OTHER_STRUCTS[what])
+    with fails(
+        TypeError,
+        "argument 1 of 'scale_points' must be a buffer that suits '&T{dd}' "
+        f"(got '{memoryview(a).format}' elements in numpy.ndarray)",
+    ):
+        f(a, 2, 2.0)
+    both = nc.wrap({"v:&T{dd}id": f, "d:d": nc.load("m").address("cos")})
+    with pytest.raises(TypeError, match=r"^no entry of '\w+' takes \(numpy.ndarray, int, float\)"):
+        both(a, 2, 2.0)
+
+
+def test_struct_buffers_of_every_kind(lib, fails):
+    """Nested structs, arrays and padding as NumPy and ctypes have them."""
+    f = lib.function("address_of", "N:&T{b(2)T{dd}T{fh}}")
+    point = [("x", "d"), ("y", "d")]
+    dtype = np.dtype(
+        [("t", "b"), ("at", point, (2,)), ("inner", [("w", "f"), ("n", "h")])], align=True
+    )
+    a = np.zeros(3, dtype)
+    assert f(a) == f(memoryview(a)) == f(a.view("B")) == f(a.view("b")) == a.ctypes.data
+    with pytest.raises(TypeError, match=r"^argument 1 of 'address_of' must be a buffer that suits"):
+        f(np.zeros(3, np.dtype(dtype.descr)[["t", "at"]]))
+
+    class Point(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+    class Inner(ctypes.Structure):
+        _fields_ = [("w", ctypes.c_float), ("n", ctypes.c_short)]
+
+    class Mixed(ctypes.Structure):
+        _fields_ = [("t", ctypes.c_byte), ("at", Point * 2), ("inner", Inner)]
+
+    class Union(ctypes.Union):
+        _fields_ = [("mixed", Mixed)]
+
+    class Packed(ctypes.Structure):
+        _pack_ = 1
+        _layout_ = "ms"
+        _fields_ = [("t", ctypes.c_byte), ("d", ctypes.c_double)]
+
+    class Swapped(ctypes.BigEndianStructure if np.little_endian else ctypes.LittleEndianStructure):
+        _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+    for value in (Mixed(), (Mixed * 2)(), (Mixed * 2 * 2)()):
+        assert f(value) == f(memoryview(value)) == ctypes.addressof(value)
+    packed = Packed()
+    assert lib.function("address_of", "N:&=T{bd}")(packed) == ctypes.addressof(packed)
+    for signature, value in (
+        ("N:&T{b(2)T{dd}T{fh}}", Union()),
+        ("N:&T{b(2)T{dd}T{fh}}", (Point * 3)()),
+        ("N:&T{dd}", Swapped()),
+        ("N:&=T{bq}", packed),
+    ):
+        with pytest.raises(TypeError, match=r"^argument 1 of 'address_of' must be a buffer that"):
+            lib.function("address_of", signature)(value)
+
+
+def test_buffers_of_python_objects_are_refused(lib, fails):
+    f = lib.function("address_of", "N:P")
+
+    class Holder(ctypes.Structure):
+        _fields_ = [("o", ctypes.py_object)]
+
+    class Pointing(ctypes.Structure):
+        _fields_ = [("o", ctypes.POINTER(ctypes.py_object))]
+
+    for value in (
+        np.zeros(2, object),
+        np.zeros(2, [("a", "d"), ("b", "O")]),
+        (ctypes.py_object * 2)(),
+        Holder(),
+    ):
+        with fails(
+            TypeError,
+            "argument 1 of 'address_of' must be a buffer that suits 'P' "
+            f"(got '{memoryview(value).format}' elements in "
+            f"{'numpy.ndarray' if isinstance(value, np.ndarray) else type(value).__name__})",
+        ):
+            f(value)
+    # The letter in a field's name is no object, and a pointer to one is a pointer.
+    named = np.zeros(2, [("O", "d"), ("aOb", "d")])
+    assert f(named) == named.ctypes.data
+    pointing = Pointing()
+    assert f(pointing) == ctypes.addressof(pointing)
+
+
 # -- pointers from other boxes -------------------------------------------------------------------
 
 
@@ -607,6 +735,115 @@ def test_structs_by_value(lib, fails):
     assert f((1, 2), (3, 4)) == (4.0, 6.0)
 
 
+def test_records_by_value(lib, fails):
+    """As bytes where the layout is the struct's, else field by field, by name."""
+    f = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
+    swapped = np.dtype("d").newbyteorder("S")
+    for dtype in (
+        [("x", "d"), ("y", "d")],
+        [("y", "d"), ("x", "d")],
+        [("x", swapped), ("y", swapped)],
+        [("x", "q"), ("y", "q")],
+        [("x", "f"), ("y", "d")],
+        [("x", "O"), ("y", "O")],
+        np.dtype({"names": ["x", "y"], "formats": ["d", "d"], "offsets": [8, 0]}),
+        np.dtype({"names": ["x", "y"], "formats": ["d", "d"], "offsets": [0, 24]}),
+    ):
+        array = np.zeros(2, dtype)
+        array["x"], array["y"] = 3, 5
+        for record in (array[0], array[1:].reshape(())):
+            assert f(record, (10, 20)) == (13.0, 25.0)
+        for several in (array, array[:0], array[:1]):
+            with fails(
+                TypeError,
+                "argument 1 of 'add_points' must be a tuple, a mapping or a struct of 16 bytes "
+                "with the fields 'x', 'y' (got ndarray)",
+            ):
+                f(several, (1, 2))
+    with fails(TypeError, "argument 1 of 'add_points' lacks 'y'; its fields are 'x', 'y'"):
+        f(np.zeros((), [("x", "d"), ("z", "d")])[()], (1, 2))
+    with fails(
+        TypeError,
+        "field 'x' of argument 1 of 'add_points' must be a real number (got numpy.bytes_)",
+    ):
+        f(np.array((b"12345678", 1), [("x", "S8"), ("y", "d")])[()], (1, 2))
+
+
+def test_nested_records_by_value(lib):
+    f = lib.function("next_mixed", f"{MIXED}:{MIXED}")
+    point, inner = [("x", "d"), ("y", "d")], [("w", "f"), ("n", "h")]
+    big = np.dtype([("x", ">d"), ("y", "<d")])
+    for dtype in (
+        np.dtype([("tag", "b"), ("at", point, (2,)), ("inner", inner)], align=True),
+        np.dtype([("tag", "b"), ("at", point, (2,)), ("inner", inner)]),
+        np.dtype([("inner", inner), ("tag", ">i4"), ("at", big, (2,))]),
+    ):
+        record = np.zeros((), dtype)
+        record["tag"], record["inner"] = 1, (0.5, 7)
+        record["at"] = [(1, 2), (3, 4)]
+        expected = (2, ((2.0, 2.0), (3.0, 6.0)), (1.0, -7))
+        assert f(record) == f(record[()]) == expected
+
+
+def test_structs_of_the_other_byte_order_are_refused(lib, fails):
+    other = ctypes.BigEndianStructure if np.little_endian else ctypes.LittleEndianStructure
+    name = "__ctype_be__" if np.little_endian else "__ctype_le__"
+
+    class Whole(other):
+        _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+    class Single(ctypes.Structure):
+        _fields_ = [("x", getattr(ctypes.c_double, name)), ("y", ctypes.c_double)]
+
+    f = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
+    with fails(
+        TypeError,
+        "argument 1 of 'add_points' must be a struct 'T{dd}' "
+        "(got ctypes' Whole, Whole has the byte order of another machine)",
+    ):
+        f(Whole(1, 2), (1, 2))
+    with fails(
+        TypeError,
+        "argument 1 of 'add_points' must be a struct 'T{dd}' "
+        f"(got ctypes' Single, {getattr(ctypes.c_double, name).__name__} has the byte order of "
+        "another machine)",
+    ):
+        f(Single(1, 2), (1, 2))
+    overloaded = nc.wrap({f"{POINT}:{POINT}{POINT}": f, "d:d": nc.load("m").address("cos")})
+    with pytest.raises(TypeError, match="no entry of"):
+        overloaded(Whole(1, 2), (1, 2))
+
+
+def test_records_choose_overloads(lib):
+    points = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
+    both = nc.wrap({"d:dd": nc.load("m").address("pow"), f"{POINT}:{POINT}{POINT}": points})
+    for dtype in ([("x", "d"), ("y", "d")], [("y", "f"), ("x", ">i4")]):
+        record = np.array((1, 1), dtype)[()]
+        assert both(record, record) == (2.0, 2.0)
+
+
+def test_arrays_in_structs_are_counted_before_they_are_read(lib, fails):
+    class Endless:
+        def __iter__(self):
+            return iter(int, 1)
+
+    class Short:
+        def __len__(self):
+            return 2
+
+        def __iter__(self):
+            return iter([(1, 2)])
+
+    f = lib.function("next_mixed", f"{MIXED}:{MIXED}")
+    field = "field 'at' of argument 1 of 'next_mixed'"
+    with fails(TypeError, f"{field} must be a sequence of 2 items (got Endless)"):
+        f((1, Endless(), (0.5, 7)))
+    with fails(ValueError, f"{field} must have 2 items (got 1000000000000)"):
+        f((1, range(10**12), (0.5, 7)))
+    with fails(ValueError, f"{field} must have 2 items (got 1)"):
+        f((1, Short(), (0.5, 7)))
+
+
 def test_nested_structs_and_arrays(lib, fails):
     f = lib.function("next_mixed", f"{MIXED}:{MIXED}")
     start = (1, [(1, 2), {"x": 3, "y": 4}], (0.5, 7))
@@ -686,6 +923,39 @@ def test_strided_views(lib, fails):
     assert f(a.copy()) == weighted(a)
 
 
+def test_views_find_their_memory_in_the_buffer(lib):
+    """Of every exporter with strides, whatever else the object says of itself."""
+
+    class Lying(np.ndarray):
+        __array_interface__ = {"data": (8, False), "shape": (1,), "typestr": "<f8", "version": 3}
+
+    f = lib.function("sum_view", "d:[2]d")
+    a = np.arange(24.0).reshape(4, 6)
+    assert f(a.view(Lying)) == f(memoryview(a)) == weighted(a)
+    for view in (a.T, a[::2, ::-1], a[::-1, 1::3]):
+        assert f(memoryview(view)) == weighted(view)
+    rows = (ctypes.c_double * 3 * 2)((1, 2, 3), (4, 5, 6))
+    assert f(rows) == weighted(np.array(rows))
+    assert f(memoryview(bytearray(48)).cast("d", (3, 2))) == 0.0
+
+
+def test_views_of_structs(builder, fails):
+    source = """
+    typedef struct { double x; long long n; } Pair;
+    typedef struct { const Pair *data; long long shape, stride; } View;
+    double last(const View *view);
+    double last(const View *view)
+    { const void *at = (const char *)view->data + (view->shape - 1) * view->stride;
+      return ((const Pair *)at)->x; }
+    """
+    lib = nc.load(builder.library(source, "pairs", flags=("-O1",)))
+    f = lib.function("last", "d:[1]T{dq}")
+    a = np.array([(1, 1), (2, 2), (3, 3)], [("x", "d"), ("n", "q")])
+    assert (f(a), f(a[::-1]), f(a[:2])) == (3.0, 1.0, 2.0)
+    with fails(TypeError, "argument 1 of 'last' must have 'T{dq}' elements (got 'T{d:x:d:n:}')"):
+        f(a.astype([("x", "d"), ("n", "d")]))
+
+
 # -- variadic ------------------------------------------------------------------------------------
 
 
@@ -722,3 +992,60 @@ def test_variadic_values(lib, fails):
             shown(b"%d", value)
     assert shown(b"%d", 7) == "7"
     assert lib.function("add_all", "d:i.")(3, 1.0, 2.0, 3.0) == 6.0
+
+
+def test_variadic_numbers_keep_their_own_types(fails):
+    f = nc.load(None).function("snprintf", "int (char *, size_t, const char *, ...)")
+    ffi = cffi.FFI()
+
+    def shown(form, *values):
+        out = bytearray(200)
+        return out[: f(out, 200, form, *values)].decode()
+
+    # After so many that the rest is on the stack, where the size of each matters.
+    numbers = [np.bool_(True), np.int64(-3), np.array(7), np.uint64(2**64 - 1), np.int8(-1)]
+    many = (*numbers, *numbers)
+    assert shown(b"%d %lld %lld %llu %d " * 2, *many) == "1 -3 7 18446744073709551615 -1 " * 2
+    floats = [np.float16(0.5), np.float32(0.25), np.array(1.5), np.array(2.5, "f")]
+    assert shown(b"%g %g %g %g " * 3, *floats * 3) == "0.5 0.25 1.5 2.5 " * 3
+    assert shown(b"%Lg %g", np.longdouble(1.5), 2.0) == "1.5 2"
+    assert shown(b"%c%c", ctypes.c_char(b"x"), ctypes.c_bool(True)) == "x\x01"
+    assert shown(b"%ls", ctypes.c_wchar_p("wide")) == "wide"
+    assert shown(b"%lld %llu", ctypes.c_longlong(-9), ctypes.c_ulonglong(2**64 - 1)) == (
+        "-9 18446744073709551615"
+    )
+    assert shown(b"%d %c", ffi.cast("short", -5), ffi.cast("char", b"y")) == "-5 y"
+    assert shown(b"%lld", ffi.cast("long long", 2**40)) == str(2**40)
+    assert shown(b"%g %g", ffi.cast("float", 0.5), ffi.cast("double", 1.5)) == "0.5 1.5"
+    assert shown(b"%Lg", ffi.cast("long double", 1.5)) == "1.5"
+
+    class Itself:
+        def __index__(self):
+            return self
+
+    with pytest.raises(TypeError, match="__index__ returned non-int"):
+        shown(b"%d", Itself())
+
+    class Point(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_int)]
+
+    for value in (ctypes.py_object(f), ctypes.c_wchar("x"), 1j, np.complex128(1j), Point()):
+        with fails(
+            TypeError,
+            "argument 4 of 'snprintf' has no C type of its own "
+            f"(got {type(value).__name__}); pass an int, a float, bytes, a buffer, or a ctypes or "
+            "cffi value",
+        ):
+            shown(b"%p", value)
+    with fails(
+        TypeError,
+        "argument 4 of 'snprintf' must be a buffer that suits 'P' "
+        "(got 'O' elements in numpy.ndarray)",
+    ):
+        shown(b"%p", np.zeros(2, object))
+    with fails(
+        ValueError,
+        "argument 4 of 'snprintf' must be C-contiguous, this numpy.ndarray is not; "
+        "pass a contiguous copy",
+    ):
+        shown(b"%p", np.zeros(4)[::2])
