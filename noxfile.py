@@ -91,7 +91,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(python=PYTHONS[0])
 def types(session: nox.Session) -> None:
     """mypy, strict."""
-    session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy")
+    session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy", "rich")
     session.run("mypy")
 
 

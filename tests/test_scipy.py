@@ -143,7 +143,7 @@ def test_user_data(kernels, counted, kind):
     data = {
         "ctypes": ctypes.cast(ctypes.pointer(scale), ctypes.c_void_p),
         "cffi": ffi.cast("void *", ctypes.addressof(scale)),
-        "capsule": _lib.types.capsule(ctypes.addressof(scale), None, scale),
+        "capsule": _lib.types.capsule(ctypes.addressof(scale), b"user data", scale),
     }[kind]
     f = kernels.function("scaled", "double (double, void *)")
     (value, _), made, file = counted(lambda: integrate.quad(f.to_scipy(user_data=data), 0, 2))
