@@ -66,7 +66,7 @@ Python function    0.841470985 called through Python
 a root of cos      1.570796327 called natively; pi/2 is 1.570796327
 y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
 y' = fdim(t, y)    2.000000000 called natively
-ZeroDivisionError: float division by zero
+ZeroDivisionError: {division}
 TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
 for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
 """,
@@ -111,6 +111,8 @@ def test_example(name, tmp_path, build):
     assert len(printed) == len(expected)
     for line, wanted in zip(printed, expected, strict=True):
         pattern = re.escape(wanted).replace(r"\{time\}", r" *\d+\.\d")
+        # Python 3.14 leaves the word 'float' out.
+        pattern = pattern.replace(r"\{division\}", "(float )?division by zero")
         assert re.fullmatch(pattern, line), f"{line!r} is not {wanted!r}"
 
 

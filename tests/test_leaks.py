@@ -156,7 +156,8 @@ nones = [count[watched.index(None)] for count in counts]
 # One leaked block a repetition would be repeat // 3 of them.
 assert growth(nones) < repeat // 6 + 10, ("None", nones)
 assert growth(blocks) < repeat // 6 + 10, ("blocks", blocks)
-assert growth(size) < repeat * 4, ("bytes", size)
+# Rounds of few repetitions also show what the loader and find_library keep for themselves.
+assert growth(size) < max(repeat * 4, 16384), ("bytes", size)
 print("level")
 """
 
