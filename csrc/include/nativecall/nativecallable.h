@@ -197,6 +197,39 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
+/* ---- all entries ----------------------------------------------------------------------------- */
+
+/* The entry after `entry`, the first one after NULL; NULL behind the last. In order of preference:
+ *     for (e = nc_native_next(obj, NULL); e != NULL; e = nc_native_next(obj, e)) ...
+ * Entries of a later ABI are passed over. The loop sees one table, the one published when it began,
+ * whatever a writer does meanwhile. */
+NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
+                                                      const PyNativeCallableEntry *entry)
+{
+    if (entry == NULL) {
+        PyObject *viewed = nc_native_viewed(obj);
+        const PyNativeCallableTable *table;
+        obj = viewed != NULL ? viewed : obj;
+        table = nc_native_table(obj);
+        if (table == NULL) {
+            table = nc_native_table_by_slot(obj);
+        }
+        if (table == NULL) {
+            return NULL;
+        }
+        entry = table->entries;
+    } else {
+        entry++;
+    }
+    while (nc_load_acquire_ptr(&entry->signature) != NULL) {
+        if (nc_calltable_flags_suit(entry->flags, 0)) {
+            return entry;
+        }
+        entry++;
+    }
+    return NULL;
+}
+
 /* ---- by packed signature --------------------------------------------------------------------- */
 
 /* The packed table of obj (packed.h), or NULL. */
