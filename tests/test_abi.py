@@ -35,9 +35,14 @@ LOCAL = {
     "boxes.h",
     "callback.h",
     "declaration.h",
+    "dispatch.h",
+    "dynamiccall.h",
+    "promotion.h",
+    "registercall.h",
     "signaturetext.h",
     "thunk.h",
     "thunktypes.h",
+    "values.h",
 }
 # Such structs in the other headers: working memory, and what the runtime keeps for itself.
 PRIVATE = {

@@ -37,6 +37,7 @@ HEADERS = [
     "callback.h",
     "thunk.h",
     "thunktypes.h",
+    "values.h",
     "box.h",
     "boxes.h",
     "boxctypes.h",
@@ -771,7 +772,7 @@ def test_integers(c, word):
         assert got.pop() == value
     for value in (low - 1, high + 1, 1 << 80, -(1 << 80)):
         with pytest.raises(
-            OverflowError, match=rf"^the callback's result {value} does not fit in '"
+            OverflowError, match=rf"^the result {value} does not fit in '"
         ):
             c.round_trip(word, lambda x, value=value: value, 0)
     for value in (1.0, "1", None):

@@ -84,7 +84,8 @@ enum {
     NC_E_TOOLONG = -4,   /* a string longer than the limit */
     NC_E_FORMAT = -5,    /* malformed text or data */
     NC_E_MISSING = -6,   /* no such key */
-    NC_E_VERSION = -7    /* made by an incompatible version */
+    NC_E_VERSION = -7,   /* made by an incompatible version */
+    NC_E_GIL = -8        /* only possible with the GIL held */
 };
 
 /* A short description, static, never NULL. */
@@ -107,6 +108,8 @@ NC_STATIC const char *nc_status_text(int status)
         return "no such key";
     case NC_E_VERSION:
         return "incompatible version";
+    case NC_E_GIL:
+        return "the GIL is not held";
     default:
         return "unknown status";
     }

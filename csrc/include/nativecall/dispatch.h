@@ -1,0 +1,113 @@
+/* nativecall/dispatch.h: calls any callable by a signature that is fixed at compile time.
+ *
+ *     NC_DISPATCH_PROMOTED(evaluate, double, (double, int),
+ *                          NC_PROMOTED(double, (double, double)) NC_PROMOTED(float, (float, int)));
+ *
+ *     double y;
+ *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
+ *
+ * The three-way dispatch of CEP 1000, as an inline function:
+ *
+ *   1. exact      an entry of the signature "d:di": its C function is called
+ *   2. promoted   else, in the order given, an entry of another signature, "d:dd" or "f:fi" here:
+ *                 arguments and result are converted as C converts them in a call with a prototype,
+ *                 so that -Wconversion tells where a promotion may lose something
+ *   3. boxed      else the arguments become Python objects, and Python calls
+ *
+ * NC_DISPATCH(evaluate, double, (double, int)); has no second way. Types are the words of values.h,
+ * 1 to 8 arguments; where the result is `nothing`, the pointer for it is NULL. A signature must
+ * fit one packed word (packedliteral.h); one that does not is refused by the compiler. Each
+ * comparison is then with a number in the instruction stream, and nothing is initialised but
+ * PyCustomSlots_Import() once in the module.
+ *
+ * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
+ * GIL dropped around them, go the third way, which does right by both.
+ *
+ * evaluate_nogil() is the same for threads that do not hold the GIL, or are not to use it. It calls
+ * what may be called there: entries that neither need the GIL nor report failures. NC_OK;
+ * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set.
+ *
+ * Objects of types that are discovered by __nativecall_api__ go the third way: finding their
+ * entries costs as much. Take them through callback.h or dynamiccall.h, which ask once.
+ * Source: CEP 1000, "Native dispatch descriptor". */
+#ifndef NATIVECALL_DISPATCH_H
+#define NATIVECALL_DISPATCH_H
+
+#include "nativecallable.h"
+#include "packedliteral.h"
+#include "values.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which entries the first two ways pass over, with the GIL and without. */
+#define NC_DISPATCH_REFUSE (NC_ERRORS_MASK | NC_FLAG_RELEASE_GIL)
+#define NC_DISPATCH_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
+
+/* ---- the macros' workings -------------------------------------------------------------------- */
+
+#define NC_DISPATCH_WORD(result, words)                                                            \
+    NATIVECALL_SIG(NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words)))
+
+/* One attempt: leaves the function when obj has an entry of this signature. */
+#define NC_DISPATCH_TRY(result, words)                                                             \
+    nc_found = nc_native_function_word(nc_object, NC_DISPATCH_WORD(result, words), nc_refuse);     \
+    if (nc_found != NULL) {                                                                        \
+        NC_STORE(result, nc_result,                                                                \
+                 ((NC_OF(TYPE, result) (*)(NC_EXPAND(NC_COMMA(NC_M_TYPE, NC_LIST words))))(        \
+                     uintptr_t)nc_found)(NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))));          \
+        return 1;                                                                                  \
+    }
+
+#define NC_DISPATCH_DEFINE(name, result, words, promotions)                                        \
+    NC_BOXED_CALL(name, result, words)                                                             \
+    /* 1 when a native function was called, 0 when there is none. */                               \
+    NC_STATIC_INLINE int name##_native(PyObject *nc_object, uintptr_t nc_refuse,                   \
+                                       NC_OF(STORAGE, result) * nc_result,                         \
+                                       NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))         \
+    {                                                                                              \
+        enum { nc_arguments = NC_COUNT words, nc_gives = NC_GIVES(result) };                       \
+        void *nc_found;                                                                            \
+        NC_DISPATCH_TRY(result, words)                                                             \
+        promotions(void) nc_gives;                                                                 \
+        return 0;                                                                                  \
+    }                                                                                              \
+    NC_STATIC_INLINE int name(PyObject *nc_object, NC_OF(STORAGE, result) * nc_result,             \
+                              NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))                  \
+    {                                                                                              \
+        if (NC_LIKELY(name##_native(nc_object, NC_DISPATCH_REFUSE, nc_result,                      \
+                                    NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))))) {             \
+            return 0;                                                                              \
+        }                                                                                          \
+        return name##_call(nc_object, nc_result, NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words)));   \
+    }                                                                                              \
+    NC_STATIC_INLINE int name##_nogil(PyObject *nc_object, NC_OF(STORAGE, result) * nc_result,     \
+                                      NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))          \
+    {                                                                                              \
+        return NC_LIKELY(name##_native(nc_object, NC_DISPATCH_REFUSE_NOGIL, nc_result,             \
+                                       NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))))             \
+                   ? NC_OK                                                                         \
+                   : NC_E_GIL;                                                                     \
+    }                                                                                              \
+    struct name##_is_a_dispatch
+
+/* ---- what consumers write -------------------------------------------------------------------- */
+
+/* At file scope: the name, the result, the arguments. */
+#define NC_DISPATCH(name, result, words) NC_DISPATCH_DEFINE(name, result, words, )
+
+/* The same with promotions, one NC_PROMOTED(...) behind the other. */
+#define NC_DISPATCH_PROMOTED(name, result, words, promotions)                                      \
+    NC_DISPATCH_DEFINE(name, result, words, promotions)
+
+/* A signature to promote to: as many arguments, and `nothing` for `nothing` alone. */
+#define NC_PROMOTED(result, words)                                                                 \
+    (void)sizeof(char[nc_arguments == NC_COUNT words && nc_gives == NC_GIVES(result) ? 1 : -1]);   \
+    NC_DISPATCH_TRY(result, words)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,389 @@
+/* nativecall/dynamiccall.h: calls any callable by a signature that is known at run time only.
+ *
+ *     NcCall call;
+ *     if (nc_call_prepare(&call, obj, "d:id") < 0) return NULL;
+ *     const void *args[] = {&n, &x};                          // an int and a double
+ *     int status = nc_call(&call, &y, args);                  // as often as needed
+ *     nc_call_release(&call);
+ *
+ * The signature says what the caller has and wants. The three-way dispatch of CEP 1000 decides,
+ * once, how obj is called; `way` tells:
+ *
+ *   NC_WAY_EXACT      it has an entry of this signature: its C function is called (registercall.h)
+ *   NC_WAY_PROMOTED   it has one whose arguments hold every value of the caller's, and whose result
+ *                     fits the caller's: "d:dd" or "f:qd" here. The least widening counts, then the
+ *                     order of entries. Nothing is ever lost: int64 is not promoted to double.
+ *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
+ *
+ * Entries are those of native callables and their views, of types with __nativecall_api__, and the
+ * one function of another library's box (boxes.h) that needs no user_data.
+ *
+ * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL;
+ * objects, borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
+ * and variadic signatures are ValueError: pass a pointer.
+ *
+ * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
+ * asks for that, raises what an entry sets (NC_ERRORS_PYTHON), and leaves entries that report
+ * failures in other ways to Python, which knows how. nc_call_nogil() is for threads without the
+ * GIL: NC_OK; or NC_E_GIL, and nothing was called, where the way is through Python or the entry
+ * needs the GIL. It sets no exception.
+ *
+ * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps obj
+ * alive, and calls the function that obj had when it was prepared. */
+#ifndef NATIVECALL_DYNAMICCALL_H
+#define NATIVECALL_DYNAMICCALL_H
+
+#include "boxes.h"
+#include "nativeapi.h"
+#include "nativecallable.h"
+#include "promotion.h"
+#include "registercall.h"
+#include "values.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
+
+/* A prepared call. */
+typedef struct {
+    PyObject *callable; /* owned */
+    void *function;     /* NULL: Python calls */
+    uintptr_t flags;    /* NC_FLAG_* and NC_ERRORS_* of its entry */
+    int way;            /* NC_WAY_* */
+    size_t count;       /* arguments */
+
+    /* The rest is for this header only. */
+    NcRegisterCall how;                            /* of the function */
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];   /* the caller's, the result first */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the function's */
+} NcCall;
+
+/* The value of any such type. */
+typedef union {
+    int64_t integer;
+    double parts[2];
+    long double wide;
+    void *pointer;
+} NcCallCell;
+
+/* ---- prepare --------------------------------------------------------------------------------- */
+
+/* Takes an entry if it is nearer to what is wanted than the one that was taken. */
+NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flags, void *function,
+                             int *nearest)
+{
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1];
+    NcRegisterCall how;
+    const uintptr_t errors = flags & NC_ERRORS_MASK;
+    size_t count;
+    size_t i;
+    int cost = 0;
+
+    if (!nc_calltable_flags_suit(flags, 0) ||
+        (errors != NC_ERRORS_NONE && errors != NC_ERRORS_PYTHON) ||
+        nc_call_types(signature, targets, &count) != NC_OK || count != call->count ||
+        nc_registercall_plan(signature, strlen(signature), &how) != NC_OK) {
+        return;
+    }
+    for (i = 0; i <= count; i++) {
+        int step;
+        if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
+            /* A new reference must not be dropped. */
+            step = targets[0].kind == NC_KIND_OBJECT ? -1 : targets[0].kind != NC_KIND_VOID;
+        } else {
+            step = i == 0 ? nc_call_widening(&targets[0], &call->types[0])
+                          : nc_call_widening(&call->types[i], &targets[i]);
+        }
+        if (step < 0) {
+            return;
+        }
+        cost += step;
+    }
+    if (*nearest >= 0 && *nearest <= cost) {
+        return;
+    }
+    *nearest = cost;
+    call->function = function;
+    call->flags = flags;
+    call->how = how;
+    call->way = cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
+    memcpy(call->targets, targets, (count + 1) * sizeof targets[0]);
+}
+
+/* All that obj offers. 0, or -1 with an exception. */
+NC_STATIC int nc_call_search(NcCall *call, PyObject *obj)
+{
+    const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
+    const NcNativeApi *api = NULL;
+    NcBox box;
+    int nearest = -1;
+    int opened;
+    size_t i;
+
+    for (; entry != NULL; entry = nc_native_next(obj, entry)) {
+        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry), &nearest);
+    }
+    if (nearest >= 0) {
+        return 0;
+    }
+    if (nc_nativeapi_of(obj, &api) < 0) {
+        return -1;
+    }
+    if (api != NULL && api->entry != NULL) {
+        for (i = 0; (entry = api->entry(obj, i)) != NULL; i++) {
+            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry),
+                          &nearest);
+        }
+        return 0;
+    }
+    opened = nc_box_open(obj, &box);
+    if (opened > 0 && box.address == NULL) {
+        PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box.kind);
+        return -1;
+    }
+    if (opened > 0 && box.unknown == NULL && !box.has_user_data) {
+        nc_call_offer(call, box.signature.text, box.flags, box.address, &nearest);
+    }
+    return opened < 0 ? -1 : 0;
+}
+
+/* Finds how obj is called with values of a signature, in any spelling: 0, and the call is to be
+ * released; or -1 with ValueError for the signature or TypeError for obj. GIL required. */
+NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
+{
+    NcSignatureText text;
+    const char *interned;
+    int status;
+
+    memset(call, 0, sizeof *call);
+    call->way = NC_WAY_BOXED;
+    nc_text_init(&text);
+    nc_text_put(&text, signature);
+    if (nc_text_canonical(&text) != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "'%s' is no signature: %s", signature,
+                     nc_status_text(text.status));
+        return -1;
+    }
+    if (PyCustomSlots_Import() < 0 || nc_signature_intern(text.text, &interned) < 0) {
+        return -1;
+    }
+    status = nc_call_types(interned, call->types, &call->count);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError,
+                     status == NC_E_RANGE ? "'%s' has more than %d arguments"
+                                          : "'%s' has a struct, a view, a complex long double or "
+                                            "a variable number of arguments, which a call that is "
+                                            "built at run time cannot pass; pass a pointer",
+                     interned, NC_CALL_MAX_ARGUMENTS);
+        return -1;
+    }
+    if (nc_call_search(call, obj) < 0) {
+        return -1;
+    }
+    if (call->function == NULL && !PyCallable_Check(obj)) {
+        PyErr_Format(PyExc_TypeError, "no function for '%s' in %R, and Python cannot call it",
+                     interned, obj);
+        return -1;
+    }
+    Py_INCREF(obj);
+    call->callable = obj;
+    return 0;
+}
+
+/* Ends what prepare began. GIL required; a second release does nothing. */
+NC_STATIC_INLINE void nc_call_release(NcCall *call)
+{
+    Py_CLEAR(call->callable);
+    call->function = NULL;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* A C value as a new reference, or NULL with an exception. */
+NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
+{
+    void *pointer;
+    switch (type->kind) {
+    case NC_KIND_BOOL:
+        return PyBool_FromLong(nc_call_read_integer(type, at) != 0);
+    case NC_KIND_INT:
+        return strchr("bhiq", type->code) != NULL
+                   ? nc_box_signed((long long)nc_call_read_integer(type, at))
+                   : nc_box_unsigned(nc_call_read_integer(type, at));
+    case NC_KIND_FLOAT:
+        if (type->code == 'e') {
+            const double half = PyFloat_Unpack2((const char *)at, PY_LITTLE_ENDIAN);
+            return half == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(half);
+        }
+        return nc_box_longdouble(nc_call_read_float(type->code, at));
+    case NC_KIND_COMPLEX:
+        return PyComplex_FromDoubles(
+            (double)nc_call_read_float(type->code, at),
+            (double)nc_call_read_float(type->code, (const char *)at + type->size / 2));
+    default:
+        memcpy(&pointer, at, sizeof pointer);
+        if (type->kind != NC_KIND_OBJECT) {
+            return nc_box_pointer(pointer);
+        }
+        if (pointer == NULL) {
+            PyErr_SetString(PyExc_ValueError, "a NULL object cannot be an argument");
+            return NULL;
+        }
+        return Py_NewRef((PyObject *)pointer);
+    }
+}
+
+/* An integer that is a result. 0, or -1 with an exception. */
+NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, void *at)
+{
+    const char name[2] = {type->code, '\0'};
+    const unsigned bits = (unsigned)(8 * type->size);
+    const uint64_t highest = ~UINT64_C(0) >> (64 - bits);
+    unsigned long long positive;
+    long long number;
+
+    if (strchr("bhiq", type->code) != NULL) {
+        const int64_t most = (int64_t)(highest >> 1);
+        if (nc_integer_signed(result, -most - 1, most, name, &number) < 0) {
+            return -1;
+        }
+        positive = (unsigned long long)number;
+    } else if (nc_integer_unsigned(result, highest, name, &positive) < 0) {
+        return -1;
+    }
+    nc_call_write_integer(type, positive, at);
+    return 0;
+}
+
+/* A result as a C value. 0, or -1 with an exception. */
+NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
+{
+    NC_BOOL truth;
+    double number;
+    void *pointer;
+    Py_complex both;
+    switch (type->kind) {
+    case NC_KIND_VOID:
+        return 0;
+    case NC_KIND_BOOL:
+        if (nc_unbox_boolean(result, &truth) < 0) {
+            return -1;
+        }
+        nc_call_write_integer(type, truth, at);
+        return 0;
+    case NC_KIND_INT:
+        return nc_call_unbox_integer(type, result, at);
+    case NC_KIND_FLOAT:
+        if (nc_unbox_double(result, &number) < 0) {
+            return -1;
+        }
+        if (type->code == 'e') {
+            return PyFloat_Pack2(number, (char *)at, PY_LITTLE_ENDIAN);
+        }
+        nc_call_write_float(type->code, (long double)number, at);
+        return 0;
+    case NC_KIND_COMPLEX:
+        both = PyComplex_AsCComplex(result);
+        if (both.real == -1.0 && PyErr_Occurred()) {
+            return -1;
+        }
+        nc_call_write_float(type->code, (long double)both.real, at);
+        nc_call_write_float(type->code, (long double)both.imag, (char *)at + type->size / 2);
+        return 0;
+    default:
+        if (type->kind == NC_KIND_OBJECT) {
+            pointer = Py_NewRef(result);
+        } else if (nc_unbox_pointer(result, &pointer) < 0) {
+            return -1;
+        }
+        memcpy(at, &pointer, sizeof pointer);
+        return 0;
+    }
+}
+
+/* The third way. 0, or -1 with an exception. */
+NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const *args)
+{
+    PyObject *values[NC_CALL_MAX_ARGUMENTS + 1];
+    PyObject *object = NULL;
+    size_t made = 0;
+    int status = -1;
+
+    while (made < call->count &&
+           (values[made + 1] = nc_call_box(&call->types[made + 1], args[made])) != NULL) {
+        made++;
+    }
+    if (made == call->count) {
+        object = PyObject_Vectorcall(call->callable, values + 1,
+                                     made | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    }
+    while (made > 0) {
+        Py_DECREF(values[made--]);
+    }
+    if (object != NULL) {
+        status = result != NULL ? nc_call_unbox(&call->types[0], object, result) : 0;
+        Py_DECREF(object);
+    }
+    return status;
+}
+
+/* The first two ways. */
+NC_STATIC void nc_call_native(const NcCall *call, void *result, const void *const *args)
+{
+    const void *widened[NC_CALL_MAX_ARGUMENTS];
+    NcCallCell cells[NC_CALL_MAX_ARGUMENTS + 1];
+    size_t i;
+
+    if (call->way == NC_WAY_EXACT) {
+        nc_registercall(&call->how, call->function, result, args);
+        return;
+    }
+    for (i = 0; i < call->count; i++) {
+        nc_call_widen(&call->types[i + 1], args[i], &call->targets[i + 1], &cells[i + 1]);
+        widened[i] = &cells[i + 1];
+    }
+    nc_registercall(&call->how, call->function, &cells[0], widened);
+    if (result != NULL && call->types[0].kind != NC_KIND_VOID) {
+        nc_call_widen(&call->targets[0], &cells[0], &call->types[0], result);
+    }
+}
+
+/* Calls: args[i] points to the i-th argument, result to memory for the result, or is NULL where
+ * there is none or none is wanted. 0, or -1 with an exception. GIL required. */
+NC_STATIC int nc_call(const NcCall *call, void *result, const void *const *args)
+{
+    PyObject *dropped = NULL;
+    const int drops = result == NULL && call->types[0].kind == NC_KIND_OBJECT;
+    if (call->function == NULL) {
+        return nc_call_boxed(call, result, args);
+    }
+    result = drops ? (void *)&dropped : result;
+    if ((call->flags & NC_FLAG_RELEASE_GIL) != 0) {
+        PyThreadState *thread = PyEval_SaveThread();
+        nc_call_native(call, result, args);
+        PyEval_RestoreThread(thread);
+    } else {
+        nc_call_native(call, result, args);
+    }
+    Py_XDECREF(dropped);
+    return (call->flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON && PyErr_Occurred() != NULL ? -1 : 0;
+}
+
+/* The same without the GIL, where that is allowed: NC_OK, or NC_E_GIL and nothing was called. */
+NC_STATIC int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
+{
+    if (call->function == NULL || (call->flags & (NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) != 0 ||
+        (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {
+        return NC_E_GIL;
+    }
+    nc_call_native(call, result, args);
+    return NC_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
