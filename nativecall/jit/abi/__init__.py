@@ -1,0 +1,52 @@
+"""How C passes every type of a signature, on each platform that generated code knows.
+
+    convention()             the C convention of this machine; None where libffi is used instead
+    convention.lower(result, args, fixed) -> Lowering
+                             how one signature is passed, and the emission of calls and of entries
+
+`SYSV_X86_64`, `AAPCS64`, `APPLE_ARM64` and `WIN64` are the conventions themselves; they can be used
+on any machine, for code that is meant for another. See `lowering` for how values are given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+
+from .aapcs64 import AAPCS64, APPLE_ARM64
+from .lowering import SYMBOLS, Convention, Entry, Lowering, Unsupported, in_memory, value_type
+from .sysv import SYSV_X86_64
+from .win64 import WIN64
+
+__all__ = [
+    "AAPCS64",
+    "APPLE_ARM64",
+    "SYMBOLS",
+    "SYSV_X86_64",
+    "WIN64",
+    "Convention",
+    "Entry",
+    "Lowering",
+    "Unsupported",
+    "convention",
+    "in_memory",
+    "value_type",
+]
+
+
+def convention() -> Convention | None:
+    """The C calling convention of this process, `None` if it is none of those here.
+
+    32-bit processes, big-endian ones and Windows on ARM have others.
+    """
+    if sys.maxsize < 2**32 or sys.byteorder != "little":
+        return None
+    if sys.platform == "win32":
+        return WIN64 if sysconfig.get_platform() == "win-amd64" else None
+    machine = os.uname().machine.lower()
+    if machine in ("x86_64", "amd64"):
+        return SYSV_X86_64
+    if machine in ("aarch64", "arm64"):
+        return APPLE_ARM64 if sys.platform in ("darwin", "ios") else AAPCS64
+    return None
