@@ -15,7 +15,44 @@
 
 NcHooks nc_hooks;
 
-/* ---- calls without a trampoline -------------------------------------------------------------- */
+/* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
+#define CALL_FLAGS ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
+
+/* ---- calls without an ahead-of-time trampoline ----------------------------------------------- */
+
+static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames);
+
+static int has_ahead_of_time(const NcCallable *self)
+{
+    return self->plan->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
+}
+
+/* Gives a single a generated trampoline. Threads may race here, for Python code runs: they all get
+ * the same trampoline, or the first one's stays. */
+static int generate(NcCallable *self)
+{
+    PyObject *made = PyObject_CallOneArg(nc_hooks.generate, (PyObject *)self);
+    if (made == NULL) {
+        return -1;
+    }
+    if (made != Py_None && !Py_IS_TYPE(made, &NcGenerated_Type)) {
+        PyErr_Format(PyExc_TypeError, "generate() must return a Trampoline or None (got %.200s)",
+                     Py_TYPE(made)->tp_name);
+        Py_DECREF(made);
+        return -1;
+    }
+    self->decided = 1;
+    if (made != Py_None && self->generated == NULL) {
+        self->generated = (NcGenerated *)(void *)Py_NewRef(made);
+        /* Meanwhile there may be other entries, or the collector has cleared the callable. */
+        if (self->vectorcall == vectorcall_invoke) {
+            self->vectorcall = self->generated->code.vectorcall;
+        }
+    }
+    Py_DECREF(made);
+    return 0;
+}
 
 /* A single without a trampoline: the arguments are counted here and converted there. */
 static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
@@ -47,6 +84,12 @@ static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size
     if (kwnames != NULL || nargs < self->plan->nargs ||
         (nargs > self->plan->nargs && !self->plan->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    if (!self->decided && generate(self) < 0) {
+        return NULL;
+    }
+    if (self->vectorcall != vectorcall_invoke) {
+        return self->vectorcall(object, args, nargsf, NULL);
     }
     return call_invoke(self, args, nargs);
 }
@@ -166,7 +209,8 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /* The collector clears only what no reference from outside reaches, so no native caller is left: a
- * reader holds a reference. Finalisers that still see the object get the error of an empty one. */
+ * reader holds a reference. Finalisers that still see the object get the error of an empty one.
+ * Plan and trampoline stay, because views call them. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -189,6 +233,7 @@ static void callable_dealloc(PyObject *object)
     }
     (void)callable_clear(object);
     Py_CLEAR(self->plan);
+    Py_CLEAR(self->generated);
     Py_CLEAR(self->view);
     Py_CLEAR(self->name);
     Py_CLEAR(self->doc);
@@ -308,10 +353,9 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
         return raise_status(status);
     }
     self->plan = (NcPlan *)(void *)Py_NewRef(plan);
-    /* Ahead-of-time code is for entries without any flag that changes how a call is made. */
-    if (self->plan->trampoline != NULL &&
-        (self->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK)) == 0) {
+    if (has_ahead_of_time(self)) {
         self->vectorcall = self->plan->trampoline->vectorcall;
+        self->decided = 1;
     } else {
         self->vectorcall = vectorcall_invoke;
     }
@@ -425,10 +469,21 @@ static PyObject *living_view(NcCallable *self)
     return view;
 }
 
+/* The built-in form of what calls a single. */
+static void describe_single(NcCallable *self, PyMethodDef *method)
+{
+    const NcTrampoline *code = NULL;
+    if (self->vectorcall != vectorcall_invoke) {
+        code = self->generated != NULL ? &self->generated->code : self->plan->trampoline;
+    }
+    method->ml_meth = code != NULL ? code->method : (PyCFunction)(void (*)(void))method_invoke;
+    method->ml_flags = code != NULL ? code->method_flags : METH_FASTCALL;
+}
+
 static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyMethodDef *method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
+    PyMethodDef *method;
     PyObject *view;
     PyObject *reference;
     if (((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset == 0) {
@@ -445,6 +500,10 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     if (self->plan == NULL && self->parts == NULL) {
         return vectorcall_empty(object, NULL, 0, NULL);
     }
+    if (self->parts == NULL && !self->decided && generate(self) < 0) {
+        return NULL;
+    }
+    method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
     if (method->ml_name == NULL) {
         const char *name = PyUnicode_AsUTF8(self->name);
         const char *doc = NULL;
@@ -460,12 +519,8 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
         if (self->parts != NULL) {
             method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
             method->ml_flags = METH_FASTCALL;
-        } else if (self->vectorcall != vectorcall_invoke) {
-            method->ml_meth = self->plan->trampoline->method;
-            method->ml_flags = self->plan->trampoline->method_flags;
         } else {
-            method->ml_meth = (PyCFunction)(void (*)(void))method_invoke;
-            method->ml_flags = METH_FASTCALL;
+            describe_single(self, method);
         }
         method->ml_doc = doc;
         method->ml_name = name;
@@ -517,10 +572,42 @@ static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
                                       nc_packedtable_retired_bytes(&self->packed)));
 }
 
-static PyObject *callable_get_generic(PyObject *object, void *Py_UNUSED(closure))
+/* _way(): how calls of a single are made; decides it if no call has yet. */
+static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return PyBool_FromLong(self->vectorcall == vectorcall_invoke);
+    if (self->plan == NULL) {
+        return vectorcall_empty(object, NULL, 0, NULL);
+    }
+    if (!self->decided && generate(self) < 0) {
+        return NULL;
+    }
+    return PyUnicode_FromString(self->generated != NULL                 ? "generated"
+                                : self->vectorcall == vectorcall_invoke ? "libffi"
+                                                                        : "ahead of time");
+}
+
+/* _choose(way): makes a single that was neither called nor asked for a view call through "libffi",
+ * or through "generated" code though there may be other: for tests and benchmarks. */
+static PyObject *callable_choose(PyObject *object, PyObject *way)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    int generated = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "generated") == 0;
+    if (self->plan == NULL || self->parts != NULL || self->generated != NULL ||
+        self->invoke != NULL || self->view_single.ml_name != NULL) {
+        PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", self->name);
+        return NULL;
+    }
+    self->vectorcall = vectorcall_invoke;
+    self->decided = 1;
+    if (generated && generate(self) < 0) {
+        return NULL;
+    }
+    if (generated && self->generated == NULL) {
+        PyErr_Format(PyExc_RuntimeError, "no trampoline can be generated for '%U'", self->name);
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef callable_methods[] = {
@@ -530,6 +617,8 @@ static PyMethodDef callable_methods[] = {
     {"_replace", callable_replace, METH_VARARGS, NULL},
     {"_rows", callable_rows, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
+    {"_way", callable_way, METH_NOARGS, NULL},
+    {"_choose", callable_choose, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -542,6 +631,7 @@ static PyMemberDef callable_members[] = {
     {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
     {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
+    {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -552,7 +642,6 @@ static PyGetSetDef callable_getset[] = {
      "type. __self__ of the view is the callable; nativecall.wrap gives it back, and native\n"
      "consumers accept either.",
      NULL},
-    {"_generic", callable_get_generic, NULL, "whether calls go through libffi", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -5,7 +5,8 @@
  * native callable is either *single*, one entry made of a plan and a C function pointer, or
  * *overloaded*, a tuple of singles (`parts`) tried by argument types. Trampolines are functions
  * that know one shape of signature and read the pointer from the callable they are given, so
- * there is one per shape, never one per function.
+ * there is one per shape, never one per function. Those of common shapes are compiled into the
+ * core; for others the `generate` hook makes one when the callable is first called.
  *
  * Threads: everything here needs the GIL, but for the call table (calltable.h), which readers use
  * without it. */
@@ -18,9 +19,10 @@
 #include "nativecall/nativecallable.h"
 #include "nativecall/packedtable.h"
 
-/* The machine code for one shape: a signature with every pointer written 'P'. Static, immortal. */
+/* The machine code for one shape: a signature with every pointer written 'P'. The core's own are
+ * static; those that were generated live in an NcGenerated. */
 typedef struct {
-    const char *shape;         /* "d:dP" */
+    const char *shape;         /* "d:dP"; NULL for generated ones */
     int method_flags;          /* METH_NOARGS, METH_O or METH_FASTCALL, by arity */
     PyCFunction method;        /* the built-in form; self is the NcCallable */
     vectorcallfunc vectorcall; /* the callable form */
@@ -41,7 +43,16 @@ typedef struct {
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
+    PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
 } NcPlan;
+
+/* A generated trampoline, as Python makes it; callables that use it own it. */
+typedef struct {
+    PyObject_HEAD
+    NcTrampoline code;
+    PyObject *keep;     /* what keeps the machine code in memory */
+    PyObject *weakrefs; /* weak references to this object */
+} NcGenerated;
 
 typedef struct {
     PyObject_HEAD
@@ -51,6 +62,8 @@ typedef struct {
     NcPackedTable packed;        /* the same entries by packed signature (D6) */
     NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */
+    NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
+    int decided;                 /* whether generating one was tried, or is not needed */
     PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
     PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
@@ -69,14 +82,20 @@ typedef struct {
     PyObject
         *pointer_argument;    /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
     PyObject *pointer_result; /* (ctype, address) -> object */
+    PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
     PyObject *make_invoke;    /* (callable) -> function that makes the call without trampoline */
     PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
+    PyObject *failure;        /* (name, convention, result, errno): raises what the result means */
     PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */
+    PyObject *store;          /* (ctype, value, address, who, keep): writes any value to memory */
+    PyObject *load;           /* (ctype, address) -> the value in memory */
+    PyObject *record;         /* (struct) -> the class that such structs come back as */
 } NcHooks;
 
 extern NcHooks nc_hooks;
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcPlan_Type;
+extern PyTypeObject NcGenerated_Type;
 
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);

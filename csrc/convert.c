@@ -2,6 +2,8 @@
  * set that names the argument and the callable, and nothing is left exported or owned. */
 #include "convert.h"
 
+#include "pin.h"
+
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
@@ -15,9 +17,8 @@ static PyObject *subject(PyObject *name, Py_ssize_t index)
     return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, name);
 }
 
-/* Replaces whatever is set by "<subject> <format>"; the format is PyUnicode_FromFormat's. */
-static void conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index,
-                             const char *format, ...)
+void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
+                         ...)
 {
     va_list arguments;
     PyObject *who;
@@ -36,8 +37,8 @@ static void conversion_error(PyObject *exception, PyObject *name, Py_ssize_t ind
 
 static void type_error(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
-    conversion_error(PyExc_TypeError, name, index, "must be %s (got %.200s)", wanted,
-                     Py_TYPE(value)->tp_name);
+    nc_conversion_error(PyExc_TypeError, name, index, "must be %s (got %.200s)", wanted,
+                        Py_TYPE(value)->tp_name);
 }
 
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out)
@@ -49,7 +50,8 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
         if (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL)) {
             type_error(name, index, "a real number", value);
         } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
-            conversion_error(PyExc_OverflowError, name, index, "is an int too large for a double");
+            nc_conversion_error(PyExc_OverflowError, name, index,
+                                "is an int too large for a double");
         }
         return -1;
     }
@@ -70,8 +72,8 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
                 (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
                 type_error(name, index, "a complex number", value);
             } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
-                conversion_error(PyExc_OverflowError, name, index,
-                                 "is an int too large for a double");
+                nc_conversion_error(PyExc_OverflowError, name, index,
+                                    "is an int too large for a double");
             }
             return -1;
         }
@@ -225,13 +227,13 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
         int huge = 0;
         (void)PyLong_AsLongLongAndOverflow(number, &huge);
         if (huge != 0) {
-            conversion_error(PyExc_OverflowError, name, index,
-                             "is out of range for '%c' (%lld to %llu)", (int)code, kind->low,
-                             kind->high);
+            nc_conversion_error(PyExc_OverflowError, name, index,
+                                "is out of range for '%c' (%lld to %llu)", (int)code, kind->low,
+                                kind->high);
         } else {
-            conversion_error(PyExc_OverflowError, name, index,
-                             "is %S, out of range for '%c' (%lld to %llu)", number, (int)code,
-                             kind->low, kind->high);
+            nc_conversion_error(PyExc_OverflowError, name, index,
+                                "is %S, out of range for '%c' (%lld to %llu)", number, (int)code,
+                                kind->low, kind->high);
         }
     } else if (fits > 0) {
         store_integer(kind, bits, out);
@@ -270,8 +272,8 @@ size_t nc_scalar_size(char code)
 
 int nc_float_overflow(PyObject *name, Py_ssize_t index)
 {
-    conversion_error(PyExc_OverflowError, name, index,
-                     "is out of range for 'f' (-3.4028235e+38 to 3.4028235e+38)");
+    nc_conversion_error(PyExc_OverflowError, name, index,
+                        "is out of range for 'f' (-3.4028235e+38 to 3.4028235e+38)");
     return -1;
 }
 
@@ -307,8 +309,8 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         }
         if (code == 'e') {
             if (PyFloat_Pack2(real, (char *)out, PY_LITTLE_ENDIAN) < 0) {
-                conversion_error(PyExc_OverflowError, name, index,
-                                 "is out of range for 'e' (-65504 to 65504)");
+                nc_conversion_error(PyExc_OverflowError, name, index,
+                                    "is out of range for 'e' (-65504 to 65504)");
                 return -1;
             }
             return 0;
@@ -561,20 +563,42 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
     }
     suits = nc_buffer_suits(plan, index, value, &buffer);
     if (suits == 0) {
-        conversion_error(PyExc_TypeError, name, place,
-                         "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
-                         buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
+        nc_conversion_error(PyExc_TypeError, name, place,
+                            "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
+                            buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
     } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, 'C')) {
-        conversion_error(PyExc_ValueError, name, place,
-                         "must be C-contiguous, this %.200s is not; pass a contiguous copy",
-                         Py_TYPE(value)->tp_name);
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be C-contiguous, this %.200s is not; pass a contiguous copy",
+                            Py_TYPE(value)->tp_name);
     } else if (suits > 0) {
-        conversion_error(PyExc_ValueError, name, place,
-                         "must be writable, this %.200s is read-only; a C declaration with const "
-                         "makes the argument read-only",
-                         Py_TYPE(value)->tp_name);
+        nc_conversion_error(
+            PyExc_ValueError, name, place,
+            "must be writable, this %.200s is read-only; a C declaration with const "
+            "makes the argument read-only",
+            Py_TYPE(value)->tp_name);
     }
     PyBuffer_Release(&buffer);
+}
+
+/* Whether elements are the commonest numbers that a pointer points to, told by a glance at their
+ * format; 0 says nothing. */
+static int is_plainly(char wanted, const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    if (format == NULL || format[0] == '\0' || format[1] != '\0') {
+        return 0;
+    }
+    switch (wanted) {
+    case 'd':
+    case 'f':
+        return format[0] == wanted;
+    case 'i':
+        return buffer->itemsize == 4 && (format[0] == 'i' || format[0] == 'l');
+    case 'q':
+        return buffer->itemsize == 8 && (format[0] == 'q' || format[0] == 'l');
+    default:
+        return 0;
+    }
 }
 
 int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
@@ -601,6 +625,10 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
             out->buffer.obj = NULL;
             buffer_error(plan, name, place, index, value);
             return -1;
+        }
+        if (NC_LIKELY(is_plainly(plan->pointees[index], &out->buffer))) {
+            out->address = out->buffer.buf;
+            return 0;
         }
         boxed = nc_buffer_is_pointer(&out->buffer);
         suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
@@ -727,7 +755,12 @@ static NcStash *stash_of(const NcPointer *pointer)
 
 void nc_stash_close(const NcPointer *pointer, PyObject **first)
 {
-    NcStash *stash = stash_of(pointer);
+    NcStash *stash;
+    if (pointer->keep != NULL && PyList_CheckExact(pointer->keep)) {
+        nc_pins_close(pointer->keep, first);
+        return;
+    }
+    stash = stash_of(pointer);
     if (stash == NULL) {
         return;
     }

@@ -22,7 +22,8 @@
 typedef struct {
     void *address;    /* what the callee gets */
     Py_buffer buffer; /* exported while buffer.obj is not NULL */
-    PyObject *keep;   /* what the pointer_argument hook returned, with other owners; or NULL */
+    PyObject *keep;   /* what the pointer_argument hook returned, with other owners; a list of
+                       * owners, Pins among them, of what is inside of an aggregate; or NULL */
 } NcPointer;
 
 /* Where a Python function that C calls leaves the exception that it must not lose. The first one is
@@ -42,6 +43,11 @@ extern PyTypeObject NcStash_Type;
 void nc_stash_close(const NcPointer *pointer, PyObject **first);
 /* Raises a closed stash and drops `value`; with `first` NULL nothing happens and value is returned. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
+
+/* Replaces whatever exception is set by "argument <index + 1> of '<name>' <format>"; the format is
+ * PyUnicode_FromFormat's. */
+void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
+                         ...);
 
 /* name is the callable's, for messages; with a negative index it is the whole subject of the
  * message. */

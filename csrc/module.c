@@ -7,27 +7,39 @@
 #include "callable.h"
 #include "convert.h"
 #include "core.h"
+#include "failure.h"
+#include "jit.h"
+#include "pin.h"
 #include "probe.h"
 
-/* set_hooks(pointer_argument, pointer_result, make_invoke, match) */
-static PyObject *set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+/* set_call_hooks(generate, make_invoke, failure) */
+static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    NcHooks hooks;
-    if (!PyArg_ParseTuple(args, "OOOO", &hooks.pointer_argument, &hooks.pointer_result,
-                          &hooks.make_invoke, &hooks.match)) {
+    PyObject *hooks[3];
+    if (!PyArg_ParseTuple(args, "OOO", &hooks[0], &hooks[1], &hooks[2])) {
         return NULL;
     }
-    Py_XSETREF(nc_hooks.pointer_argument, Py_NewRef(hooks.pointer_argument));
-    Py_XSETREF(nc_hooks.pointer_result, Py_NewRef(hooks.pointer_result));
-    Py_XSETREF(nc_hooks.make_invoke, Py_NewRef(hooks.make_invoke));
-    Py_XSETREF(nc_hooks.match, Py_NewRef(hooks.match));
+    Py_XSETREF(nc_hooks.generate, Py_NewRef(hooks[0]));
+    Py_XSETREF(nc_hooks.make_invoke, Py_NewRef(hooks[1]));
+    Py_XSETREF(nc_hooks.failure, Py_NewRef(hooks[2]));
     Py_RETURN_NONE;
 }
 
-/* set_struct_hook(struct_buffer) */
-static PyObject *set_struct_hook(PyObject *Py_UNUSED(module), PyObject *hook)
+/* set_value_hooks(pointer_argument, pointer_result, match, struct_buffer, store, load, record) */
+static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    Py_XSETREF(nc_hooks.struct_buffer, Py_NewRef(hook));
+    PyObject *hooks[7];
+    if (!PyArg_ParseTuple(args, "OOOOOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3], &hooks[4],
+                          &hooks[5], &hooks[6])) {
+        return NULL;
+    }
+    Py_XSETREF(nc_hooks.pointer_argument, Py_NewRef(hooks[0]));
+    Py_XSETREF(nc_hooks.pointer_result, Py_NewRef(hooks[1]));
+    Py_XSETREF(nc_hooks.match, Py_NewRef(hooks[2]));
+    Py_XSETREF(nc_hooks.struct_buffer, Py_NewRef(hooks[3]));
+    Py_XSETREF(nc_hooks.store, Py_NewRef(hooks[4]));
+    Py_XSETREF(nc_hooks.load, Py_NewRef(hooks[5]));
+    Py_XSETREF(nc_hooks.record, Py_NewRef(hooks[6]));
     Py_RETURN_NONE;
 }
 
@@ -82,144 +94,6 @@ static PyObject *load_scalar(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     return nc_scalar_to_python((char)letter, memory);
-}
-
-/* A pointer argument held for the length of a call that Python code makes. */
-typedef struct {
-    PyObject_HEAD
-    NcPointer pointer; /* released with the object */
-} NcPin;
-
-static void pin_dealloc(PyObject *object)
-{
-    nc_release_pointer(&((NcPin *)(void *)object)->pointer);
-    PyObject_Free(object);
-}
-
-static PyObject *pin_get_address(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromVoidPtr(((NcPin *)(void *)object)->pointer.address);
-}
-
-static PyGetSetDef pin_getset[] = {
-    {"address", pin_get_address, NULL, "what the callee gets; 0 for None", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyTypeObject NcPin_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Pin",
-    .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
-    .tp_basicsize = sizeof(NcPin),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = pin_dealloc,
-    .tp_getset = pin_getset,
-};
-
-/* A new Pin of nothing yet. */
-static NcPin *pin_new(void)
-{
-    NcPin *self = PyObject_New(NcPin, &NcPin_Type);
-    if (self != NULL) {
-        self->pointer.buffer.obj = NULL;
-        self->pointer.keep = NULL;
-        self->pointer.address = NULL;
-    }
-    return self;
-}
-
-/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
- * first one, and `name` is the whole subject of messages. */
-static PyObject *pin(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *plan;
-    PyObject *name;
-    PyObject *value;
-    Py_ssize_t index;
-    NcPin *self;
-    if (!PyArg_ParseTuple(args, "O!UnO", &NcPlan_Type, &plan, &name, &index, &value)) {
-        return NULL;
-    }
-    if (index < -1 || (index < 0 ? 0 : index) >= ((NcPlan *)(void *)plan)->nargs) {
-        PyErr_SetString(PyExc_IndexError, "no such argument");
-        return NULL;
-    }
-    self = pin_new();
-    if (self == NULL) {
-        return NULL;
-    }
-    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
-        0) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    return (PyObject *)self;
-}
-
-/* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
- * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
-static PyObject *export(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    NcPin *held = pin_new();
-    PyObject *shape = NULL;
-    PyObject *strides = NULL;
-    PyObject *result = NULL;
-    const Py_buffer *buffer;
-    Py_ssize_t inner;
-    char letter[2] = {'\0', '\0'};
-    if (held == NULL) {
-        return NULL;
-    }
-    buffer = &held->pointer.buffer;
-    if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
-        held->pointer.buffer.obj = NULL;
-        goto done;
-    }
-    held->pointer.address = buffer->buf;
-    letter[0] = nc_buffer_letter(buffer);
-    shape = PyTuple_New(buffer->ndim);
-    strides = PyTuple_New(buffer->ndim);
-    if (shape == NULL || strides == NULL) {
-        goto done;
-    }
-    /* Without strides (ctypes never tells any) the memory is contiguous. */
-    inner = buffer->itemsize;
-    for (int i = buffer->ndim - 1; i >= 0; i--) {
-        Py_ssize_t extent = buffer->shape != NULL ? buffer->shape[i] : buffer->len / inner;
-        PyObject *length = PyLong_FromSsize_t(extent);
-        PyObject *step = PyLong_FromSsize_t(buffer->strides != NULL ? buffer->strides[i] : inner);
-        inner *= extent;
-        PyTuple_SET_ITEM(shape, i, length);
-        PyTuple_SET_ITEM(strides, i, step);
-        if (length == NULL || step == NULL) {
-            goto done;
-        }
-    }
-    result = Py_BuildValue("(OssnOOO)", held, letter, buffer->format != NULL ? buffer->format : "B",
-                           buffer->itemsize, shape, strides, buffer->readonly ? Py_True : Py_False);
-
-done:
-    Py_XDECREF(shape);
-    Py_XDECREF(strides);
-    Py_DECREF(held);
-    return result;
-}
-
-/* settle(list): ends a call that Python code made. Raises what Python functions among the Pins of
- * the list left. */
-static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *list)
-{
-    PyObject *first = NULL;
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "settle() takes a list");
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        PyObject *item = PyList_GET_ITEM(list, i);
-        if (Py_IS_TYPE(item, &NcPin_Type)) {
-            nc_stash_close(&((NcPin *)(void *)item)->pointer, &first);
-        }
-    }
-    return nc_stash_raise(Py_NewRef(Py_None), first);
 }
 
 /* value_letter(object): what a number is by itself, "" for anything else. */
@@ -336,20 +210,24 @@ static PyObject *library(PyObject *Py_UNUSED(module), PyObject *handle)
 }
 
 static PyMethodDef functions[] = {
-    {"set_hooks", set_hooks, METH_VARARGS, NULL},
-    {"set_struct_hook", set_struct_hook, METH_O, NULL},
+    {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
+    {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
-    {"pin", pin, METH_VARARGS, NULL},
-    {"export", export, METH_O, NULL},
-    {"settle", settle, METH_O, NULL},
+    {"pin", nc_pin, METH_VARARGS, NULL},
+    {"export", nc_pin_export, METH_O, NULL},
+    {"settle", nc_pins_settle, METH_O, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
     {"library", library, METH_O, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
+    {"save_errno", nc_errno_save, METH_O, NULL},
+    {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
+    {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
+    {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -371,6 +249,8 @@ static int module_exec(PyObject *module)
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
         PyType_Ready(&NcStash_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stash", (PyObject *)&NcStash_Type) < 0 ||
+        PyType_Ready(&NcGenerated_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {

@@ -12,6 +12,7 @@ static void plan_dealloc(PyObject *object)
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
+    Py_XDECREF(self->record);
     PyMem_Free(self->words);
     PyMem_Free(self->codes);
     PyMem_Free(self->pointees);

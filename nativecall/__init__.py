@@ -12,6 +12,7 @@ GIL and without boxing, and call it directly.
 
 from __future__ import annotations
 
+from ._lib import types as _types
 from .callable import NativeCallable, wrap
 from .entry import Entry
 from .errors import (
@@ -53,6 +54,4 @@ __all__ = [
 
 def get_errno() -> int:
     """errno as this thread's last call of a function with ``errno=True`` left it; 0 before any."""
-    from .libffi import saved_errno
-
-    return saved_errno()
+    return int(_types.saved_errno())

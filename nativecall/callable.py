@@ -16,7 +16,16 @@ from _thread import RLock
 from collections.abc import Mapping
 
 from . import _lib, convert
-from .entry import ERROR_NAMES, Entry, Found, Options, gil_name, refuse_duplicates, resolve
+from .entry import (
+    ERROR_NAMES,
+    Entry,
+    Found,
+    Options,
+    gil_name,
+    raise_failure,
+    refuse_duplicates,
+    resolve,
+)
 from .errors import NoEntryError, SignatureError
 from .signature import Signature, parse
 
@@ -463,11 +472,19 @@ def wrap(
     )
 
 
+def _generate(callable: NativeCallable) -> Any:
+    """A generated trampoline, or None to make calls through libffi.
+
+    The core asks at the first call, or view, without an ahead-of-time trampoline.
+    """
+    return None
+
+
 def _make_invoke(callable: NativeCallable) -> Any:
-    """The core asks for this at the first call without a trampoline."""
+    """The core asks for this at the first call without a trampoline of any kind."""
     from .libffi import make_invoke
 
     return make_invoke(callable)
 
 
-_types.set_hooks(convert.pointer_argument, convert.pointer_result, _make_invoke, convert.match)
+_types.set_call_hooks(_generate, _make_invoke, raise_failure)

@@ -60,15 +60,17 @@ def plan(signature: Signature) -> Any:
             code, size = " ", 0
             if arg.kind == "voidptr":
                 code = "v"
+            elif isinstance(arg, View):
+                code = letter(arg.item)
             elif isinstance(arg, Pointer):
                 pointee = arg.pointee
                 if isinstance(pointee, Array):
                     pointee = pointee.item
                 size = pointee.size
                 code = letter(pointee)
-                if code not in "?bBhHiIqQefdgzZYT":
-                    code = " "
-            pointees.append(code)
+            # Structs in views and what holds pointers are looked at in Python.
+            known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+            pointees.append(code if code in known else " ")
             sizes.append(size)
         found = _types.Plan(
             signature,
@@ -130,7 +132,7 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
     names = struct.field_names
     if _copy_same_bytes(struct, value, address, who):
         return
-    given = _by_name(value)
+    given = None if isinstance(value, (tuple, list)) else _by_name(value)
     if given is not None:
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in names]
@@ -355,9 +357,6 @@ def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
     return bufferformat.suits(struct, form, itemsize)
 
 
-_types.set_struct_hook(struct_buffer)
-
-
 def pointer_result(ctype: CType, address: int) -> object:
     """What a pointer result becomes: a cffi pointer, None for NULL."""
     if address == 0:
@@ -426,3 +425,8 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
         _named_tuples.clear()
     _named_tuples[struct.named] = made
     return made
+
+
+_types.set_value_hooks(
+    pointer_argument, pointer_result, match, struct_buffer, store, load, named_tuple
+)

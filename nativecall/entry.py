@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import _lib, convert, foreign
-from .errors import SignatureError
+from .errors import NativeFailure, SignatureError
 from .signature import Signature, parse
 
 TYPE_CHECKING = False
@@ -210,3 +210,30 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
     return Found(address, wanted, flags, owner, name)
+
+
+def raise_failure(name: str, convention: int, result: Any, code: int) -> None:
+    """Turn what a call returned, or errno, into the exception that its error convention means.
+
+    The convention "python" needs nothing here: what was set is raised by the call itself.
+
+    Parameters
+    ----------
+    name : str
+        The callable's.
+    convention : int
+        As flags spell it.
+    result : object
+    code : int
+        errno after the call.
+    """
+    if convention == _lib.ERRORS["errno"] and code != 0:
+        import os
+
+        raise OSError(code, f"{os.strerror(code)} (from '{name}')")
+    if convention == _lib.ERRORS["nonzero"] and result != 0:
+        raise NativeFailure(f"'{name}' failed: it returned {result}, not 0", result)
+    if convention == _lib.ERRORS["zero"] and not result:
+        raise NativeFailure(f"'{name}' failed: it returned 0", result)
+    if convention == _lib.ERRORS["null"] and result is None:
+        raise NativeFailure(f"'{name}' failed: it returned NULL", result)

@@ -1,4 +1,4 @@
-"""Calls through libffi: every signature without a trampoline, and every call with special flags.
+"""Calls through libffi: signatures that have no trampoline, where none can be generated.
 
 ctypes is the way to libffi, not cffi: cffi drops the GIL around every call, and an entry that says
 ``gil="hold"``, or takes Python objects, must be called with the GIL held. ctypes has both kinds of
@@ -26,7 +26,8 @@ from _ctypes import (
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
-from .errors import NativeFailure, SignatureError
+from .entry import raise_failure
+from .errors import SignatureError
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -385,16 +386,17 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 continue
             convert_one(i, ctype, value, at, keep)
             arguments.append(types[i].from_address(at))
+        code = 0
         if errno:
             set_errno(0)
         try:
             answer = function(*arguments)
         finally:
+            if errno:
+                code = get_errno()
+                _lib.types.save_errno(code)
             if keep:
                 settle(keep)
-        code = get_errno() if errno else 0
-        if errno:
-            _saved.value = code
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":
@@ -402,7 +404,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
         else:
             value = convert.load(result_type, ctypes.addressof(answer))
         if errors:
-            _raise_failure(name, errors, value, code)
+            raise_failure(name, errors, value, code)
         return value
 
     return invoke
@@ -518,45 +520,3 @@ def _check_result(signature: Signature) -> None:
             "libffi",
             hint="return it through a pointer",
         )
-
-
-class _Saved:
-    """errno after the last call with ``errno=True`` on each thread."""
-
-    def __init__(self) -> None:
-        from _thread import _local
-
-        self._local = _local()
-
-    @property
-    def value(self) -> int:
-        return getattr(self._local, "value", 0)
-
-    @value.setter
-    def value(self, code: int) -> None:
-        self._local.value = code
-
-
-_saved = _Saved()
-
-
-def saved_errno() -> int:
-    """See `nativecall.get_errno`."""
-    return _saved.value
-
-
-def _raise_failure(name: str, errors: int, value: Any, code: int) -> None:
-    """Turn an entry's error convention (D11) into an exception.
-
-    The convention "python" needs nothing here: a call that holds the GIL raises what was set.
-    """
-    import os
-
-    if errors == _lib.ERRORS["errno"] and code != 0:
-        raise OSError(code, f"{os.strerror(code)} (from '{name}')")
-    if errors == _lib.ERRORS["nonzero"] and value != 0:
-        raise NativeFailure(f"'{name}' failed: it returned {value}, not 0", value)
-    if errors == _lib.ERRORS["zero"] and not value:
-        raise NativeFailure(f"'{name}' failed: it returned 0", value)
-    if errors == _lib.ERRORS["null"] and value is None:
-        raise NativeFailure(f"'{name}' failed: it returned NULL", value)

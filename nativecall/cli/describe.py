@@ -41,9 +41,7 @@ def owner_text(owner: object) -> str:
 
 def trampoline_text(single: NativeCallable) -> str:
     """Which trampoline Python calls of a callable of one entry go through."""
-    if single._generic:
-        return "libffi"
-    return "ahead of time"
+    return str(single._way())
 
 
 def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[Row]]:

@@ -1,0 +1,32 @@
+/* csrc/aggregate.h: structs and strided views, as generated code needs them.
+ *
+ * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types, a
+ * result of numbers. All else goes through nativecall.convert, as calls through libffi do, so that
+ * both ways accept the same values and raise the same errors.
+ *
+ * All need the GIL. */
+#ifndef NC_AGGREGATE_H
+#define NC_AGGREGATE_H
+
+#include "convert.h"
+
+/* Whether a value is a tuple of `count` items that iterates as tuples do. */
+int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
+
+/* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
+ * 0, or -1 with an exception. */
+int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
+                      NcPointer *owner);
+
+/* A strided view of `ndim` dimensions: `words` takes 1 + 2 * ndim words and is what owner->address
+ * points to, unless it is NULL for None. 0, or -1 with an exception. */
+int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
+                    intptr_t *words, NcPointer *owner);
+
+/* A new tuple of the class that the struct result comes back as, its `count` items NULL. */
+PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
+
+/* The result of any type that is in `memory`. */
+PyObject *nc_load_result(NcCallable *self, void *memory);
+
+#endif

@@ -1,0 +1,23 @@
+/* csrc/failure.h: errno, and results that mean failure (D11), for calls of entries that say so. */
+#ifndef NC_FAILURE_H
+#define NC_FAILURE_H
+
+#include "callable.h"
+
+/* Around a call: sets errno to 0; keeps what it is afterwards for this thread, and returns it. Both
+ * may be called without the GIL. */
+void nc_errno_clear(void);
+int nc_errno_keep(void);
+
+/* Turns a result into the exception that the error convention (NC_ERRORS_*) makes of it; takes the
+ * reference to `value`. NULL if that is NULL already. */
+PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
+
+/* The result of a function that returns a Python object: NULL needs an exception, and none is lost. */
+PyObject *nc_take_object(PyObject *result);
+
+/* What Python code calls: save_errno(code), saved_errno(). */
+PyObject *nc_errno_save(PyObject *module, PyObject *code);
+PyObject *nc_errno_saved(PyObject *module, PyObject *none);
+
+#endif

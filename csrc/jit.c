@@ -1,0 +1,221 @@
+/* csrc/jit.c: generated trampolines as objects, and what generated code needs. */
+#include "jit.h"
+
+#include "aggregate.h"
+#include "failure.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* ---- the end of a call ----------------------------------------------------------------------- */
+
+PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
+{
+    PyObject *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
+            nc_stash_close(&pointers[i], &first);
+        }
+        nc_release_pointer(&pointers[i]);
+    }
+    return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+}
+
+int nc_settle(NcPointer *pointers, size_t count)
+{
+    PyObject *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (pointers[i].keep != NULL) {
+            nc_stash_close(&pointers[i], &first);
+        }
+    }
+    if (first == NULL) {
+        return 0;
+    }
+    (void)nc_stash_raise(NULL, first);
+    return -1;
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+/* Trampoline(method_flags, method, vectorcall, keep): addresses of machine code, which stays in
+ * memory while `keep` lives. */
+static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    NcGenerated *self;
+    PyObject *method;
+    PyObject *vectorcall;
+    PyObject *keep;
+    void *method_address;
+    void *vectorcall_address;
+    int flags;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Trampoline() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "iO!O!O", &flags, &PyLong_Type, &method, &PyLong_Type, &vectorcall,
+                          &keep)) {
+        return NULL;
+    }
+    method_address = PyLong_AsVoidPtr(method);
+    vectorcall_address = PyLong_AsVoidPtr(vectorcall);
+    if (method_address == NULL || vectorcall_address == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "the code of a trampoline cannot be at address 0");
+        }
+        return NULL;
+    }
+    if (flags != METH_NOARGS && flags != METH_O && flags != METH_FASTCALL) {
+        PyErr_Format(PyExc_ValueError, "%d is no calling convention of a trampoline", flags);
+        return NULL;
+    }
+    self = (NcGenerated *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->code.method_flags = flags;
+    self->code.method = (PyCFunction)(uintptr_t)method_address;
+    self->code.vectorcall = (vectorcallfunc)(uintptr_t)vectorcall_address;
+    self->keep = Py_NewRef(keep);
+    return (PyObject *)self;
+}
+
+static void generated_dealloc(PyObject *object)
+{
+    NcGenerated *self = (NcGenerated *)(void *)object;
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    Py_XDECREF(self->keep);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyMemberDef generated_members[] = {
+    {"keep", T_OBJECT, offsetof(NcGenerated, keep), READONLY, "keeps the machine code in memory"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject NcGenerated_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Trampoline",
+    .tp_doc = "Generated code for the calls of one shape of signature, one set of flags.",
+    .tp_basicsize = sizeof(NcGenerated),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_weaklistoffset = offsetof(NcGenerated, weakrefs),
+    .tp_new = generated_new,
+    .tp_dealloc = generated_dealloc,
+    .tp_members = generated_members,
+};
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    size_t number;
+} Number;
+
+static const Number layout[] = {
+    {"object_refcount", offsetof(PyObject, ob_refcnt)},
+    {"object_type", offsetof(PyObject, ob_type)},
+    {"object_size", offsetof(PyVarObject, ob_size)},
+    {"float_value", offsetof(PyFloatObject, ob_fval)},
+    {"tuple_items", offsetof(PyTupleObject, ob_item)},
+#if PY_VERSION_HEX >= 0x030C0000
+    /* An int of one digit has a tag below 16: the sign in two bits, the number of digits above. */
+    {"int_tagged", 1},
+    {"int_size", offsetof(PyLongObject, long_value.lv_tag)},
+    {"int_digit", offsetof(PyLongObject, long_value.ob_digit)},
+    {"none_is_immortal", 1},
+#else
+    {"int_tagged", 0},
+    {"int_size", offsetof(PyVarObject, ob_size)},
+    {"int_digit", offsetof(PyLongObject, ob_digit)},
+    {"none_is_immortal", 0},
+#endif
+    {"int_digit_bytes", sizeof(digit)},
+    {"int_digit_bits", PyLong_SHIFT},
+    {"callable_target", offsetof(NcCallable, target)},
+    {"callable_name", offsetof(NcCallable, name)},
+    {"pointer_bytes", sizeof(NcPointer)},
+    {"pointer_address", offsetof(NcPointer, address)},
+    {"pointer_exporter", offsetof(NcPointer, buffer) + offsetof(Py_buffer, obj)},
+    {"pointer_keep", offsetof(NcPointer, keep)},
+    {"METH_NOARGS", METH_NOARGS},
+    {"METH_O", METH_O},
+    {"METH_FASTCALL", METH_FASTCALL},
+};
+
+PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != NULL && i < sizeof(layout) / sizeof(layout[0]); i++) {
+        PyObject *number = PyLong_FromSize_t(layout[i].number);
+        if (number == NULL || PyDict_SetItemString(found, layout[i].name, number) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(number);
+    }
+    return found;
+}
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+typedef void (*Function)(void);
+
+#define FUNCTION(name) {#name, NULL, (Function)name}
+#define DATA(name) {#name, &name, NULL}
+
+PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    /* Not static: on Windows the addresses of imported data are known only now. */
+    const struct {
+        const char *name;
+        void *data;
+        Function function;
+    } symbols[] = {
+        DATA(PyFloat_Type),
+        DATA(PyLong_Type),
+        DATA(PyTuple_Type),
+        {"Py_None", Py_None, NULL},
+        {"Py_True", Py_True, NULL},
+        {"Py_False", Py_False, NULL},
+        FUNCTION(PyBool_FromLong),
+        FUNCTION(PyErr_Occurred),
+        FUNCTION(PyEval_RestoreThread),
+        FUNCTION(PyEval_SaveThread),
+        FUNCTION(PyFloat_FromDouble),
+        FUNCTION(PyLong_FromLongLong),
+        FUNCTION(PyLong_FromUnsignedLongLong),
+        FUNCTION(Py_DecRef),
+        FUNCTION(memcpy),
+        FUNCTION(nc_call_irregular),
+        FUNCTION(nc_convert_double),
+        FUNCTION(nc_convert_integer),
+        FUNCTION(nc_convert_pointer),
+        FUNCTION(nc_convert_scalar),
+        FUNCTION(nc_convert_view),
+        FUNCTION(nc_errno_clear),
+        FUNCTION(nc_errno_keep),
+        FUNCTION(nc_fail),
+        FUNCTION(nc_float_overflow),
+        FUNCTION(nc_is_tuple_of),
+        FUNCTION(nc_leave),
+        FUNCTION(nc_load_result),
+        FUNCTION(nc_pointer_to_python),
+        FUNCTION(nc_record_new),
+        FUNCTION(nc_scalar_to_python),
+        FUNCTION(nc_settle),
+        FUNCTION(nc_store_argument),
+        FUNCTION(nc_take_object),
+    };
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != NULL && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *pointer =
+            symbols[i].function != NULL ? (void *)(uintptr_t)symbols[i].function : symbols[i].data;
+        PyObject *address = PyLong_FromVoidPtr(pointer);
+        if (address == NULL || PyDict_SetItemString(found, symbols[i].name, address) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(address);
+    }
+    return found;
+}

@@ -1,0 +1,149 @@
+/* csrc/pin.c: pointer arguments as Python objects, for calls that Python code makes, and for
+ * pointers and buffers inside of aggregates. */
+#include "pin.h"
+
+static void pin_dealloc(PyObject *object)
+{
+    nc_release_pointer(&((NcPin *)(void *)object)->pointer);
+    PyObject_Free(object);
+}
+
+static PyObject *pin_get_address(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((NcPin *)(void *)object)->pointer.address);
+}
+
+static PyGetSetDef pin_getset[] = {
+    {"address", pin_get_address, NULL, "what the callee gets; 0 for None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcPin_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Pin",
+    .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
+    .tp_basicsize = sizeof(NcPin),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = pin_dealloc,
+    .tp_getset = pin_getset,
+};
+
+/* A new Pin of nothing yet. */
+static NcPin *pin_new(void)
+{
+    NcPin *self = PyObject_New(NcPin, &NcPin_Type);
+    if (self != NULL) {
+        self->pointer.buffer.obj = NULL;
+        self->pointer.keep = NULL;
+        self->pointer.address = NULL;
+    }
+    return self;
+}
+
+/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
+ * first one, and `name` is the whole subject of messages. */
+PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *plan;
+    PyObject *name;
+    PyObject *value;
+    Py_ssize_t index;
+    NcPin *self;
+    if (!PyArg_ParseTuple(args, "O!UnO", &NcPlan_Type, &plan, &name, &index, &value)) {
+        return NULL;
+    }
+    if (index < -1 || (index < 0 ? 0 : index) >= ((NcPlan *)(void *)plan)->nargs) {
+        PyErr_SetString(PyExc_IndexError, "no such argument");
+        return NULL;
+    }
+    self = pin_new();
+    if (self == NULL) {
+        return NULL;
+    }
+    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
+        0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* Without strides (ctypes never tells any) the memory is contiguous. */
+void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents)
+{
+    Py_ssize_t inner = buffer->itemsize;
+    for (int i = buffer->ndim - 1; i >= 0; i--) {
+        Py_ssize_t length = buffer->shape != NULL ? buffer->shape[i] : buffer->len / inner;
+        extents[i] = length;
+        extents[buffer->ndim + i] = buffer->strides != NULL ? buffer->strides[i] : inner;
+        inner *= length;
+    }
+}
+
+/* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
+ * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
+PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    NcPin *held = pin_new();
+    PyObject *shape = NULL;
+    PyObject *strides = NULL;
+    PyObject *result = NULL;
+    const Py_buffer *buffer;
+    intptr_t extents[2 * PyBUF_MAX_NDIM];
+    char letter[2] = {'\0', '\0'};
+    if (held == NULL) {
+        return NULL;
+    }
+    buffer = &held->pointer.buffer;
+    if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        held->pointer.buffer.obj = NULL;
+        goto done;
+    }
+    held->pointer.address = buffer->buf;
+    letter[0] = nc_buffer_letter(buffer);
+    shape = PyTuple_New(buffer->ndim);
+    strides = PyTuple_New(buffer->ndim);
+    if (shape == NULL || strides == NULL) {
+        goto done;
+    }
+    nc_buffer_extents(buffer, extents);
+    for (int i = 0; i < buffer->ndim; i++) {
+        PyObject *length = PyLong_FromSsize_t(extents[i]);
+        PyObject *step = PyLong_FromSsize_t(extents[buffer->ndim + i]);
+        PyTuple_SET_ITEM(shape, i, length);
+        PyTuple_SET_ITEM(strides, i, step);
+        if (length == NULL || step == NULL) {
+            goto done;
+        }
+    }
+    result = Py_BuildValue("(OssnOOO)", held, letter, buffer->format != NULL ? buffer->format : "B",
+                           buffer->itemsize, shape, strides, buffer->readonly ? Py_True : Py_False);
+
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    Py_DECREF(held);
+    return result;
+}
+
+void nc_pins_close(PyObject *list, PyObject **first)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (Py_IS_TYPE(item, &NcPin_Type)) {
+            nc_stash_close(&((NcPin *)(void *)item)->pointer, first);
+        }
+    }
+}
+
+/* settle(list): ends a call that Python code made. Raises what Python functions among the Pins of
+ * the list left. */
+PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *list)
+{
+    PyObject *first = NULL;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "settle() takes a list");
+        return NULL;
+    }
+    nc_pins_close(list, &first);
+    return nc_stash_raise(Py_NewRef(Py_None), first);
+}

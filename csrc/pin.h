@@ -1,0 +1,26 @@
+/* csrc/pin.h: a Pin is a converted pointer argument as a Python object; what it points to is kept,
+ * and buffers stay exported, while the Pin lives. */
+#ifndef NC_PIN_H
+#define NC_PIN_H
+
+#include "convert.h"
+
+typedef struct {
+    PyObject_HEAD
+    NcPointer pointer; /* released with the object */
+} NcPin;
+
+extern PyTypeObject NcPin_Type;
+
+/* Closes the stashes of all Pins in a list, as nc_stash_close does. */
+void nc_pins_close(PyObject *list, PyObject **first);
+
+/* The lengths of a buffer's dimensions, then its strides in bytes, into 2 * ndim words. */
+void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);
+
+/* What Python code calls: pin(plan, name, index, value), export(object), settle(list). */
+PyObject *nc_pin(PyObject *module, PyObject *args);
+PyObject *nc_pin_export(PyObject *module, PyObject *object);
+PyObject *nc_pins_settle(PyObject *module, PyObject *list);
+
+#endif
