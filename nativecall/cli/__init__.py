@@ -1,8 +1,8 @@
-"""The `nativecall` command: ``nativecall demo``, ``nativecall inspect MODULE:NAME``, ``--cflags``.
+"""The `nativecall` command: ``demo``, ``inspect MODULE:NAME``, ``cache``, ``--cflags``.
 
 Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
-nothing native to inspect); 2 when the command cannot be carried out, with one line on stderr that
-says why. What only one command needs is imported by that command.
+nothing native to inspect, a cache directory that is not used); 2 when the command cannot be carried
+out, with one line on stderr that says why. What only one command needs is imported by that command.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MODULE:NAME",
         help="a module to import and the dotted name of an object in it",
     )
+    keeping = commands.add_parser(
+        "cache",
+        help="show or clear the generated code that is kept on disk",
+        description="Shows the directory where generated code is kept between processes, and how "
+        "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory "
+        "if platformdirs is installed, else none.",
+    )
+    keeping.add_argument("--clear", action="store_true", help="delete what is kept")
     return parser
 
 
@@ -94,6 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from . import inspection
 
             status = inspection.run(options.object)
+        if options.command == "cache":
+            from . import cache
+
+            status = cache.run(clear=options.clear)
         sys.stdout.flush()
     except CommandError as error:
         print(f"nativecall {options.command}: {error}", file=sys.stderr)

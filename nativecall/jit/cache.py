@@ -1,0 +1,291 @@
+"""Object files kept between uses: in memory, and in a directory shared by processes and versions.
+
+The directory is, by one rule:
+
+1. ``$NATIVECALL_CACHE_DIR``, if that is set; if it is set and empty, there is none;
+2. the user's cache directory as platformdirs names it, if platformdirs is installed (it comes
+   with the extras ``cache`` and ``cli``);
+3. none: object files are kept in memory only.
+
+Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
+length and SHA-256; any other file is ignored and replaced. Files not used for longest are deleted
+when all take more than the bound. A directory that is missing, full, read-only, or that others
+could write to, is no error: then the memory serves. No lock is held or taken; the
+methods of a `Cache` may be called from any thread, from finalizers and after a fork.
+
+The files hold machine code that will be executed. Therefore a directory that belongs to another
+user, or that a group or everybody may write to, is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import stat
+import struct
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Cache", "Usage", "directory"]
+
+BOUND = 64 << 20  # bytes that the files of a directory may take
+_IN_MEMORY = 1024  # object files
+_LARGE = 1 << 20  # bytes; larger object files are not kept in memory
+_ABANDONED = 3600.0  # seconds after which a file that is still being written is nobody's
+
+_SUFFIX = ".ncobj"
+_PARTIAL = ".ncpart"
+_MAGIC = b"ncobj\x00\x00\x01"
+# magic, key, length of the object file, its SHA-256; the object file follows.
+_HEADER = struct.Struct("<8s32sQ32s")
+_TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
+
+
+def directory() -> str | None:
+    """The directory of the cache by the rule above; it need not exist.
+
+    Returns
+    -------
+    str or None
+        An absolute path; None for memory only.
+    """
+    chosen = os.environ.get("NATIVECALL_CACHE_DIR")
+    if chosen is not None:
+        return os.path.abspath(chosen) if chosen else None
+    try:
+        from platformdirs import user_cache_dir
+    except ImportError:
+        return None
+    return user_cache_dir("nativecall", appauthor=False)
+
+
+class Usage:
+    """What a directory holds.
+
+    Attributes
+    ----------
+    files : int
+        Object files.
+    size : int
+        Their size in bytes.
+    oldest : float or None
+        When the one that was not used for longest was used, as `time.time` counts.
+    """
+
+    __slots__ = ("files", "oldest", "size")
+
+    def __init__(self, files: int, size: int, oldest: float | None) -> None:
+        self.files = files
+        self.size = size
+        self.oldest = oldest
+
+
+class Cache:
+    """Object files by 32-byte keys.
+
+    Parameters
+    ----------
+    where : str or None
+        The directory; None for memory only.
+    bound : int
+        How many bytes the files in the directory may take.
+    """
+
+    def __init__(self, where: str | None, bound: int = BOUND) -> None:
+        self.where = where
+        self.bound = bound
+        self._memory: dict[bytes, bytes] = {}
+        self._numbers = itertools.count()
+        self._written = 0
+        self._trimmed = False
+
+    # -- by key -----------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """The object file of a key, or None.
+
+        Parameters
+        ----------
+        key : bytes
+            32 bytes, a hash of everything that determines the object file.
+        """
+        found = self._memory.pop(key, None)
+        if found is None:
+            found = self._read(key)
+        if found is not None:
+            self._remember(key, found)
+        return found
+
+    def put(self, key: bytes, data: bytes) -> None:
+        """Keep an object file, in place of any other of that key."""
+        self._memory.pop(key, None)
+        self._remember(key, data)
+        self._write(key, data)
+
+    def discard(self, key: bytes) -> None:
+        """Forget the object file of a key."""
+        self._memory.pop(key, None)
+        if self.where is not None and not self.refusal():
+            _remove(self._path(self.where, key))
+
+    def forget(self) -> None:
+        """Drop what is kept in memory; files stay."""
+        self._memory.clear()
+
+    # -- the directory as a whole -----------------------------------------------------------------
+
+    def refusal(self) -> str:
+        """Why the directory is not used; ``""`` when it may be, and when it is yet to be made."""
+        if self.where is None:
+            return "there is no directory"
+        try:
+            found = os.stat(self.where)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return error.strerror or str(error)
+        if not stat.S_ISDIR(found.st_mode):
+            return "it is no directory"
+        if os.name == "posix":
+            if found.st_uid not in (0, os.geteuid()):
+                return "it belongs to another user"
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return "other users may write to it"
+        return ""
+
+    def usage(self) -> Usage:
+        """What the directory holds."""
+        found = [] if self.refusal() else list(_entries(self.where))
+        files = [(used, size) for used, size, path in found if path.endswith(_SUFFIX)]
+        return Usage(len(files), sum(size for _, size in files), min(files)[0] if files else None)
+
+    def clear(self) -> int:
+        """Delete the object files, in memory and in the directory; files of others stay.
+
+        Returns
+        -------
+        int
+            How many object files the directory has lost.
+        """
+        self.forget()
+        if self.refusal():
+            return 0
+        return sum(
+            _remove(path) and path.endswith(_SUFFIX) for _, _, path in list(_entries(self.where))
+        )
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def _remember(self, key: bytes, data: bytes) -> None:
+        # Single operations on a dict are atomic; between them other threads may do the same.
+        if len(data) > _LARGE:
+            return
+        self._memory[key] = data
+        while len(self._memory) > _IN_MEMORY:
+            try:
+                del self._memory[next(iter(self._memory))]
+            except (KeyError, RuntimeError, StopIteration):
+                continue
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def _path(self, where: str, key: bytes) -> str:
+        return os.path.join(where, key.hex() + _SUFFIX)
+
+    def _read(self, key: bytes) -> bytes | None:
+        if self.where is None or self.refusal():
+            return None
+        path = self._path(self.where, key)
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except OSError:
+            return None
+        if len(content) < _HEADER.size:
+            return None
+        magic, of, length, digest = _HEADER.unpack_from(content)
+        data = content[_HEADER.size :]
+        if (magic, of, length) != (_MAGIC, key, len(data)):
+            return None
+        if hashlib.sha256(data).digest() != digest:
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # Its time says when it was used last.
+        return data
+
+    def _write(self, key: bytes, data: bytes) -> None:
+        size = _HEADER.size + len(data)
+        if self.where is None or size > self.bound or self.refusal():
+            return
+        part = os.path.join(
+            self.where, f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
+        )
+        header = _HEADER.pack(_MAGIC, key, len(data), hashlib.sha256(data).digest())
+        try:
+            os.makedirs(self.where, mode=0o700, exist_ok=True)
+            made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF, 0o600)
+        except OSError:
+            return
+        try:
+            with open(made, "wb") as file:
+                file.write(header + data)
+            os.replace(part, self._path(self.where, key))
+        except BaseException as error:
+            _remove(part)
+            if not isinstance(error, OSError):
+                raise
+            return
+        self._written += size
+        # One look at the directory bounds what earlier processes left; then what this one adds.
+        if not self._trimmed or self._written > self.bound // 16:
+            self._trimmed = True
+            self._written = 0
+            self._trim(keep=self._path(self.where, key))
+
+    def _trim(self, keep: str) -> None:
+        """Delete what was not used for longest until an eighth of the bound is free."""
+        found = sorted(_entries(self.where))
+        total = sum(size for _, size, _ in found)
+        abandoned = time.time() - _ABANDONED
+        crowded = total > self.bound
+        for used, size, path in found:
+            partial = path.endswith(_PARTIAL)
+            if partial and used > abandoned:
+                continue
+            if not partial and (not crowded or total <= self.bound - self.bound // 8):
+                continue
+            if path != keep and _remove(path):
+                total -= size
+
+
+def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
+    """(time of last use, size, path) of our files in a directory."""
+    if where is None:
+        return
+    try:
+        with os.scandir(where) as found:
+            for entry in found:
+                if not entry.name.endswith((_SUFFIX, _PARTIAL)):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_mtime, status.st_size, entry.path
+    except OSError:
+        return
+
+
+def _remove(path: str) -> bool:
+    """Delete a file that may be gone already; whether this call did it."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
