@@ -74,6 +74,13 @@ def leaks(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHONS[0])
+def signatures(session: nox.Session) -> None:
+    """10,000 random signatures of generated code against the C compiler."""
+    session.install(".[test]")
+    session.run("pytest", "tests/test_abi_lowering.py", env={"NATIVECALL_TEST_SIGNATURES": "10000"})
+
+
+@nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
     """Formatting and lints of Python and C."""
     session.install("ruff>=0.9", "clang-format==23.1.5")
