@@ -4,6 +4,8 @@
 
 #include "pin.h"
 
+#include <string.h>
+
 /* ---- structs --------------------------------------------------------------------------------- */
 
 int nc_is_tuple_of(PyObject *value, Py_ssize_t count)
@@ -21,12 +23,15 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     PyObject *who = PyUnicode_FromFormat("argument %zd of '%U'", index + 1, self->name);
     PyObject *keep = PyList_New(0);
     PyObject *done = NULL;
-    if (address != NULL && who != NULL && keep != NULL) {
-        done =
-            PyObject_CallFunctionObjArgs(nc_hooks.store, PyTuple_GET_ITEM(self->plan->types, index),
-                                         value, address, who, keep, NULL);
+    if (self->plan->codes[index] == 'T') {
+        memset(memory, 0, self->plan->pointee_sizes[index]);
     }
-    if (done != NULL && PyList_GET_SIZE(keep) != 0) {
+    if (address != NULL && who != NULL && keep != NULL) {
+        done = PyObject_CallFunctionObjArgs(
+            nc_hooks.store, PyTuple_GET_ITEM(self->plan->types, index), value, address, who, keep,
+            self->plan->readonly[index] ? Py_True : Py_False, NULL);
+    }
+    if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
     }
     Py_XDECREF(address);
@@ -81,23 +86,27 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
 
 /* ---- strided views --------------------------------------------------------------------------- */
 
-/* Replaces the exception by one whose message has the name of the value's type at %U. */
-static void type_name_error(PyObject *exception, NcCallable *self, Py_ssize_t index,
-                            const char *format, PyObject *value)
+/* Whether C may access every element as what it is. */
+static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t alignment)
 {
-    PyObject *name;
-    PyErr_Clear();
-    name = PyType_GetName(Py_TYPE(value));
-    if (name != NULL) {
-        nc_conversion_error(exception, self->name, index, format, name);
-        Py_DECREF(name);
+    uintptr_t places = (uintptr_t)words[0];
+    for (int i = 0; i < buffer->ndim; i++) {
+        if (words[1 + i] == 0) {
+            return 1;
+        }
+        if (words[1 + i] > 1) {
+            places |= (uintptr_t)words[1 + buffer->ndim + i];
+        }
     }
+    /* Alignments are powers of two. */
+    return (places & (alignment - 1)) == 0;
 }
 
 int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
                     intptr_t *words, NcPointer *owner)
 {
-    char element = self->plan->pointees[index];
+    const NcPlan *plan = self->plan;
+    char element = plan->pointees[index];
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
         owner->address = NULL;
@@ -108,36 +117,24 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         owner->buffer.obj = NULL;
-        if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-            type_name_error(PyExc_TypeError, self, index,
-                            "must be an array or another object with a buffer (got %U)", value);
+        if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+            !PyErr_ExceptionMatches(PyExc_BufferError)) {
+            return -1;
         }
-        return -1;
-    }
-    if (buffer->ndim != (int)ndim) {
-        nc_conversion_error(PyExc_ValueError, self->name, index,
-                            "must have %zd dimensions (got %d)", ndim, buffer->ndim);
-    } else if (nc_buffer_letter(buffer) != element) {
-        PyObject *item = PyObject_GetAttrString(PyTuple_GET_ITEM(self->plan->types, index), "item");
-        PyObject *format = PyUnicode_FromString(buffer->format != NULL ? buffer->format : "B");
-        PyObject *text = item != NULL ? PyObject_GetAttrString(item, "text") : NULL;
-        if (text != NULL && format != NULL) {
-            nc_conversion_error(PyExc_TypeError, self->name, index,
-                                "must have %R elements (got %R)", text, format);
-        }
-        Py_XDECREF(item);
-        Py_XDECREF(format);
-        Py_XDECREF(text);
-    } else if (buffer->readonly) {
-        type_name_error(PyExc_ValueError, self, index, "must be writable, this %U is read-only",
-                        value);
+        PyErr_Clear();
     } else {
-        words[0] = (intptr_t)buffer->buf;
-        nc_buffer_extents(buffer, words + 1);
-        owner->address = words;
-        return 0;
+        if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
+            (!buffer->readonly || plan->readonly[index])) {
+            words[0] = (intptr_t)buffer->buf;
+            nc_buffer_extents(buffer, words + 1);
+            if (is_aligned(buffer, words, plan->pointee_sizes[index])) {
+                owner->address = words;
+                return 0;
+            }
+        }
+        PyBuffer_Release(&owner->buffer);
+        owner->buffer.obj = NULL;
     }
-    PyBuffer_Release(&owner->buffer);
-    owner->buffer.obj = NULL;
-    return -1;
+    /* What is rarer, and every message, is nativecall.convert's. */
+    return nc_store_argument(self, index, value, &owner->address, owner);
 }

@@ -14,7 +14,7 @@
 int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
 
 /* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
- * 0, or -1 with an exception. */
+ * `owner` is NULL for a type without pointers. 0, or -1 with an exception. */
 int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
                       NcPointer *owner);
 

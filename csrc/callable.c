@@ -99,6 +99,16 @@ static PyObject *method_invoke(PyObject *object, PyObject *const *args, Py_ssize
     return vectorcall_invoke(object, args, (size_t)nargs, NULL);
 }
 
+static PyObject *method_invoke_O(PyObject *object, PyObject *arg)
+{
+    return vectorcall_invoke(object, &arg, 1, NULL);
+}
+
+static PyObject *method_invoke_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return vectorcall_invoke(object, NULL, 0, NULL);
+}
+
 static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
                                   size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
 {
@@ -469,15 +479,22 @@ static PyObject *living_view(NcCallable *self)
     return view;
 }
 
-/* The built-in form of what calls a single. */
+/* The built-in form of what calls a single; of the same convention whatever that is. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
-    const NcTrampoline *code = NULL;
+    const NcPlan *plan = self->plan;
     if (self->vectorcall != vectorcall_invoke) {
-        code = self->generated != NULL ? &self->generated->code : self->plan->trampoline;
+        const NcTrampoline *code =
+            self->generated != NULL ? &self->generated->code : plan->trampoline;
+        method->ml_meth = code->method;
+        method->ml_flags = code->method_flags;
+    } else if (plan->nargs > 1 || plan->variadic) {
+        method->ml_meth = (PyCFunction)(void (*)(void))method_invoke;
+        method->ml_flags = METH_FASTCALL;
+    } else {
+        method->ml_meth = plan->nargs == 1 ? method_invoke_O : method_invoke_NOARGS;
+        method->ml_flags = plan->nargs == 1 ? METH_O : METH_NOARGS;
     }
-    method->ml_meth = code != NULL ? code->method : (PyCFunction)(void (*)(void))method_invoke;
-    method->ml_flags = code != NULL ? code->method_flags : METH_FASTCALL;
 }
 
 static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure))

@@ -38,7 +38,8 @@ typedef struct {
     int variadic;            /* more may follow the fixed ones */
     char *codes;             /* one letter an argument, as in a shape; then the result's */
     char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
-    size_t *pointee_sizes;   /* bytes of what a pointer argument points to; 0 unknown */
+    size_t *pointee_sizes;   /* bytes of a struct, of what a pointer points to (0 unknown); the
+                                alignment of the elements of a view */
     unsigned char *readonly; /* 1 where the callee promises not to write */
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */

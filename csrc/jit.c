@@ -7,6 +7,88 @@
 #include <string.h>
 #include <structmember.h>
 
+/* ---- the beginning of a call ----------------------------------------------------------------- */
+
+int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t *steps,
+                         char *frame, int all)
+{
+    NcPointer *owners = (NcPointer *)(void *)frame;
+    size_t used = 0;
+    for (Py_ssize_t i = 0; steps[i] != 0; i++) {
+        uint64_t step = steps[i];
+        char code = NC_STEP_LETTER(step);
+        void *place = frame + NC_STEP_OFFSET(step);
+        NcPointer *owner = NULL;
+        int status = 0;
+        if (NC_STEP_IS_INLINE(step) && !all) {
+            continue;
+        }
+        if (NC_STEP_HAS_OWNER(step)) {
+            owner = &owners[used++];
+            owner->buffer.obj = NULL;
+            owner->keep = NULL;
+        }
+        switch (code) {
+        case 'P':
+            status = nc_convert_pointer(self, i, args[i], owner);
+            break;
+        case 'V':
+            status =
+                nc_convert_view(self, i, args[i], NC_STEP_NDIM(step), (intptr_t *)place, owner);
+            break;
+        case 'T':
+            status = nc_store_argument(self, i, args[i], place, owner);
+            break;
+        case 'O':
+            break;
+        default:
+            status = nc_convert_scalar(self->name, i, args[i], code, place);
+        }
+        if (NC_UNLIKELY(status < 0)) {
+            (void)nc_leave(NULL, owners, used);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static inline int is_regular(PyObject *kwnames, size_t nargsf, Py_ssize_t count)
+{
+    return NC_LIKELY(kwnames == NULL && PyVectorcall_NARGS(nargsf) == count);
+}
+
+PyObject *nc_vectorcall_NOARGS(PyObject *object, PyObject *const *args, size_t nargsf,
+                               PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (!is_regular(kwnames, nargsf, 0)) {
+        return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    return self->generated->code.method(object, NULL);
+}
+
+PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (!is_regular(kwnames, nargsf, 1)) {
+        return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    return self->generated->code.method(object, args[0]);
+}
+
+/* The method counts the arguments. */
+PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t nargsf,
+                                 PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    _PyCFunctionFast method;
+    if (NC_UNLIKELY(kwnames != NULL)) {
+        return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    method = (_PyCFunctionFast)(void (*)(void))self->generated->code.method;
+    return method(object, args, PyVectorcall_NARGS(nargsf));
+}
+
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
@@ -38,28 +120,24 @@ int nc_settle(NcPointer *pointers, size_t count)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Trampoline(method_flags, method, vectorcall, keep): addresses of machine code, which stays in
- * memory while `keep` lives. */
+/* Trampoline(method_flags, address, keep): machine code of a built-in method of that calling
+ * convention, which stays in memory while `keep` lives. */
 static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     NcGenerated *self;
-    PyObject *method;
-    PyObject *vectorcall;
+    PyObject *address;
     PyObject *keep;
-    void *method_address;
-    void *vectorcall_address;
+    void *method;
     int flags;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "Trampoline() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "iO!O!O", &flags, &PyLong_Type, &method, &PyLong_Type, &vectorcall,
-                          &keep)) {
+    if (!PyArg_ParseTuple(args, "iO!O", &flags, &PyLong_Type, &address, &keep)) {
         return NULL;
     }
-    method_address = PyLong_AsVoidPtr(method);
-    vectorcall_address = PyLong_AsVoidPtr(vectorcall);
-    if (method_address == NULL || vectorcall_address == NULL) {
+    method = PyLong_AsVoidPtr(address);
+    if (method == NULL) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError, "the code of a trampoline cannot be at address 0");
         }
@@ -74,8 +152,10 @@ static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     }
     self->code.method_flags = flags;
-    self->code.method = (PyCFunction)(uintptr_t)method_address;
-    self->code.vectorcall = (vectorcallfunc)(uintptr_t)vectorcall_address;
+    self->code.method = (PyCFunction)(uintptr_t)method;
+    self->code.vectorcall = flags == METH_NOARGS ? nc_vectorcall_NOARGS
+                            : flags == METH_O    ? nc_vectorcall_O
+                                                 : nc_vectorcall_FASTCALL;
     self->keep = Py_NewRef(keep);
     return (PyObject *)self;
 }
@@ -133,12 +213,10 @@ static const Number layout[] = {
 #endif
     {"int_digit_bytes", sizeof(digit)},
     {"int_digit_bits", PyLong_SHIFT},
+    {"long_bytes", sizeof(long)},
     {"callable_target", offsetof(NcCallable, target)},
-    {"callable_name", offsetof(NcCallable, name)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
-    {"pointer_exporter", offsetof(NcPointer, buffer) + offsetof(Py_buffer, obj)},
-    {"pointer_keep", offsetof(NcPointer, keep)},
     {"METH_NOARGS", METH_NOARGS},
     {"METH_O", METH_O},
     {"METH_FASTCALL", METH_FASTCALL},
@@ -183,20 +261,16 @@ PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         FUNCTION(PyEval_RestoreThread),
         FUNCTION(PyEval_SaveThread),
         FUNCTION(PyFloat_FromDouble),
+        FUNCTION(PyLong_FromLong),
         FUNCTION(PyLong_FromLongLong),
         FUNCTION(PyLong_FromUnsignedLongLong),
         FUNCTION(Py_DecRef),
         FUNCTION(memcpy),
         FUNCTION(nc_call_irregular),
-        FUNCTION(nc_convert_double),
-        FUNCTION(nc_convert_integer),
-        FUNCTION(nc_convert_pointer),
-        FUNCTION(nc_convert_scalar),
-        FUNCTION(nc_convert_view),
+        FUNCTION(nc_convert_arguments),
         FUNCTION(nc_errno_clear),
         FUNCTION(nc_errno_keep),
         FUNCTION(nc_fail),
-        FUNCTION(nc_float_overflow),
         FUNCTION(nc_is_tuple_of),
         FUNCTION(nc_leave),
         FUNCTION(nc_load_result),
@@ -204,7 +278,6 @@ PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         FUNCTION(nc_record_new),
         FUNCTION(nc_scalar_to_python),
         FUNCTION(nc_settle),
-        FUNCTION(nc_store_argument),
         FUNCTION(nc_take_object),
     };
     PyObject *found = PyDict_New();

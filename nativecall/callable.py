@@ -15,7 +15,7 @@ import os
 from _thread import RLock
 from collections.abc import Mapping
 
-from . import _lib, convert
+from . import _lib
 from .entry import (
     ERROR_NAMES,
     Entry,
@@ -130,9 +130,6 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The rows of the call table, as native callers find them."""
-        # In this order: with an entry added meanwhile there is an owner too many, not too few.
-        rows = self._offered()
-        owners = [part._owners for part in self._parts or (self,)]
         return tuple(
             [
                 Entry(
@@ -141,11 +138,23 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     flags,
                     ERROR_NAMES[flags & _lib.ERRORS_MASK],
                     gil_name(flags),
-                    owner[-1] if owner else None,
+                    owner,
+                    part._way(),
                 )
-                for (text, address, flags), owner in zip(rows, owners, strict=False)
+                for text, address, flags, owner, part in self._listed()
             ]
         )
+
+    def _listed(self) -> list[tuple[str, int, int, object, Any]]:
+        """The rows as native callers find them, each with its owner and its single callable."""
+        # In this order: with an entry added meanwhile there is an owner too many, not too few.
+        rows = self._offered()
+        parts = self._parts or (self,)
+        owners = [part._owners for part in parts]
+        return [
+            (*row, owner[-1] if owner else None, part)
+            for row, owner, part in zip(rows, owners, parts, strict=False)
+        ]
 
     def address(self, signature: str | Signature | None = None) -> int:
         """The C function pointer of an entry.
@@ -374,12 +383,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         """By library and symbol; an address means nothing in another process."""
         from .library import Symbol
 
-        entries = self.entries
-        if len(entries) == 1 and isinstance(entries[0].owner, Symbol):
-            symbol = entries[0].owner
-            row = entries[0]
-            options = {"gil": row.gil, "errors": row.errors}
-            options["errno"] = bool(row.flags & _lib.FLAG_ERRNO)
+        entries = self._listed()
+        _, _, flags, symbol, _ = entries[0] if len(entries) == 1 else (None,) * 5
+        if flags is not None and isinstance(symbol, Symbol):
+            options: dict[str, Any] = {
+                "gil": gil_name(flags),
+                "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
+            }
+            options["errno"] = bool(flags & _lib.FLAG_ERRNO)
             return symbol.pickled(self._plan.signature, self.__name__, self._doc, options)
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
@@ -477,7 +488,9 @@ def _generate(callable: NativeCallable) -> Any:
 
     The core asks at the first call, or view, without an ahead-of-time trampoline.
     """
-    return None
+    from .jit.trampoline import trampoline
+
+    return trampoline(callable)
 
 
 def _make_invoke(callable: NativeCallable) -> Any:

@@ -57,11 +57,11 @@ def plan(signature: Signature) -> Any:
     if found is None:
         pointees, sizes = [], []
         for arg in signature.args:
-            code, size = " ", 0
+            code, size = " ", arg.size if isinstance(arg, Struct) else 0
             if arg.kind == "voidptr":
                 code = "v"
             elif isinstance(arg, View):
-                code = letter(arg.item)
+                code, size = letter(arg.item), arg.item.alignment
             elif isinstance(arg, Pointer):
                 pointee = arg.pointee
                 if isinstance(pointee, Array):
@@ -92,7 +92,14 @@ def plan(signature: Signature) -> Any:
 # -- into memory ---------------------------------------------------------------------------------
 
 
-def store(ctype: CType, value: Any, address: int, who: str, keep: list[object]) -> None:
+def store(
+    ctype: CType,
+    value: Any,
+    address: int,
+    who: str,
+    keep: list[object],
+    readonly: bool = False,
+) -> None:
     """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
 
     Parameters
@@ -105,6 +112,8 @@ def store(ctype: CType, value: Any, address: int, who: str, keep: list[object]) 
         Begins every message.
     keep : list
         Collects the owners of what pointers point to.
+    readonly : bool
+        Whether the callee promises not to write to the elements of a view.
     """
     kind = ctype.kind
     if kind in ("bool", "int", "float", "complex"):
@@ -114,7 +123,7 @@ def store(ctype: CType, value: Any, address: int, who: str, keep: list[object]) 
     elif isinstance(ctype, Array):
         _store_array(ctype, value, address, who, keep)
     elif isinstance(ctype, View):
-        _store_word(_view(ctype, value, who, keep), address)
+        _store_word(_view(ctype, value, who, keep, readonly), address)
     elif kind == "object":
         keep.append(value)
         _store_word(id(value), address)
@@ -239,32 +248,66 @@ def _store_array(array: Array, value: Any, address: int, who: str, keep: list[ob
         raise ValueError(f"{who} must have {count} items (got {stored})")
 
 
-def _view(view: View, value: Any, who: str, keep: list[object]) -> int:
+def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) -> int:
     """A descriptor (`View.descriptor`) of an object with a buffer; its address."""
     if value is None:
         return 0
+    given = type(value).__name__
     try:
-        held, code, form, itemsize, shape, strides, readonly = _types.export(value)
+        held, code, form, itemsize, shape, strides, locked = _types.export(value)
     except TypeError:
         raise TypeError(
-            f"{who} must be an array or another object with a buffer (got {type(value).__name__})"
+            f"{who} must be an array or another object with a buffer (got {given})"
         ) from None
+    except (BufferError, ValueError) as error:
+        reason = "; pass a copy" if _is_indirect(value) else ""
+        failure = BufferError if isinstance(error, BufferError) else ValueError
+        raise failure(f"{who} cannot be seen as an array with strides: {error}{reason}") from error
     if len(shape) != view.ndim:
-        raise ValueError(f"{who} must have {view.ndim} dimensions (got {len(shape)})")
+        plural = "" if view.ndim == 1 else "s"
+        raise ValueError(f"{who} must have {view.ndim} dimension{plural} (got {len(shape)})")
     if not _is_element(view.item, code, form, itemsize):
-        raise TypeError(f"{who} must have {view.item.text!r} elements (got {form!r})")
-    if readonly:
-        raise ValueError(f"{who} must be writable, this {type(value).__name__} is read-only")
+        swapped = "; pass a copy in this machine's byte order"
+        hint = swapped if bufferformat.is_swapped(form) else ""
+        raise TypeError(f"{who} must have {view.item.text!r} elements (got {form!r}){hint}")
+    if not _is_aligned(view.item.alignment, held.address, shape, strides):
+        raise ValueError(
+            f"{who} must have its elements at multiples of {view.item.alignment} bytes, those of "
+            f"this {given} are not; pass a copy"
+        )
+    if locked and not readonly:
+        raise ValueError(
+            f"{who} must be writable, this {given} is read-only; pass a copy, or a Signature with "
+            "'readonly' if the callee does not write"
+        )
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
     keep += [held, words]
     return int(_lib.ffi.cast("uintptr_t", words))
 
 
+def _is_indirect(value: Any) -> bool:
+    """Whether a buffer has pointers to its rows instead of strides."""
+    try:
+        with memoryview(value) as whole:
+            return any(offset >= 0 for offset in whole.suboffsets or ())
+    except (BufferError, TypeError, ValueError):
+        return False
+
+
+def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether C may access every element as what it is."""
+    if 0 in shape:
+        return True
+    steps = [step for length, step in zip(shape, strides, strict=True) if length > 1]
+    return not any(place % alignment for place in (address, *steps))
+
+
 def _is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
-    """Whether a buffer's elements are those of a view."""
-    if isinstance(item, Struct):
+    """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
+    if item.kind not in ("bool", "int", "float", "complex"):
         return bufferformat.suits(item, form, itemsize)
-    return code != "" and code == letter(item)
+    wanted = letter(item)
+    return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
 
 
 # -- pointers ------------------------------------------------------------------------------------
@@ -381,12 +424,15 @@ def match(ctype: CType, value: Any) -> int:
         given = _by_name(value)
         return _PLAUSIBLE if given is not None and given.keys() == set(ctype.field_names) else _NO
     if isinstance(ctype, View):
+        if value is None:
+            return _PLAUSIBLE
         try:
             _, code, form, itemsize, shape, _, _ = _types.export(value)
         except (BufferError, TypeError, ValueError):
             return _NO
-        suits = len(shape) == ctype.ndim and _is_element(ctype.item, code, form, itemsize)
-        return _EXACT if suits else _NO
+        if len(shape) != ctype.ndim or not _is_element(ctype.item, code, form, itemsize):
+            return _NO
+        return _EXACT if code in ("", letter(ctype.item)) else _PLAUSIBLE
     try:
         pointer_argument(ctype, value, "it", -1)
     except TypeError:

@@ -25,7 +25,9 @@ _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL
 ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
-Entry = namedtuple("Entry", ["signature", "address", "flags", "errors", "gil", "owner"])
+Entry = namedtuple(
+    "Entry", ["signature", "address", "flags", "errors", "gil", "owner", "trampoline"]
+)
 Entry.__doc__ = """One row of a native callable's table.
 
 Attributes
@@ -43,6 +45,9 @@ gil : str
     ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
 owner : object
     What keeps the function alive; None when nothing does.
+trampoline : str
+    How calls from Python are made: through code that was compiled ``"ahead of time"`` or
+    ``"generated"`` for such signatures, or through ``"libffi"``.
 """
 
 

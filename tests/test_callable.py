@@ -14,6 +14,7 @@ import weakref
 import pytest
 
 import nativecall as nc
+from nativecall.jit import engine
 
 LIBM = nc.load("m")
 COS = LIBM.address("cos")
@@ -40,7 +41,7 @@ def test_wraps_an_address():
     assert f(0.5) == math.cos(0.5)
     assert f.signatures == ("d:d",)
     assert f.address() == f.address("double (double)") == COS
-    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None),)
+    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None, "ahead of time"),)
     assert isinstance(f, nc.NativeCallable)
 
 
@@ -457,12 +458,15 @@ def test_wrong_counts(fails):
     assert g(0.0) == 1.0
 
 
-def test_wrong_counts_without_trampoline(fails, lib):
+@pytest.mark.parametrize("way", ["generated", "libffi"] if engine.available() else ["libffi"])
+def test_wrong_counts_without_ahead_of_time_trampoline(fails, lib, way):
     f = lib.function("same_i16", "h:h")
-    for callable in (f, f.builtin):
-        with fails(TypeError, "'same_i16' takes exactly 1 argument (2 given)"):
-            callable(1, 2)
-    assert f(3) == 3
+    f._choose(way)
+    with fails(TypeError, "'same_i16' takes exactly 1 argument (2 given)"):
+        f(1, 2)
+    with pytest.raises(TypeError, match=r"same_i16\(\) takes exactly one argument \(2 given\)$"):
+        f.builtin(1, 2)
+    assert f(3) == f.builtin(3) == 3
     g = lib.function("add_all", "d:i.")
     with fails(TypeError, "'add_all' takes at least 1 argument (0 given)"):
         g()

@@ -16,6 +16,7 @@ import pytest
 
 import nativecall
 from nativecall.cli import main, output
+from nativecall.jit import engine
 
 SCIPY = importlib.util.find_spec("scipy") is not None
 
@@ -294,9 +295,10 @@ def test_inspect_a_dotted_name(inspect):
     assert "nc_things:m.cos is a native callable with 1 entry" in lines
 
 
-def test_inspect_tells_libffi_and_flags(inspect):
+def test_inspect_tells_how_calls_are_made_and_flags(inspect):
     _, lines, _ = inspect("nc_things:careful")
-    assert rows(lines, r"pow  d:dd  0x8  0x[0-9a-f]+  libffi  pow of libm\.\S+")
+    way = "generated" if engine.available() else "libffi"
+    assert rows(lines, rf"pow  d:dd  0x8  0x[0-9a-f]+  {way}  pow of libm\.\S+")
 
 
 def test_inspect_a_view(inspect):

@@ -402,6 +402,7 @@ REFUSED = [
 @pytest.mark.parametrize(("signature", "what"), REFUSED)
 def test_what_libffi_has_no_equal_for_is_refused(lib, fails, signature, what):
     f = nc.wrap(lib.address("called0"), signature, name="f")
+    f._choose("libffi")
     arguments = [0] * len(f._plan.signature.args)
     before = lib.function("called", "q:")()
     for _ in range(2):
@@ -415,6 +416,7 @@ def test_what_libffi_has_no_equal_for_is_refused(lib, fails, signature, what):
 
 def test_complex_long_double_results_are_refused(lib, fails):
     f = nc.wrap(lib.address("called0"), "Zg:", name="f")
+    f._choose("libffi")
     with fails(
         nc.SignatureError,
         "the result of 'Zg:', a complex long double, cannot be returned through libffi; "

@@ -39,11 +39,6 @@ def owner_text(owner: object) -> str:
     return text if len(text) <= 60 else f"a {type(owner).__name__}"
 
 
-def trampoline_text(single: NativeCallable) -> str:
-    """Which trampoline Python calls of a callable of one entry go through."""
-    return str(single._way())
-
-
 def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[Row]]:
     """The entries of native callables."""
     columns = [
@@ -63,7 +58,7 @@ def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[
                     entry.signature,
                     f"{entry.flags:#x}",
                     address_text(entry.address),
-                    trampoline_text(callable[entry.signature]),
+                    entry.trampoline,
                     owner_text(entry.owner),
                 )
             )

@@ -1,0 +1,718 @@
+"""Trampolines: generated functions that Python calls, which call a C function.
+
+A trampoline is what a C programmer would write by hand for one signature: a METH_NOARGS, METH_O or
+METH_FASTCALL function that counts the arguments, converts each, calls the function that the
+callable points to, and converts the result. Exact floats, ints and bools are converted inline, and
+so are tuples of them for structs. For all else, and for every error, the code calls the core
+(csrc/jit.h), whose functions raise the same exceptions as calls through libffi do; they begin again
+with the first argument, which the inline conversions allow because they have no effects.
+
+Guarantees:
+
+- One trampoline serves all functions of a shape: a signature with every pointer written ``P`` and
+  without names, with the flags that change a call. Function, name, pointees and promises are read
+  from the callable.
+- The code holds neither addresses nor Python objects, so that its object file serves any process of
+  the same Python. Offsets and addresses come from the core (csrc/jit.c).
+- Buffers and owners are released on every path.
+- What no convention of `abi` describes, and variadic functions, are left to libffi.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from .. import _lib
+from ..convert import letter
+from ..ctype import Array, Struct, View
+from . import engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..callable import NativeCallable
+    from ..ctype import CType
+    from ..signature import Signature
+    from .abi import Convention, Lowering
+
+__all__ = ["intermediate", "key", "trampoline"]
+
+_types = _lib.types
+_layout: dict[str, int] = _types.jit_layout()
+_symbols: dict[str, int] = _types.jit_symbols()
+_WORD = 8  # bytes of a pointer, wherever a convention is known
+_EXPORT = "method"
+#: Flags that change the code of a call.
+FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
+_MAX_ARGUMENTS = 255  # longer code takes LLVM too long
+_MAX_INLINE = 16  # numbers of one struct that are converted inline
+_RECENT = 256  # trampolines that stay when no callable uses them
+
+
+# -- one for each shape --------------------------------------------------------------------------
+
+
+def _shape(ctype: CType) -> str:
+    """A type's text with every pointer written ``P``."""
+    if isinstance(ctype, Struct):
+        return (
+            f"{'=' if ctype.packed else ''}T{{{''.join([_shape(f.type) for f in ctype.fields])}}}"
+        )
+    if isinstance(ctype, Array):
+        return f"({','.join(map(str, ctype.shape))}){_shape(ctype.item)}"
+    if isinstance(ctype, View):
+        return f"[{ctype.ndim}]"
+    return "P" if letter(ctype) == "P" else ctype.text
+
+
+def key(signature: Signature, flags: int) -> str:
+    """What determines the code of a trampoline."""
+    args = "".join([_shape(arg) for arg in signature.args])
+    return f"{_shape(signature.result)}:{args} {flags & FLAGS:#x}"
+
+
+_made: dict[str, weakref.ref[Any]] = {}
+_recent: dict[str, Any] = {}
+
+
+def trampoline(callable: NativeCallable) -> Any:
+    """The trampoline for the only entry of `callable`; None where calls are left to libffi.
+
+    The same object for all entries of a shape, as long as a callable uses it, and a while longer.
+    """
+    signature: Signature = callable._plan.signature
+    flags = callable._rows()[0][2]
+    if signature.variadic or len(signature.args) > _MAX_ARGUMENTS or not engine.available():
+        return None
+    wanted = key(signature, flags)
+    known = _made.get(wanted)
+    found = None if known is None else known()
+    if found is None:
+        made = _make(wanted, signature, flags)
+        if made is None:
+            return None
+        found = _remember(wanted, made)
+    return found
+
+
+def _make(wanted: str, signature: Signature, flags: int) -> Any:
+    from .abi import Unsupported, convention
+
+    platform = convention()
+    if platform is None:
+        return None
+    try:
+        lowering = platform.lower(signature.result, signature.args)
+    except Unsupported:
+        return None
+    code = engine.compile(
+        f"trampoline {platform.name} {wanted}",
+        lambda: _Trampoline(signature, flags, lowering).text(),
+        _symbols,
+        (_EXPORT,),
+    )
+    return _types.Trampoline(_method_flags(signature), code.address(_EXPORT), code)
+
+
+def _remember(wanted: str, made: Any) -> Any:
+    """The one trampoline of a key: `made`, or what another thread made meanwhile."""
+    reference = weakref.ref(made)
+    while True:
+        first = _made.setdefault(wanted, reference)
+        found = first()
+        if found is not None:
+            break
+        # Nobody uses the other one any more.
+        if _made.get(wanted) is first:
+            del _made[wanted]
+    if len(_made) > 4 * _RECENT:
+        for text, known in [*_made.items()]:
+            if known() is None:
+                _made.pop(text, None)
+    while len(_recent) >= _RECENT:
+        _recent.pop(next(iter([*_recent])), None)
+    _recent[wanted] = found
+    return found
+
+
+def _method_flags(signature: Signature) -> int:
+    return _layout[{0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")]
+
+
+def intermediate(
+    signature: Signature, flags: int = 0, convention: Convention | None = None
+) -> str | None:
+    """The LLVM IR of a trampoline, for people to read; None where there is none.
+
+    Parameters
+    ----------
+    signature : Signature
+    flags : int
+        An entry's.
+    convention : Convention, optional
+        This machine's by default.
+    """
+    from . import abi
+
+    platform = abi.convention() if convention is None else convention
+    if platform is None or signature.variadic or len(signature.args) > _MAX_ARGUMENTS:
+        return None
+    try:
+        lowering = platform.lower(signature.result, signature.args)
+    except abi.Unsupported:
+        return None
+    return _Trampoline(signature, flags, lowering).text()
+
+
+# -- the code ------------------------------------------------------------------------------------
+
+
+def _inline_numbers(ctype: CType) -> int:
+    """Numbers in a type of which inline code takes every one; more than the limit for others."""
+    if isinstance(ctype, Struct):
+        return sum([_inline_numbers(field.type) for field in ctype.fields])
+    if isinstance(ctype, Array):
+        return ctype.length * _inline_numbers(ctype.item)
+    return 1 if ctype.kind in ("bool", "int") or ctype.text in "fd" else _MAX_INLINE + 1
+
+
+def _holds_owners(ctype: CType) -> bool:
+    """Whether a type has a part whose value must outlive the call."""
+    if isinstance(ctype, Struct):
+        return any(_holds_owners(field.type) for field in ctype.fields)
+    if isinstance(ctype, Array):
+        return _holds_owners(ctype.item)
+    return ctype.kind in ("pointer", "voidptr", "function", "view", "object")
+
+
+def _is_padded(ctype: CType) -> bool:
+    """Whether a type has bytes that belong to no number."""
+    if isinstance(ctype, Struct):
+        used = sum([field.type.size for field in ctype.fields])
+        return used != ctype.size or any(_is_padded(field.type) for field in ctype.fields)
+    return isinstance(ctype, Array) and _is_padded(ctype.item)
+
+
+class _Operand:
+    """A value of the text, as `Lowering.emit_call` takes one."""
+
+    __slots__ = ("reference", "type")
+
+    def __init__(self, type: Any, reference: str) -> None:
+        self.type = type
+        self.reference = reference
+
+    def get_reference(self) -> str:
+        return self.reference
+
+
+class _Place:
+    """An argument: its type, where in the frame it goes, and what the code has of it."""
+
+    __slots__ = ("ctype", "inline", "letter", "offset", "owner", "value")
+
+    def __init__(self, ctype: CType) -> None:
+        self.ctype = ctype
+        self.letter = letter(ctype)
+        self.inline = _inline_numbers(ctype) <= _MAX_INLINE
+        self.owner = -1
+        self.offset = 0
+        self.value = ""  # of a number that was converted inline
+
+
+class _Trampoline:
+    """Writes the code of one trampoline.
+
+    It is written in the form that it keeps, because LLVM is told not to optimize it: that would
+    take most of the time of a first call, and change little in code without loops.
+    """
+
+    def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
+        self.signature = signature
+        self.lowering = lowering
+        self.places = [_Place(arg) for arg in signature.args]
+        self.frame = self._lay_out()
+        errors = flags & _lib.ERRORS_MASK
+        self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
+        self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
+        self.convention = 0 if errors == _lib.ERRORS["python"] else errors
+        self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.names = 0
+        self.block = "start"
+        self.failures: list[str] = []  # blocks that go to the end with an exception set
+
+    def _lay_out(self) -> int:
+        """Give every argument its place in the frame; the frame's bytes."""
+        owners = [
+            place for place in self.places if place.letter != "O" and _holds_owners(place.ctype)
+        ]
+        for number, place in enumerate(owners):
+            place.owner = number
+        self.owners = len(owners)
+        offset = self.owners * _layout["pointer_bytes"]
+        for place in self.places:
+            size, alignment = place.ctype.size, max(place.ctype.alignment, _WORD)
+            if isinstance(place.ctype, View):
+                size = (1 + 2 * place.ctype.ndim) * _WORD
+            elif place.letter in ("P", "O"):
+                size = 0
+            place.offset = offset = -(-offset // alignment) * alignment
+            offset += -(-size // _WORD) * _WORD
+        return offset
+
+    def text(self) -> str:
+        """The module's text."""
+        count = len(self.places)
+        parameters = "ptr %self, ptr %args, i64 %given"
+        if count < 2:
+            parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
+        self.body()
+        steps = ", ".join([f"i64 {self._step(place)}" for place in self.places] + ["i64 0"])
+        return "\n".join(
+            [
+                *self.declared.values(),
+                f"@steps = private constant [{count + 1} x i64] [{steps}]",
+                f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
+                "start:",
+                *self.lines,
+                "}",
+                '!0 = !{!"branch_weights", i32 1000, i32 1}',
+                "",
+            ]
+        )
+
+    @staticmethod
+    def _step(place: _Place) -> int:
+        """See csrc/jit.h."""
+        ndim = place.ctype.ndim if isinstance(place.ctype, View) else 0
+        flags = place.inline << 8 | (place.owner >= 0) << 9
+        return ord(place.letter) | flags | ndim << 16 | place.offset << 32
+
+    # -- parts of code ---------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def new(self, text: str) -> str:
+        """The value of an instruction."""
+        self.names += 1
+        name = f"%v{self.names}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def label(self) -> str:
+        self.names += 1
+        return f"b{self.names}"
+
+    def go(self, block: str) -> None:
+        """End the block, and go on in another."""
+        self.line(f"br label %{block}")
+
+    def begin(self, block: str) -> None:
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    def call(self, name: str, result: str, *values: str, tail: bool = False) -> str:
+        """A call of the core or of Python; values are written with their types."""
+        if name not in self.declared:
+            types = ", ".join([value.partition(" ")[0] for value in values])
+            self.declared[name] = f"declare {result} @{name}({types})"
+        text = f"{'tail ' if tail else ''}call {result} @{name}({', '.join(values)})"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.new(text)
+
+    def object(self, name: str) -> str:
+        """The address of a Python object that is static."""
+        self.declared[name] = f"@{name} = external global i8"
+        return f"@{name}"
+
+    def at(self, address: str, offset: int) -> str:
+        """The address `offset` bytes on."""
+        if offset == 0:
+            return address
+        return self.new(f"getelementptr inbounds i8, ptr {address}, i64 {offset}")
+
+    def load(self, type: str, address: str, offset: int = 0, align: int = _WORD) -> str:
+        return self.new(f"load {type}, ptr {self.at(address, offset)}, align {align}")
+
+    def store(self, type: str, value: str, address: str, offset: int, align: int = _WORD) -> None:
+        self.line(f"store {type} {value}, ptr {self.at(address, offset)}, align {align}")
+
+    def require(self, condition: str, otherwise: str) -> None:
+        """Go on where the condition holds, as it nearly always does."""
+        here = self.label()
+        self.line(f"br i1 {condition}, label %{here}, label %{otherwise}, !prof !0")
+        self.begin(here)
+
+    def fail_unless(self, condition: str) -> None:
+        """Leave the trampoline, with the exception that is set."""
+        self.failures.append(self.block)
+        self.require(condition, "end")
+
+    def is_type(self, value: str, name: str) -> str:
+        """Whether a Python object is of exactly the type."""
+        type = self.load("ptr", value, _layout["object_type"])
+        return self.new(f"icmp eq ptr {type}, {self.object(name)}")
+
+    # -- the body --------------------------------------------------------------------------------
+
+    def body(self) -> None:
+        count = len(self.places)
+        if self.frame:
+            self.line(f"%frame = alloca [{self.frame} x i8], align 16")
+        if count == 1:
+            self.line("%args = alloca ptr, align 8")
+        if self.signature.result.text == "e":
+            self.line("%half = alloca half, align 8")
+        entry = len(self.lines)
+        if count >= 2:
+            self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
+        for index, place in enumerate(self.places):
+            if count >= 2 and (place.inline or place.letter == "O"):
+                self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
+                self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
+        for index, place in enumerate(self.places):
+            if place.inline:
+                self.check(index, place)
+        self.converted()
+        answer = self.native_call(entry)
+        if self.failures or self.owners:
+            succeeded = self.block
+            self.go("end")
+            self.end(answer, succeeded)
+        else:
+            self.line(f"ret ptr {answer}")
+        if count >= 2:
+            self.begin("irregular")
+            values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
+            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values, tail=True)}")
+        if any(place.letter != "O" for place in self.places):
+            self.begin("refused")
+            self.line("ret ptr null")
+
+    def end(self, answer: str, succeeded: str) -> None:
+        """Release what the arguments hold."""
+        self.begin("end")
+        came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
+        value = self.new(f"phi ptr {', '.join(came)}")
+        if self.owners:
+            value = self.call("nc_leave", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}")
+        self.line(f"ret ptr {value}")
+
+    def converted(self) -> None:
+        """What follows the inline conversions, with all arguments where they are wanted."""
+        inline = [place for place in self.places if place.inline]
+        numbers = [place for place in inline if place.value]
+        ordered = any(not place.inline and place.letter != "O" for place in self.places)
+        if not inline and not ordered:
+            return
+        if ordered:
+            self.convert(all=False)
+        if not inline:
+            return
+        came = self.block
+        self.go("ready")
+        self.begin("slow")
+        self.convert(all=True)
+        loaded = [self.loaded(place) for place in numbers]
+        also = self.block
+        self.go("ready")
+        self.begin("ready")
+        for place, other in zip(numbers, loaded, strict=True):
+            type = self.type(place.ctype)
+            place.value = self.new(f"phi {type} [{place.value}, %{came}], [{other}, %{also}]")
+
+    def convert(self, *, all: bool) -> None:
+        """Conversions by the core: of the arguments that are not inline, or of all."""
+        if len(self.places) == 1:
+            self.line("store ptr %a0, ptr %args, align 8")
+        status = self.call(
+            "nc_convert_arguments",
+            "i32",
+            "ptr %self",
+            "ptr %args",
+            "ptr @steps",
+            "ptr %frame",
+            f"i32 {int(all)}",
+        )
+        self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
+
+    @staticmethod
+    def type(ctype: CType) -> str:
+        """The IR type of a number."""
+        if ctype.kind == "float":
+            return {2: "half", 4: "float", 8: "double"}[ctype.size]
+        return f"i{8 * ctype.size}"
+
+    def loaded(self, place: _Place) -> str:
+        """The number that the core put into the frame."""
+        return self.load(self.type(place.ctype), "%frame", place.offset)
+
+    # -- inline conversions ----------------------------------------------------------------------
+
+    def check(self, index: int, place: _Place) -> None:
+        """Convert an argument of exactly the usual type, else go to the core."""
+        ctype = place.ctype
+        if not isinstance(ctype, Struct):
+            place.value = self.exact(ctype, f"%a{index}")
+            return
+        if _is_padded(ctype):
+            for offset in range(0, ctype.size, _WORD):
+                self.store("i64", "0", "%frame", place.offset + offset)
+        self.items(ctype, f"%a{index}", place.offset)
+
+    def exact(self, ctype: CType, value: str) -> str:
+        """The number in an object of the exact type and in range."""
+        if ctype.kind == "float":
+            self.require(self.is_type(value, "PyFloat_Type"), "slow")
+            found = self.load("double", value, _layout["float_value"])
+            return found if ctype.size == 8 else self.narrowed(found)
+        if ctype.kind == "bool":
+            truth = self.new(f"icmp eq ptr {value}, {self.object('Py_True')}")
+            falsehood = self.new(f"icmp eq ptr {value}, {self.object('Py_False')}")
+            self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
+            return self.new(f"zext i1 {truth} to i8")
+        self.require(self.is_type(value, "PyLong_Type"), "slow")
+        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        found = self.digit(value, signed)
+        bits = 8 * ctype.size
+        if bits == 64:
+            return found
+        small = self.new(f"trunc i64 {found} to i{bits}")
+        if bits - signed < _layout["int_digit_bits"]:
+            again = self.new(f"{'sext' if signed else 'zext'} i{bits} {small} to i64")
+            self.require(self.new(f"icmp eq i64 {again}, {found}"), "slow")
+        return small
+
+    def narrowed(self, wide: str) -> str:
+        """A double as a float, unless that is an infinity: there may have been none."""
+        narrow = self.new(f"fptrunc double {wide} to float")
+        bits = self.new(f"bitcast float {narrow} to i32")
+        size = self.new(f"and i32 {bits}, {0x7FFFFFFF}")
+        self.require(self.new(f"icmp ne i32 {size}, {0x7F800000}"), "slow")
+        return narrow
+
+    def digit(self, value: str, signed: bool) -> str:
+        """The value of an int of at most one digit, not below 0 unless `signed`."""
+        size = self.load("i64", value, _layout["int_size"])
+        if _layout["int_tagged"]:
+            # Bit 1 of the tag is the minus sign.
+            wrong = self.new(f"and i64 {size}, {-16 if signed else -14}")
+            self.require(self.new(f"icmp eq i64 {wrong}, 0"), "slow")
+            tag = self.new(f"and i64 {size}, 3")
+            sign = self.new(f"sub i64 1, {tag}")
+        else:
+            sign = size
+            more = self.new(f"add i64 {size}, 1") if signed else size
+            self.require(self.new(f"icmp ult i64 {more}, {3 if signed else 2}"), "slow")
+        bytes = _layout["int_digit_bytes"]
+        digit = self.load(f"i{8 * bytes}", value, _layout["int_digit"], bytes)
+        wide = self.new(f"zext i{8 * bytes} {digit} to i64")
+        return self.new(f"mul i64 {sign}, {wide}")
+
+    def items(self, ctype: CType, value: str, offset: int) -> None:
+        """Store a number, or a tuple of what the type consists of."""
+        if isinstance(ctype, Struct):
+            parts = [(field.type, field.offset) for field in ctype.fields]
+        elif isinstance(ctype, Array):
+            inner = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+            parts = [(inner, i * inner.size) for i in range(ctype.shape[0])]
+        else:
+            self.store(self.type(ctype), self.exact(ctype, value), "%frame", offset, 1)
+            return
+        count = len(parts)
+        plain, other, same = self.label(), self.label(), self.label()
+        exact = self.is_type(value, "PyTuple_Type")
+        self.line(f"br i1 {exact}, label %{plain}, label %{other}")
+        self.begin(other)
+        suits = self.call("nc_is_tuple_of", "i32", f"ptr {value}", f"i64 {count}")
+        suits = self.new(f"icmp ne i32 {suits}, 0")
+        self.line(f"br i1 {suits}, label %{same}, label %slow")
+        self.begin(plain)
+        size = self.load("i64", value, _layout["object_size"])
+        suits = self.new(f"icmp eq i64 {size}, {count}")
+        self.line(f"br i1 {suits}, label %{same}, label %slow")
+        self.begin(same)
+        for place, (part, at) in enumerate(parts):
+            item = self.load("ptr", value, _layout["tuple_items"] + place * _WORD)
+            self.items(part, item, offset + at)
+
+    # -- the call and its result -----------------------------------------------------------------
+
+    def native_call(self, entry: int) -> str:
+        """The call itself and what it gives to Python; an exception is set where that is NULL.
+
+        `entry` is the line where the frame is reserved.
+        """
+        result = self.signature.result
+        values = [self.passed(index, place) for index, place in enumerate(self.places)]
+        target = self.load("ptr", "%self", _layout["callable_target"])
+        state, code = "", "0"
+        if self.release:
+            state = self.call("PyEval_SaveThread", "ptr")
+        if self.errno:
+            self.call("nc_errno_clear", "void")
+        raw = self.lowered(entry, target, values)
+        if self.errno:
+            code = self.call("nc_errno_keep", "i32")
+        if self.release:
+            self.call("PyEval_RestoreThread", "void", f"ptr {state}")
+        if self.owners and self.convention:
+            status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
+            self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
+        if self.may_raise and result.kind != "object":
+            error = self.call("PyErr_Occurred", "ptr")
+            self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
+        value = self.result(result, raw)
+        return self.checked(value, raw, code) if self.convention else value
+
+    def passed(self, index: int, place: _Place) -> _Operand:
+        """An argument as the lowering takes it."""
+        from .abi import in_memory, value_type
+
+        if place.letter == "O":
+            return _Operand(value_type(place.ctype), f"%a{index}")
+        if place.letter in ("P", "V"):
+            at = place.owner * _layout["pointer_bytes"] + _layout["pointer_address"]
+            return _Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
+        if in_memory(place.ctype):
+            from .abi.lowering import POINTER
+
+            return _Operand(POINTER, self.at("%frame", place.offset))
+        return _Operand(value_type(place.ctype), place.value or self.loaded(place))
+
+    def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
+        """The instructions of the call; the result, or ``%result``, where it is in memory."""
+        from llvmlite import ir
+
+        from .abi import in_memory
+        from .abi.lowering import POINTER
+
+        result = self.signature.result
+        memory = None
+        first = []
+        if result.kind != "void" and in_memory(result):
+            alignment = max(result.alignment, _WORD)
+            first.append(f"  %result = alloca [{result.size} x i8], align {alignment}")
+            memory = _Operand(POINTER, "%result")
+        module = ir.Module()
+        scratch = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "scratch")
+        frame, block = scratch.append_basic_block(), scratch.append_basic_block()
+        raw = self.lowering.emit_call(
+            ir.IRBuilder(block), _Operand(POINTER, target), values, memory
+        )
+        first += [f"  {instruction}" for instruction in frame.instructions]
+        self.lines += [f"  {instruction}" for instruction in block.instructions]
+        self.lines[entry:entry] = first
+        for name, value in module.globals.items():
+            if value is not scratch:
+                self.declared[name] = str(value).strip()
+        if memory is not None:
+            return "%result"
+        return "" if raw is None else str(raw.get_reference())
+
+    def checked(self, value: str, raw: str, code: str) -> str:
+        """The value, or NULL with the exception that an error convention makes of it."""
+        errors, result = _lib.ERRORS, self.signature.result
+        if self.convention == errors["errno"]:
+            failed = self.new(f"icmp ne i32 {code}, 0")
+        elif self.convention == errors["null"]:
+            failed = self.new(f"icmp eq ptr {raw}, null")
+        else:
+            relation = "ne" if self.convention == errors["nonzero"] else "eq"
+            failed = self.new(f"icmp {relation} {self.type(result)} {raw}, 0")
+        came, failing, join = self.block, self.label(), self.label()
+        self.line(f"br i1 {failed}, label %{failing}, label %{join}")
+        self.begin(failing)
+        after = self.call(
+            "nc_fail",
+            "ptr",
+            "ptr %self",
+            f"ptr {value}",
+            f"i64 {self.convention}",
+            f"i32 {code}",
+        )
+        self.go(join)
+        self.begin(join)
+        return self.new(f"phi ptr [{value}, %{came}], [{after}, %{failing}]")
+
+    def result(self, ctype: CType, raw: str) -> str:
+        """A result as a Python object, NULL with an exception."""
+        from .abi import in_memory
+
+        code = letter(ctype)
+        if code == "v":
+            none = self.object("Py_None")
+            if not _layout["none_is_immortal"]:
+                count = self.load("i64", none, _layout["object_refcount"])
+                more = self.new(f"add i64 {count}, 1")
+                self.store("i64", more, none, _layout["object_refcount"])
+            return none
+        if code == "O":
+            return self.call("nc_take_object", "ptr", f"ptr {raw}")
+        if code == "P":
+            return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
+        if isinstance(ctype, Struct):
+            return self.record(ctype)
+        if in_memory(ctype):
+            return self.boxed(code, raw)
+        return self.to_python(ctype, raw)
+
+    def boxed(self, code: str, address: str) -> str:
+        """Any number in memory, through the core."""
+        return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
+
+    def to_python(self, ctype: CType, raw: str) -> str:
+        """A number that is an IR value."""
+        code = letter(ctype)
+        # Such a call can be a jump when nothing follows it.
+        last = not (self.owners or self.convention)
+        if code == "e":
+            # Not every processor converts halves; the core does.
+            self.store("half", raw, "%half", 0)
+            return self.boxed(code, "%half")
+        if code in "fd":
+            wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
+            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}", tail=last)
+        if code == "?":
+            wide = self.new(f"zext i8 {raw} to i64")
+            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}", tail=last)
+        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        if ctype.size < 8:
+            extend = "sext" if signed else "zext"
+            raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
+        name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
+        if code == "Q":
+            name = "PyLong_FromUnsignedLongLong"
+        return self.call(name, "ptr", f"i64 {raw}", tail=last)
+
+    def record(self, struct: Struct) -> str:
+        """A struct of numbers as a named tuple; others through Python code."""
+        numbers = all(f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields)
+        if not numbers or len(struct.fields) > _MAX_INLINE:
+            return self.call("nc_load_result", "ptr", "ptr %self", "ptr %result")
+        made = self.call("nc_record_new", "ptr", "ptr %self", f"i64 {len(struct.fields)}")
+        self.fail_unless(self.new(f"icmp ne ptr {made}, null"))
+        for place, field in enumerate(struct.fields):
+            code = letter(field.type)
+            if field.type.kind in ("bool", "int") or code in ("f", "d"):
+                raw = self.load(self.type(field.type), "%result", field.offset, 1)
+                value = self.to_python(field.type, raw)
+            else:
+                value = self.boxed(code, self.at("%result", field.offset))
+            self.require(self.new(f"icmp ne ptr {value}, null"), "dropped")
+            self.store("ptr", value, made, _layout["tuple_items"] + place * _WORD)
+        after = self.label()
+        self.go(after)
+        self.begin("dropped")
+        self.call("Py_DecRef", "void", f"ptr {made}")
+        self.failures.append("dropped")
+        self.go("end")
+        self.begin(after)
+        return made
