@@ -1,8 +1,9 @@
-"""Formats of buffers (PEP 3118) held against structs: the one place that reads what `T{…}` says.
+"""Formats of buffers (PEP 3118) held against C types: the one place that reads what `T{…}` says.
 
 Guarantee: a format suits a struct only if every member is what the struct has there: the same type
 in the machine's byte order at the same offset, nested structs and arrays member by member. What
 cannot be read for certain suits nothing. Names are not compared: they are no part of a C type.
+Scalars of numbers alone are known to the core (csrc/convert.c).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, Array, CType, Pointer, Struct
 
-__all__ = ["suits"]
+__all__ = ["is_swapped", "suits"]
 
 _ORDERS = "@^=<>!"
 _FOREIGN = ">!" if sys.byteorder == "little" else "<"
@@ -21,12 +22,12 @@ _CACHE_LIMIT = 1024
 _answers: dict[tuple[str, int, str], bool] = {}
 
 
-def suits(struct: Struct, format: str, itemsize: int) -> bool:
-    """Whether elements of a buffer are laid out as a struct is.
+def suits(ctype: CType, format: str, itemsize: int) -> bool:
+    """Whether elements of a buffer are laid out as a struct, a pointer or a scalar is.
 
     Parameters
     ----------
-    struct : Struct
+    ctype : CType
     format : str
         The buffer's format.
     itemsize : int
@@ -38,17 +39,29 @@ def suits(struct: Struct, format: str, itemsize: int) -> bool:
     >>> suits(parse_type("T{dq}"), "T{d:x:q:n:}", 16), suits(parse_type("T{dq}"), "T{>d>q}", 16)
     (True, False)
     """
-    key = (format, itemsize, struct.text)
+    key = (format, itemsize, ctype.text)
     known = _answers.get(key)
     if known is None:
         try:
-            known = itemsize == struct.size and _same(_Reader(format).whole(), struct)
+            known = itemsize == ctype.size and _same(_Reader(format).whole(), ctype)
         except _Unreadable:
             known = False
         if len(_answers) >= _CACHE_LIMIT:
             _answers.clear()
         _answers[key] = known
     return known
+
+
+def is_swapped(format: str) -> bool:
+    """Whether a format says that something in it has the byte order of another machine.
+
+    Examples
+    --------
+    >>> is_swapped("T{@d:>:d:y:}"), is_swapped("=d")
+    (False, False)
+    """
+    # Names stand between colons, and may be anything.
+    return any(order in part for part in format.split(":")[::2] for order in _FOREIGN)
 
 
 class _Unreadable(Exception):

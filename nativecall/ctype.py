@@ -387,14 +387,25 @@ class FunctionPointer(CType):
             name = (names[index] if index < len(names) else None) or ""
             if index >= len(readonly) or not readonly[index]:
                 args.append(arg.declare(name, spell))
-            elif isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
-                # 'const' belongs to what `arg` points to, which is a pointer itself.
-                args.append(arg.pointee.declare("const *" + name, spell))
             else:
-                args.append("const " + arg.declare(name, spell))
+                args.append(_declare_const(arg, name, spell))
         if self.variadic:
             args.append("...")
         return self.result.declare(f"{declarator}({', '.join(args) or 'void'})", spell)
+
+
+def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None = None) -> str:
+    """Declare an argument whose callee does not write to what it points to."""
+    if isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
+        # 'const' belongs to what `arg` points to, which is a pointer itself.
+        return arg.pointee.declare("const *" + name, spell)
+    if isinstance(arg, View) and spell is None:
+        # The elements are const; nobody writes to the descriptor in any case.
+        data, *extents = arg.descriptor.fields
+        declared = [field.type.declare(str(field.name)) for field in extents]
+        members = "; ".join([_declare_const(data.type, "data"), *declared])
+        return f"struct {{ {members}; }} *{name}"
+    return "const " + arg.declare(name, spell)
 
 
 class Field:

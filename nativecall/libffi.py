@@ -359,7 +359,8 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
             keep.append(held)
             _lib.ffi.cast("uintptr_t *", at)[0] = held.address
             return
-        convert.store(ctype, value, at, f"argument {index + 1} of '{name}'", keep)
+        promised = index < len(fixed) and signature.readonly[index]
+        convert.store(ctype, value, at, f"argument {index + 1} of '{name}'", keep, promised)
 
     def invoke(*values: Any) -> object:
         extra: list[CType] = []

@@ -918,7 +918,11 @@ def test_strided_views(lib, fails):
     ):
         f([[1.0]])
     a.flags.writeable = False
-    with fails(ValueError, "argument 1 of 'sum_view' must be writable, this ndarray is read-only"):
+    with fails(
+        ValueError,
+        "argument 1 of 'sum_view' must be writable, this ndarray is read-only; pass a copy, or a "
+        "Signature with 'readonly' if the callee does not write",
+    ):
         f(a)
     assert f(a.copy()) == weighted(a)
 

@@ -1,0 +1,181 @@
+/* nativecall/view.h: strided arrays as C functions get them: pointer, shape and strides.
+ *
+ * Idea:       an argument `[n]T` of a signature points to a descriptor that the caller fills from
+ *             the array, without a copy of it. The callee is plain C and knows no Python:
+ *
+ *                 typedef NC_VIEW(double, 2) Matrix;
+ *
+ *                 double trace(const Matrix *a)                        // "d:[2]d"
+ *                 {
+ *                     double sum = 0;
+ *                     for (intptr_t i = 0; i < a->shape[0] && i < a->shape[1]; i++) {
+ *                         sum += NC_VIEW_AT(double, a, i, i);
+ *                     }
+ *                     return sum;
+ *                 }
+ *
+ * Layout:     struct { T *data; intptr_t shape[n]; intptr_t strides[n]; }: 1 + 2n words without
+ *             padding. It is passed by address because C passes structs of more than two words in
+ *             memory anyway, and so the descriptor is one argument word whatever n is. `data` is
+ *             the element with all indices 0, `shape` counts elements, and `strides` are bytes, as
+ *             in PEP 3118 and NumPy: a field of an array of structs has a stride that need not be
+ *             a multiple of the field's own size. n is 1 to 64.
+ * Invariants: no length is negative. Strides are of either sign, and 0 where an array is
+ *             broadcast; then elements are one and the same, so look before you write. If any
+ *             length is 0 there is no element, and `data` means nothing. Else the address of every
+ *             element is a multiple of T's alignment. The stride of a dimension of length 1 or 0
+ *             means nothing: tests of contiguity look past it, and so must yours. Elements are in
+ *             the machine's byte order.
+ * Const:      a callee that never writes elements says NC_VIEW(const T, n). That is no part of a
+ *             signature's identity; from Python read-only arrays pass only if nativecall.Signature
+ *             was told so, by `readonly`.
+ * Ownership:  descriptor and data belong to the caller. Both stay where they are until the call
+ *             returns: a buffer's export is held, so that it can be neither resized nor freed
+ *             meanwhile. Keep neither. A descriptor is the callee's to read, not to write.
+ * NULL:       Python's None arrives as a null descriptor.
+ * Threads:    pure functions. Without the GIL other threads may write elements meanwhile.
+ * Cython:     a memoryview slice maps word by word: __Pyx_memviewslice.data is `data`, its shape
+ *             and strides are `shape` and `strides`, of which it always has 8. It has two members
+ *             more: `memview`, which owns the memory (here the caller does, and so there is no
+ *             reference to count and no GIL to hold), and `suboffsets`, for arrays of pointers to
+ *             rows (those are refused; in a slice without them, all are -1).
+ * Source:     SEP 201, "Technical overview": memoryview slices in signatures, "so that arrays with
+ *             strides and shape can be passed faster".
+ * Portable:   C99, C11, C++11, MSVC. */
+#ifndef NATIVECALL_VIEW_H
+#define NATIVECALL_VIEW_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the descriptor -------------------------------------------------------------------------- */
+
+/* The descriptor of `[n]T`. Every use is a type of its own, as of all structs in C: name it once,
+ * by typedef. */
+#define NC_VIEW(T, n)                                                                              \
+    struct {                                                                                       \
+        T *data;                                                                                   \
+        intptr_t shape[n];                                                                         \
+        intptr_t strides[n];                                                                       \
+    }
+
+/* The beginning of every descriptor, for code that learns the type and n at run time. */
+typedef struct {
+    void *data;
+    intptr_t shape[1]; /* n lengths, then n strides */
+} NcView;
+
+NC_STATIC_INLINE const intptr_t *nc_view_shape(const NcView *view)
+{
+    return view->shape;
+}
+
+NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
+{
+    return view->shape + ndim;
+}
+
+/* n, a constant. */
+#define NC_VIEW_NDIM(view) ((int)(sizeof((view)->shape) / sizeof((view)->shape[0])))
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* The element at n indices, an lvalue: NC_VIEW_AT(double, a, i, j) = 1. Nothing is checked at run
+ * time. The compiler checks that T is the element's type, const or not, and that there are n
+ * indices. Each argument but `view` is evaluated once. */
+#define NC_VIEW_AT(T, view, ...)                                                                   \
+    (*(1 ? (T *)(void *)((char *)(view)->data + NC_VIEW_OFFSET(view, __VA_ARGS__)) : (view)->data))
+
+/* Bytes from `data` to the element at 1 to 8 indices. */
+#define NC_VIEW_OFFSET(view, ...)                                                                  \
+    NC_VIEW_EXPAND_(NC_VIEW_EXPAND_(NC_VIEW_PICK_(__VA_ARGS__, NC_VIEW_8_, NC_VIEW_7_, NC_VIEW_6_, \
+                                                  NC_VIEW_5_, NC_VIEW_4_, NC_VIEW_3_, NC_VIEW_2_,  \
+                                                  NC_VIEW_1_, 0))(view, __VA_ARGS__))
+
+/* MSVC takes __VA_ARGS__ for one argument until it is scanned again. */
+#define NC_VIEW_EXPAND_(x) x
+#define NC_VIEW_PICK_(a, b, c, d, e, f, g, h, found, ...) found
+/* An array of size 0 or less does not compile. */
+#define NC_VIEW_HAS_(view, n) (0 * (intptr_t)sizeof(char[NC_VIEW_NDIM(view) == (n) ? 1 : -1]))
+#define NC_VIEW_STEP_(view, k, i) ((intptr_t)(i) * (view)->strides[k])
+#define NC_VIEW_1_(v, a) (NC_VIEW_HAS_(v, 1) + NC_VIEW_STEP_(v, 0, a))
+#define NC_VIEW_2_(v, a, b) (NC_VIEW_HAS_(v, 2) + NC_VIEW_SUM_2_(v, a, b))
+#define NC_VIEW_3_(v, a, b, c) (NC_VIEW_HAS_(v, 3) + NC_VIEW_SUM_3_(v, a, b, c))
+#define NC_VIEW_4_(v, a, b, c, d) (NC_VIEW_HAS_(v, 4) + NC_VIEW_SUM_4_(v, a, b, c, d))
+#define NC_VIEW_5_(v, a, b, c, d, e)                                                               \
+    (NC_VIEW_HAS_(v, 5) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e))
+#define NC_VIEW_6_(v, a, b, c, d, e, f)                                                            \
+    (NC_VIEW_HAS_(v, 6) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
+     NC_VIEW_STEP_(v, 5, f))
+#define NC_VIEW_7_(v, a, b, c, d, e, f, g)                                                         \
+    (NC_VIEW_HAS_(v, 7) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
+     NC_VIEW_STEP_(v, 5, f) + NC_VIEW_STEP_(v, 6, g))
+#define NC_VIEW_8_(v, a, b, c, d, e, f, g, h)                                                      \
+    (NC_VIEW_HAS_(v, 8) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
+     NC_VIEW_STEP_(v, 5, f) + NC_VIEW_STEP_(v, 6, g) + NC_VIEW_STEP_(v, 7, h))
+#define NC_VIEW_SUM_2_(v, a, b) (NC_VIEW_STEP_(v, 0, a) + NC_VIEW_STEP_(v, 1, b))
+#define NC_VIEW_SUM_3_(v, a, b, c) (NC_VIEW_SUM_2_(v, a, b) + NC_VIEW_STEP_(v, 2, c))
+#define NC_VIEW_SUM_4_(v, a, b, c, d) (NC_VIEW_SUM_3_(v, a, b, c) + NC_VIEW_STEP_(v, 3, d))
+
+/* ---- sizes and order ------------------------------------------------------------------------- */
+
+/* Elements in all. */
+NC_STATIC_INLINE intptr_t nc_view_size(const intptr_t *shape, int ndim)
+{
+    intptr_t size = 1;
+    int i;
+    for (i = 0; i < ndim; i++) {
+        size *= shape[i];
+    }
+    return size;
+}
+
+/* Whether elements follow each other without a gap, from `data` on, the last index fastest (order
+ * 'C') or the first (order 'F'). An array without elements is both. */
+NC_STATIC_INLINE int nc_view_is_contiguous(const intptr_t *shape, const intptr_t *strides, int ndim,
+                                           size_t itemsize, char order)
+{
+    intptr_t step = (intptr_t)itemsize;
+    int contiguous = 1;
+    int i;
+    for (i = 0; i < ndim; i++) {
+        const int k = order == 'C' ? ndim - 1 - i : i;
+        if (shape[k] == 0) {
+            return 1;
+        }
+        contiguous &= shape[k] == 1 || strides[k] == step;
+        step *= shape[k];
+    }
+    return contiguous;
+}
+
+/* The strides of contiguous elements, for callers that make a descriptor: order 'C' or 'F'. */
+NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *strides, int ndim,
+                                           size_t itemsize, char order)
+{
+    intptr_t step = (intptr_t)itemsize;
+    int i;
+    for (i = 0; i < ndim; i++) {
+        const int k = order == 'C' ? ndim - 1 - i : i;
+        strides[k] = step;
+        step *= shape[k];
+    }
+}
+
+/* Of a typed descriptor. Where NC_VIEW_IS_C says yes, a loop over data[0] to data[size - 1] sees
+ * every element, and compilers vectorise it. */
+#define NC_VIEW_SIZE(view) nc_view_size((view)->shape, NC_VIEW_NDIM(view))
+#define NC_VIEW_IS_C(view) NC_VIEW_IS_(view, 'C')
+#define NC_VIEW_IS_F(view) NC_VIEW_IS_(view, 'F')
+#define NC_VIEW_IS_(view, order)                                                                   \
+    nc_view_is_contiguous((view)->shape, (view)->strides, NC_VIEW_NDIM(view),                      \
+                          sizeof *(view)->data, order)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
