@@ -228,6 +228,8 @@ static int callable_clear(PyObject *object)
     nc_calltable_clear(&self->calls);
     nc_packedtable_clear(&self->packed);
     Py_CLEAR(self->invoke);
+    nc_dispatcher_release(self->dispatcher);
+    self->dispatcher = NULL;
     Py_CLEAR(self->parts);
     Py_CLEAR(self->only);
     Py_CLEAR(self->owners);
@@ -406,6 +408,8 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
             return raise_status(status);
         }
     }
+    nc_dispatcher_release(self->dispatcher);
+    self->dispatcher = NULL;
     Py_XSETREF(self->parts, Py_NewRef(parts));
     self->vectorcall = nc_vectorcall_overloaded;
     /* Views made before keep their calling convention and see all entries from now on. */

@@ -47,6 +47,9 @@ typedef struct {
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
 } NcPlan;
 
+/* The choice among the signatures of overloaded callables (overload.c). */
+typedef struct NcDispatcher NcDispatcher;
+
 /* A generated trampoline, as Python makes it; callables that use it own it. */
 typedef struct {
     PyObject_HEAD
@@ -67,6 +70,7 @@ typedef struct {
     int decided;                 /* whether generating one was tried, or is not needed */
     PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
     PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
+    NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
     PyObject *name;              /* str */
@@ -112,6 +116,8 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_overloaded_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
+/* Gives up a callable's dispatcher, or NULL; callables of the same signatures share it. */
+void nc_dispatcher_release(NcDispatcher *dispatcher);
 
 /* The trampoline of a shape, or NULL. Interns all shapes at the first call. */
 const NcTrampoline *nc_trampoline_find(const char *shape);

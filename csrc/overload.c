@@ -1,13 +1,20 @@
 /* csrc/overload.c: the choice among the entries of an overloaded callable, by argument types.
  *
- * Idea. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
+ * Rule. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
  * promotion (integer to float, narrow to wide), most for a narrower type that the value may still
  * fit. The candidate whose costs add up to least is called; the earlier one where two are equal. So
  * an exact match always wins, and the order of entries matters only between equals. When nothing
  * fits, the error lists what there is.
  *
+ * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
+ * each of NumPy's scalar types, and an int by the entries' integer types that it fits. A dispatcher
+ * is a table from the classes of a call's arguments to the entry that the rule chose for such
+ * arguments before; callables with the same signatures in the same order share one. The rule alone
+ * fills it, so the table cannot choose otherwise.
+ *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
- * the match hook asks. A failed match swallows its exception, a failed hook does not. */
+ * the match hook asks; where the table knows the answer, none at all. A failed match swallows its
+ * exception, a failed hook does not. */
 #include "convert.h"
 
 #include <string.h>
@@ -184,16 +191,14 @@ static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const 
     return NULL;
 }
 
-/* The part that the arguments cost least to convert for, borrowed; the earlier one where two cost
- * the same. NULL with an exception when none takes them. */
-static NcCallable *choose(NcCallable *self, PyObject *parts, PyObject *const *args,
-                          Py_ssize_t nargs)
+/* The position of the part that the arguments cost least to convert for; the earlier one where two
+ * cost the same. -1 when none takes them, -2 with an exception. */
+static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                             long *best_cost)
 {
-    NcCallable *best = NULL;
-    long best_cost = 0;
+    Py_ssize_t best = -1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(parts, p);
-        const NcPlan *plan = part->plan;
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
         long cost = 0;
         if (nargs != plan->nargs && (nargs < plan->nargs || !plan->variadic)) {
             continue;
@@ -201,7 +206,7 @@ static NcCallable *choose(NcCallable *self, PyObject *parts, PyObject *const *ar
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
             int one = match(plan, i, args[i]);
             if (one == -2) {
-                return NULL;
+                return -2;
             }
             if (one < 0) {
                 cost = -1;
@@ -209,40 +214,378 @@ static NcCallable *choose(NcCallable *self, PyObject *parts, PyObject *const *ar
             }
             cost += one;
         }
+        if (cost >= 0 && (best < 0 || cost < *best_cost)) {
+            best = p;
+            *best_cost = cost;
+        }
         if (cost == 0 && nargs == plan->nargs) {
-            return part;
+            return p;
         }
-        if (cost >= 0 && (best == NULL || cost < best_cost)) {
-            best = part;
-            best_cost = cost;
-        }
-    }
-    if (best == NULL) {
-        no_overload(self, parts, args, nargs);
     }
     return best;
+}
+
+/* ---- classes of values ----------------------------------------------------------------------- */
+
+/* Values of a class cost the same for every argument type of a set of signatures. Those of ints
+ * are numbered by each dispatcher, from CLASS_INT on. */
+enum {
+    CLASS_NONE_KNOWN = 0, /* the rule must be asked */
+    CLASS_FLOAT,
+    CLASS_BOOL,
+    CLASS_COMPLEX,
+    CLASS_NONE,
+    CLASS_NUMPY,    /* the first of NumPy's scalar types */
+    CLASS_INT = 32, /* the first class of ints */
+    CLASS_BITS = 6,
+    MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
+};
+
+/* Types whose instances all say the same about themselves. Their subclasses are other types. */
+static const char *const numpy_scalars[] = {
+    "numpy.bool",        "numpy.bool_",      "numpy.int8",      "numpy.uint8",
+    "numpy.int16",       "numpy.uint16",     "numpy.int32",     "numpy.uint32",
+    "numpy.int64",       "numpy.uint64",     "numpy.longlong",  "numpy.ulonglong",
+    "numpy.intc",        "numpy.uintc",      "numpy.float16",   "numpy.float32",
+    "numpy.float64",     "numpy.longdouble", "numpy.complex64", "numpy.complex128",
+    "numpy.clongdouble",
+};
+enum { NUMPY_SCALARS = sizeof(numpy_scalars) / sizeof(numpy_scalars[0]) };
+
+/* By address. Only static types, which live as long as the process: their number is small, so a
+ * search soon meets an empty place. */
+enum { TYPE_PLACES = 64 };
+static struct {
+    PyTypeObject *type;
+    int class_;
+    char letter; /* nc_value_letter of every instance */
+} known_types[TYPE_PLACES];
+
+static size_t type_place(const PyTypeObject *type)
+{
+    uintptr_t bits = (uintptr_t)type >> 4;
+    size_t place = (size_t)(bits ^ (bits >> 6)) % TYPE_PLACES;
+    while (known_types[place].type != type && known_types[place].type != NULL) {
+        place = (place + 1) % TYPE_PLACES;
+    }
+    return place;
+}
+
+/* Puts a value's type among the known ones if it belongs there. */
+static void learn_type(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    size_t place = type_place(type);
+    int class_ = type == &PyFloat_Type     ? CLASS_FLOAT
+                 : type == &PyBool_Type    ? CLASS_BOOL
+                 : type == &PyComplex_Type ? CLASS_COMPLEX
+                 : value == Py_None        ? CLASS_NONE
+                                           : CLASS_NONE_KNOWN;
+    if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return;
+    }
+    for (int i = 0; class_ == CLASS_NONE_KNOWN && i < (int)NUMPY_SCALARS; i++) {
+        if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
+            class_ = CLASS_NUMPY + i;
+        }
+    }
+    if (class_ != CLASS_NONE_KNOWN) {
+        known_types[place].class_ = class_;
+        known_types[place].letter = nc_value_letter(value);
+        known_types[place].type = type;
+    }
+}
+
+/* ---- dispatchers ----------------------------------------------------------------------------- */
+
+enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
+
+struct NcDispatcher {
+    NcDispatcher *next; /* of the same bucket */
+    size_t references;
+    size_t hash;
+    size_t count;                    /* signatures */
+    unsigned char int_class[2][64];  /* of ints that have 64 bits, by sign and length */
+    uint64_t keys[MEMO_PLACES];      /* classes of arguments; 0 in an empty place */
+    Py_ssize_t choices[MEMO_PLACES]; /* the part's position for each */
+    const char *texts[1];            /* the signatures, interned: there are `count` */
+};
+
+enum { BUCKETS = 256 };
+static NcDispatcher *dispatchers[BUCKETS];
+
+static const char *part_text(PyObject *parts, size_t position)
+{
+    PyObject *part = PyTuple_GET_ITEM(parts, (Py_ssize_t)position);
+    return ((const NcCallable *)(void *)part)->plan->text;
+}
+
+/* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
+ * int fits by its sign and length alone, its own or, of a negative one, its complement's. */
+static void number_ints(NcDispatcher *self, PyObject *parts)
+{
+    unsigned char ends[2][65] = {{0}, {0}};
+    unsigned char class_ = CLASS_INT;
+    for (size_t p = 0; p < self->count; p++) {
+        const NcPlan *plan =
+            ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            const NcIntegerKind *kind = nc_integer_kind(plan->codes[i]);
+            if (kind != NULL) {
+                ends[0][8 * kind->size - kind->is_signed] = 1;
+            }
+            if (kind != NULL && kind->is_signed) {
+                ends[1][8 * kind->size - 1] = 1;
+            }
+        }
+    }
+    for (int negative = 0; negative < 2; negative++) {
+        for (int length = 0; length < 64; length++) {
+            self->int_class[negative][length] = class_;
+            class_ = (unsigned char)(class_ + ends[negative][length]);
+        }
+        class_++;
+    }
+}
+
+/* The dispatcher of the parts' signatures; NULL with an exception. */
+static NcDispatcher *dispatcher_acquire(PyObject *parts)
+{
+    size_t count = (size_t)PyTuple_GET_SIZE(parts);
+    size_t hash = count;
+    NcDispatcher *self;
+    for (size_t p = 0; p < count; p++) {
+        hash = (hash ^ ((uintptr_t)part_text(parts, p) >> 3)) * 1000003u;
+    }
+    for (self = dispatchers[hash % BUCKETS]; self != NULL; self = self->next) {
+        size_t same = 0;
+        while (self->hash == hash && self->count == count && same < count &&
+               self->texts[same] == part_text(parts, same)) {
+            same++;
+        }
+        if (same == count) {
+            self->references++;
+            return self;
+        }
+    }
+    self =
+        (NcDispatcher *)PyMem_Calloc(1, sizeof(NcDispatcher) + (count - 1) * sizeof(const char *));
+    if (self == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    self->references = 1;
+    self->hash = hash;
+    self->count = count;
+    for (size_t p = 0; p < count; p++) {
+        self->texts[p] = part_text(parts, p);
+    }
+    number_ints(self, parts);
+    self->next = dispatchers[hash % BUCKETS];
+    dispatchers[hash % BUCKETS] = self;
+    return self;
+}
+
+void nc_dispatcher_release(NcDispatcher *self)
+{
+    NcDispatcher **link;
+    if (self == NULL || --self->references != 0) {
+        return;
+    }
+    link = &dispatchers[self->hash % BUCKETS];
+    while (*link != self) {
+        link = &(*link)->next;
+    }
+    *link = self->next;
+    PyMem_Free(self);
+}
+
+/* Bits up to the highest one that is set. */
+static inline int bit_length(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return bits != 0 ? 64 - __builtin_clzll(bits) : 0;
+#else
+    int length = 0;
+    for (; bits != 0; bits >>= 1) {
+        length++;
+    }
+    return length;
+#endif
+}
+
+static inline int class_of(const NcDispatcher *self, PyObject *value)
+{
+    if (PyFloat_CheckExact(value)) {
+        return CLASS_FLOAT;
+    }
+    if (PyLong_CheckExact(value)) {
+        long small;
+        long long number;
+        int negative;
+        if (NC_LIKELY(nc_small_integer(value, &small))) {
+            number = small;
+        } else {
+            int overflow = 0;
+            number = PyLong_AsLongLongAndOverflow(value, &overflow);
+            if (overflow != 0) {
+                return CLASS_NONE_KNOWN;
+            }
+        }
+        negative = number < 0;
+        return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
+    }
+    return known_types[type_place(Py_TYPE(value))].class_;
+}
+
+/* The classes of all arguments in one number, 0 where one has none. The bit above them tells
+ * numbers of arguments apart. */
+static inline uint64_t key_of(const NcDispatcher *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint64_t key = 1;
+    if (nargs > MOST_ARGUMENTS) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        int class_ = class_of(self, args[i]);
+        if (class_ == CLASS_NONE_KNOWN) {
+            return 0;
+        }
+        key = key << CLASS_BITS | (unsigned)class_;
+    }
+    return key;
+}
+
+static inline size_t memo_place(uint64_t key)
+{
+    return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
+}
+
+/* Whether what NumPy's scalars of a letter cost depends on their values: integers of a kind that
+ * does not fit some integer type of the set. */
+static int varies(PyObject *parts, char letter)
+{
+    const NcIntegerKind *found = nc_integer_kind(letter);
+    if (found == NULL) {
+        return 0;
+    }
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            const NcIntegerKind *wanted = nc_integer_kind(plan->codes[i]);
+            if (wanted != NULL && wanted->code != '?' &&
+                (found->low < wanted->low || found->high > wanted->high)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Writes down what the rule chose, where it would choose the same for all values of these classes.
+ * An exact match it would: a type that a value has by itself holds it. */
+static void remember(NcDispatcher *self, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                     Py_ssize_t choice, long cost)
+{
+    uint64_t key;
+    size_t place;
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        learn_type(args[i]);
+    }
+    key = key_of(self, args, nargs);
+    if (key == 0) {
+        return;
+    }
+    for (Py_ssize_t i = 0; cost != COST_EXACT && i < nargs; i++) {
+        if (!PyLong_CheckExact(args[i]) &&
+            varies(parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
+            return;
+        }
+    }
+    place = memo_place(key);
+    for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
+        size_t next = (place + probe) % MEMO_PLACES;
+        if (self->keys[next] == 0) {
+            place = next;
+            break;
+        }
+    }
+    self->keys[place] = key;
+    self->choices[place] = choice;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The part that the rule chooses, a new reference, where the table has no answer. NULL with an
+ * exception. */
+static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    NcCallable *part = NULL;
+    PyObject *parts = Py_XNewRef(self->parts);
+    Py_ssize_t choice;
+    long cost = 0;
+    if (parts == NULL) {
+        /* The collector has cleared the callable, and a finaliser calls a view. */
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+        return NULL;
+    }
+    choice = apply_rule(parts, args, nargs, &cost);
+    if (choice == -1) {
+        no_overload(self, parts, args, nargs);
+    } else if (choice >= 0) {
+        part = (NcCallable *)(void *)Py_NewRef(PyTuple_GET_ITEM(parts, choice));
+        /* The rule may run Python code that adds an entry: then all this is past. */
+        if (self->parts == parts) {
+            if (self->dispatcher == NULL) {
+                self->dispatcher = dispatcher_acquire(parts);
+            }
+            if (self->dispatcher != NULL) {
+                remember(self->dispatcher, parts, args, nargs, choice, cost);
+            } else {
+                Py_CLEAR(part);
+            }
+        }
+    }
+    Py_DECREF(parts);
+    return part;
 }
 
 PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
                                    PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcCallable *part;
-    PyObject *parts;
+    const NcDispatcher *dispatcher = self->dispatcher;
+    NcCallable *part = NULL;
     PyObject *result;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+    if (NC_UNLIKELY(kwnames != NULL) && PyTuple_GET_SIZE(kwnames) != 0) {
         PyErr_Format(PyExc_TypeError,
                      "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
                      "in f['d:d'](x=1.0)",
                      self->name);
         return NULL;
     }
-    /* Conversions may run Python code that adds an entry: the tuple stays ours. */
-    parts = Py_NewRef(self->parts);
-    part = choose(self, parts, args, nargs);
-    result = part != NULL ? part->vectorcall((PyObject *)part, args, nargsf, NULL) : NULL;
-    Py_DECREF(parts);
+    if (NC_LIKELY(dispatcher != NULL)) {
+        uint64_t key = key_of(dispatcher, args, nargs);
+        size_t place = memo_place(key);
+        for (size_t probe = 0; key != 0 && probe < MEMO_PROBES; probe++) {
+            size_t next = (place + probe) % MEMO_PLACES;
+            if (dispatcher->keys[next] == key) {
+                PyObject *found = PyTuple_GET_ITEM(self->parts, dispatcher->choices[next]);
+                part = (NcCallable *)(void *)Py_NewRef(found);
+                break;
+            }
+        }
+    }
+    if (NC_UNLIKELY(part == NULL)) {
+        part = choose(self, args, nargs);
+        if (part == NULL) {
+            return NULL;
+        }
+    }
+    /* Conversions may run Python code that adds an entry or drops the callable: the part stays. */
+    result = part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL);
+    Py_DECREF(part);
     return result;
 }
 

@@ -6,12 +6,15 @@ Every callee returns its own name, so what ran is seen, not inferred.
 from __future__ import annotations
 
 import itertools
+import math
+import random
 
 import cffi
 import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall.signature import parse
 
 SCALARS = {
     "?": "bool",
@@ -265,3 +268,182 @@ def test_python_objects_are_the_last_resort():
     assert f(-2) == 2.0
     assert f("x") == "'x'"
     assert f([1]) == "[1]"
+
+
+# -- what is remembered of choices -----------------------------------------------------------------
+
+C_TYPES = {
+    "?": "_Bool",
+    "b": "signed char",
+    "B": "unsigned char",
+    "h": "short",
+    "H": "unsigned short",
+    "i": "int",
+    "I": "unsigned",
+    "q": "long long",
+    "Q": "unsigned long long",
+    "f": "float",
+    "d": "double",
+    "g": "long double",
+    "Zd": "double _Complex",
+    "&d": "double *",
+    "P": "void *",
+    "O": "PyObject *",
+    POINT: "struct point",
+}
+
+
+@pytest.fixture(scope="module")
+def numbered(builder):
+    """Functions of one and of two arguments, for all types; each returns its own number."""
+    signatures = [(a,) for a in C_TYPES] + [*itertools.product(C_TYPES, repeat=2)]
+    source = ["typedef struct _object PyObject; struct point { double x, y; };"]
+    for number, types in enumerate(signatures):
+        arguments = ", ".join(
+            f"{C_TYPES[one]} {name}" for one, name in zip(types, "ab", strict=False)
+        )
+        unused = " ".join(f"(void){name};" for name in "ab"[: len(types)])
+        source.append(f"long long f{number}({arguments}) {{ {unused} return {number}; }}")
+    lib = nc.load(builder.library("\n".join(source), "numbered"))
+    return {
+        f"q:{''.join(types)}": (lib.address(f"f{number}"), lib)
+        for number, types in enumerate(signatures)
+    }
+
+
+def subclass(of):
+    return type(f"Sub{of.__name__}", (of,), {})
+
+
+# For these nothing is remembered, and the rule takes them as the types that they derive from.
+TWINS = {
+    of: subclass(of)
+    for of in (
+        *(float, int, complex),
+        *(np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128),
+        *(np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64),
+        *(np.longlong, np.ulonglong, np.intc),
+    )
+}
+
+
+def ends_of(bits):
+    return [-(2**bits) - 1, -(2**bits), 2**bits - 1, 2**bits]
+
+
+INTS = sorted(
+    {0, 1, -1, 5, 1000, *[end for bits in (*range(7, 66), 2000) for end in ends_of(bits)]}
+)
+
+
+def numpy_values():
+    for of in TWINS:
+        if issubclass(of, np.integer):
+            limits = np.iinfo(of)
+            for value in INTS:
+                if limits.min <= value <= limits.max:
+                    yield of(value)
+        elif issubclass(of, np.generic):
+            yield from (of(0.0), of(1.5))
+
+
+VALUES = [
+    *(0.0, -1.5, 1e300, float("inf"), True, False, 1j, None),
+    *INTS,
+    *numpy_values(),
+    *(np.True_, np.False_, np.datetime64(5, "s"), np.str_("x"), np.void(b"12345678")),
+    *(np.zeros(2), np.zeros(2, "f"), np.array(1.5), (1.0, 2.0), (1, 2), b"text", "text"),
+    *(Index(5), Index(2**40), Float()),
+]
+
+
+def outcome(f, values):
+    """The number of the function that ran, or the error without what it says of types."""
+    try:
+        return f(*values)
+    except (OverflowError, TypeError, ValueError) as error:
+        return type(error).__name__, str(error)[: len("argument 1 of 'which'")]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_remembered_choices_are_the_rules(numbered, seed):
+    rng = random.Random(seed)
+    arity = rng.choice([1, 2])
+    of_arity = [text for text in numbered if len(parse(text).args) == arity]
+    # Some sets have few types, so that exact matches are frequent, and some two arities.
+    few = rng.sample([*C_TYPES], rng.randint(2, 5))
+    narrow = [text for text in of_arity if all(arg.text in few for arg in parse(text).args)]
+    texts = rng.sample(narrow or of_arity, min(len(narrow) or 2, rng.randint(2, 8)))
+    texts += rng.sample([*numbered], rng.randint(0, 2))
+    texts = [*dict.fromkeys(texts), *(["q:d"] if len(texts) < 2 and "q:d" not in texts else [])]
+    f = nc.wrap({text: numbered[text][0] for text in texts}, name="which", owner=numbered)
+    calls = [tuple(rng.choices(VALUES, k=arity)) for _ in range(400)]
+    found = [outcome(f, values) for values in calls]
+    assert int in {type(one) for one in found}
+    # What was remembered meanwhile changes nothing.
+    assert [outcome(f, values) for values in calls] == found
+    asked = 0
+    for values, one in zip(calls, found, strict=True):
+        twins = tuple(TWINS[type(v)](v) if type(v) in TWINS else v for v in values)
+        asked += any(twin is not v for twin, v in zip(twins, values, strict=True))
+        assert outcome(f, twins) == one, (texts, values)
+    assert asked > 100
+
+
+def test_numpy_integers_choose_by_value_every_time(offer):
+    which = offer("i", "d")
+    for _ in range(3):
+        assert which(np.int64(5)) == which(np.int32(5)) == "i32"
+        assert which(np.int64(2**40)) == "f64"
+
+
+def test_ints_choose_by_size_every_time(offer):
+    which = offer("b", "B", "i", "q", "Q", "d")
+    expected = {0: "i64", -129: "i64", 2**62: "i64", 2**63: "u64", 2**64: "f64", -(2**63): "i64"}
+    for _ in range(3):
+        assert [which(value) for value in expected] == [*expected.values()]
+
+
+def test_callables_of_the_same_signatures_call_their_own_functions():
+    m = nc.load("m")
+    pairs = [("sqrt", "pow"), ("fabs", "atan2"), ("cbrt", "hypot")]
+    made = [nc.wrap({"d:d": m.address(a), "d:dd": m.address(b)}) for a, b in pairs]
+    assert [f(0.25) for f in made] == [0.5, 0.25, math.cbrt(0.25)]
+    assert [f(3.0, 4.0) for f in made] == [81.0, math.atan2(3, 4), 5.0]
+    del made[0]
+    assert [f(-8.0) for f in made] == [8.0, -2.0]
+
+
+def test_what_was_remembered_is_forgotten_with_a_new_entry(offer, lib):
+    which = offer("q", "?")
+    assert which(5) == which(5) == "i64"
+    assert which(True) == which(True) == "bool"
+    which.f.add("&c:d", lib.address("which_f64"))
+    assert which(5.0) == which(5.0) == "f64"
+    assert which(5) == "i64"
+
+
+def test_a_replaced_entry_runs_where_the_old_one_was_chosen(offer, lib):
+    which = offer("q", "d")
+    assert which(1.0) == which(1.0) == "f64"
+    which.f.add("&c:d", lib.address("which_f32"), replace=True)
+    assert which(1.0) == "f32"
+
+
+def test_many_arguments(builder):
+    source = """
+    double doubles(double a, double b, double c, double d, double e, double f, double g, double h,
+                   double i, double j, double k, double l)
+    { return a + b + c + d + e + f + g + h + i + j + k + l; }
+    long long ints(long long a, long long b, long long c, long long d, long long e, long long f,
+                   long long g, long long h, long long i, long long j, long long k, long long l)
+    { return a - b + c - d + e - f + g - h + i - j + k - l; }
+    """
+    lib = nc.load(builder.library(source, "many_arguments"))
+    f = nc.wrap(
+        {f"q:{'q' * 12}": lib.address("ints"), f"d:{'d' * 12}": lib.address("doubles")}, owner=lib
+    )
+    for _ in range(2):
+        assert f(*range(12)) == -6
+        assert f(*map(float, range(12))) == 66.0
+        assert f(*range(11), 0.5) == 55.5
