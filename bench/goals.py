@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
+from bench.peers.kernels import OVERLOADS
 from bench.rows import importing, interning, lookup
 from bench.section import Group, Section
 
@@ -74,6 +75,11 @@ def _calls(section: Section) -> Iterator[Goal]:
             for subject, call in ((ITSELF, "f(…)"), (BUILTIN, "f.builtin(…)")):
                 what = f"{peer} / {call} {row}"
                 yield _ratio(what, section, row, peer, subject, bound, at_most=False)
+
+
+def _overloads(section: Section) -> Iterator[Goal]:
+    for row in OVERLOADS:
+        yield _ratio(f"f(…) {row.name} / {NANOBIND}", section, row.name, ITSELF, NANOBIND, 1.0)
 
 
 def _lookup(section: Section) -> Iterator[Goal]:
@@ -161,6 +167,7 @@ def _build(section: Section) -> Iterator[Goal]:
 
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
+    "overloads": _overloads,
     "lookup": _lookup,
     "build": _build,
     "intern": _intern,

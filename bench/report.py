@@ -17,11 +17,13 @@ from bench.section import Group, Section
 FORMAT = 1
 TITLES = {
     "calls": "Calls from Python",
+    "overloads": "Calls of overloaded callables",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",
     "import": "Import",
 }
+TABLED = ("calls",)  # sections whose groups are the columns of one table
 
 
 def number(value: float) -> str:
@@ -156,7 +158,7 @@ def print_section(console: Console, section: Section) -> None:
     """Print a section: method, tables, and what is absent with the reason."""
     console.rule(f"[bold]{TITLES[section.name]}", align="left")
     console.print(escape(section.method), style="dim")
-    if section.name == "calls" and section.groups:
+    if section.name in TABLED and section.groups:
         console.print(calls_table(section.groups))
         console.print(ratios_table(section.groups))
     else:

@@ -16,9 +16,10 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "lookup")
+PINNED = ("calls", "overloads", "lookup")
 MODULES = {
     "calls": "calls",
+    "overloads": "overloads",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,11 @@ from types import ModuleType
 from typing import Any
 
 from bench.peers import build
-from bench.peers.kernels import ROWS, Kernels, Row
+from bench.peers.kernels import OVERLOADED_KERNELS, OVERLOADS, ROWS, Kernels, Overloads, Row
 
 ITSELF = "nativecall f(…)"
 BUILTIN = "nativecall f.builtin(…)"
+CHOSEN = "nativecall, the entry itself"
 C_BUILTIN = "C built-in (METH_*)"
 CYTHON = "Cython cpdef"
 NANOBIND = "nanobind"
@@ -36,11 +37,11 @@ class Call:
     statement: str
     names: Mapping[str, Any]
 
-    def check(self, row: Row) -> None:
+    def check(self, row: Row | Overloads) -> None:
         """Raise ValueError where the call does not give the row's expected result."""
         found = eval(self.statement, dict(self.names))
-        if found != row.expected:
-            raise ValueError(f"'{row.signature}' returned {found!r}, expected {row.expected!r}")
+        if found != row.expected or not isinstance(found, type(row.expected)):
+            raise ValueError(f"'{row.name}' returned {found!r}, expected {row.expected!r}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Loaded:
 Peer = Callable[[Kernels], dict[str, Call]]
 
 
-def plain_call(row: Row, function: Any) -> Call:
+def plain_call(row: Row | Overloads, function: Any) -> Call:
     """Return the call ``f(a, b, …)`` of `function` with the row's arguments."""
     return Call(row.statement, {"f": function, **row.names})
 
@@ -111,24 +112,50 @@ def all_peers() -> dict[str, Peer]:
     }
 
 
-def load_all() -> Loaded:
-    """Load every peer; one that fails is in ``absent`` with its reason, and never dropped."""
-    loaded = Loaded({row.signature: {} for row in ROWS}, {})
+def overloaded(target: str, kernels: Kernels) -> dict[str, Call]:
+    """A peer that is a compiled module with ``add(module, name, signature, address)``."""
+    module = load_module(target, f"bench_{target}")
+    calls = {}
+    for number, row in enumerate(OVERLOADS):
+        scope = ModuleType(f"overloads_{number}")
+        for signature in row.entries:
+            address = kernels.address_of(OVERLOADED_KERNELS[signature])
+            module.add(scope, "f", signature, address)
+        calls[row.name] = plain_call(row, scope.f)
+    return calls
+
+
+def overload_peers() -> dict[str, Peer]:
+    """Return every peer that has overloads by the name it has in reports."""
+    from bench.peers import nativecall_peer
+
+    return {
+        BUILTIN: nativecall_peer.overloaded_builtin,
+        ITSELF: nativecall_peer.overloaded,
+        CHOSEN: nativecall_peer.chosen,
+        NANOBIND: partial(overloaded, "nanobind"),
+        "pybind11": partial(overloaded, "pybind11"),
+    }
+
+
+def load_all(peers: Mapping[str, Peer], rows: Sequence[Row | Overloads]) -> Loaded:
+    """Load the peers; one that fails is in ``absent`` with its reason, and never dropped."""
+    loaded = Loaded({row.name: {} for row in rows}, {})
     kernels = Kernels()
-    for name, peer in all_peers().items():
+    for name, peer in peers.items():
         try:
             calls = peer(kernels)
         except Exception as error:
             loaded.absent[name] = f"{type(error).__name__}: {error}"
             continue
-        for row in ROWS:
-            call = calls.get(row.signature)
+        for row in rows:
+            call = calls.get(row.name)
             try:
                 if call is None:
-                    raise LookupError(f"has no call for '{row.signature}'")
+                    raise LookupError(f"has no call for '{row.name}'")
                 call.check(row)
             except Exception as error:
-                loaded.absent[f"{name} '{row.signature}'"] = f"{type(error).__name__}: {error}"
+                loaded.absent[f"{name} '{row.name}'"] = f"{type(error).__name__}: {error}"
             else:
-                loaded.calls[row.signature][name] = call
+                loaded.calls[row.name][name] = call
     return loaded

@@ -35,3 +35,28 @@ double kernel_d_Pdq(double *values, int64_t count)
 {
     return values[count - 1];
 }
+
+int32_t kernel_i_i(int32_t a)
+{
+    return a + 1;
+}
+
+int64_t kernel_q_q(int64_t a)
+{
+    return a + 1;
+}
+
+int64_t kernel_q_qq(int64_t a, int64_t b)
+{
+    return a + b;
+}
+
+float kernel_f_f(float a)
+{
+    return a + 1.0f;
+}
+
+double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b)
+{
+    return a + b;
+}

@@ -6,6 +6,7 @@
 #ifndef BENCH_KERNELS_H
 #define BENCH_KERNELS_H
 
+#include <complex.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -25,6 +26,13 @@ BENCH_EXPORT double kernel_d_ddd(double a, double b, double c);
 BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
 BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
 BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
+
+/* More types, for overloaded callables. */
+BENCH_EXPORT int32_t kernel_i_i(int32_t a);
+BENCH_EXPORT int64_t kernel_q_q(int64_t a);
+BENCH_EXPORT int64_t kernel_q_qq(int64_t a, int64_t b);
+BENCH_EXPORT float kernel_f_f(float a);
+BENCH_EXPORT double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,7 @@
-"""The rows of the call benchmark: signatures, arguments, expected results, and the C kernels."""
+"""The rows of the call benchmark: signatures, arguments, expected results, and the C kernels.
+
+Overloaded callables have rows of their own: which entries there are, and what they are called with.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,11 @@ class Row:
     arguments: tuple[Any, ...]
     expected: float | int
     python: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """What the row is called in reports."""
+        return self.signature
 
     @property
     def names(self) -> dict[str, Any]:
@@ -99,6 +107,58 @@ ROWS = (
 )
 
 
+OVERLOADED_KERNELS = {
+    "d:d": "kernel_d_d",
+    "q:q": "kernel_q_q",
+    "f:f": "kernel_f_f",
+    "i:i": "kernel_i_i",
+    "d:dd": "kernel_d_dd",
+    "q:qq": "kernel_q_qq",
+    "Zd:ZdZd": "kernel_Zd_ZdZd",
+}
+
+
+@dataclass(frozen=True)
+class Overloads:
+    """A call of an overloaded callable: its entries, the values, and the entry that is meant."""
+
+    entries: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    chosen: str
+    expected: complex
+
+    @property
+    def name(self) -> str:
+        """What the row is called in reports."""
+        types = ", ".join(
+            f"np.{type(value).__name__}" if isinstance(value, np.generic) else type(value).__name__
+            for value in self.arguments
+        )
+        return f"{{{', '.join(self.entries)}}}({types})"
+
+    names = Row.names
+    statement = Row.statement
+
+
+ONE = ("d:d", "q:q")
+THREE = ("f:f", "d:d", "q:q")
+TWO = ("d:dd", "q:qq", "Zd:ZdZd")
+LAST = ("i:i", "f:f", "q:q", "d:d")
+OVERLOADS = (
+    Overloads(ONE, (0.5,), "d:d", 1.5),
+    Overloads(ONE, (1000,), "q:q", 1001),
+    Overloads(ONE, (np.float64(0.5),), "d:d", 1.5),
+    Overloads(("q:q", "d:d"), (np.int64(1000),), "q:q", 1001),
+    Overloads(THREE, (0.5,), "d:d", 1.5),
+    Overloads(THREE, (1000,), "q:q", 1001),
+    Overloads(THREE, (np.float32(0.5),), "f:f", 1.5),
+    Overloads(TWO, (0.5, 0.25), "d:dd", 0.75),
+    Overloads(TWO, (1000, 2000), "q:qq", 3000),
+    Overloads(TWO, (0.5j, 0.25), "Zd:ZdZd", 0.25 + 0.5j),
+    Overloads(LAST, (0.5,), "d:d", 1.5),
+)
+
+
 class Kernels:
     """The loaded shared library of kernels, and the address of each."""
 
@@ -108,5 +168,9 @@ class Kernels:
 
     def address(self, row: Row) -> int:
         """Return the address of the row's kernel."""
-        function = getattr(self.library, row.kernel)
+        return self.address_of(row.kernel)
+
+    def address_of(self, kernel: str) -> int:
+        """Return the address of a kernel by its name in C."""
+        function = getattr(self.library, kernel)
         return ctypes.cast(function, ctypes.c_void_p).value or 0
