@@ -607,6 +607,8 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
     Py_ssize_t index = place < 0 ? 0 : place;
     PyObject *found = NULL;
     PyObject *number = NULL;
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    char pointee = plan->pointees[index];
     int boxed;
     int suits;
     if (value == Py_None) {
@@ -614,19 +616,18 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, 
         return 0;
     }
     /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
-    if (plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
+    if (pointee != '\0' && exporter != NULL && exporter->bf_getbuffer != NULL) {
         int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
-        int text =
-            PyBytes_Check(value) && (plan->pointees[index] == 'b' || plan->pointees[index] == 'B');
+        int text = (pointee == 'b' || pointee == 'B') && PyBytes_Check(value);
         if (!plan->readonly[index] && !text) {
             flags |= PyBUF_WRITABLE;
         }
-        if (PyObject_GetBuffer(value, &out->buffer, flags) < 0) {
+        if (exporter->bf_getbuffer(value, &out->buffer, flags) < 0) {
             out->buffer.obj = NULL;
             buffer_error(plan, name, place, index, value);
             return -1;
         }
-        if (NC_LIKELY(is_plainly(plan->pointees[index], &out->buffer))) {
+        if (NC_LIKELY(is_plainly(pointee, &out->buffer))) {
             out->address = out->buffer.buf;
             return 0;
         }

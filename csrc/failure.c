@@ -34,30 +34,47 @@ PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromLong(saved);
 }
 
+/* What the hook raises; 0 when it does not. */
+static int fail(PyObject *name, PyObject *value, size_t convention, int code)
+{
+    PyObject *answer =
+        PyObject_CallFunction(nc_hooks.failure, "OnOi", name, (Py_ssize_t)convention, value, code);
+    Py_XDECREF(answer);
+    return answer != NULL ? 0 : -1;
+}
+
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
 {
-    PyObject *answer;
-    if (value == NULL) {
-        return NULL;
+    if (value != NULL && fail(self->name, value, convention, code) < 0) {
+        Py_CLEAR(value);
     }
-    answer = PyObject_CallFunction(nc_hooks.failure, "OnOi", self->name, (Py_ssize_t)convention,
-                                   value, code);
-    if (answer == NULL) {
-        Py_DECREF(value);
-        return NULL;
-    }
-    Py_DECREF(answer);
     return value;
 }
 
-PyObject *nc_take_object(PyObject *result)
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention)
 {
     if (PyErr_Occurred()) {
         Py_XDECREF(result);
         return NULL;
     }
-    if (result == NULL) {
-        PyErr_SetString(PyExc_ValueError, "PyObject is NULL");
+    if (result == NULL && fail(name, Py_None, convention, 0) == 0) {
+        PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception", name);
     }
     return result;
+}
+
+PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *name;
+    PyObject *address;
+    Py_ssize_t convention;
+    void *result;
+    if (!PyArg_ParseTuple(args, "UO!n", &name, &PyLong_Type, &address, &convention)) {
+        return NULL;
+    }
+    result = PyLong_AsVoidPtr(address);
+    if (result == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    return nc_take_object(name, (PyObject *)result, (size_t)convention);
 }

@@ -13,10 +13,12 @@ int nc_errno_keep(void);
  * reference to `value`. NULL if that is NULL already. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
 
-/* The result of a function that returns a Python object: NULL needs an exception, and none is lost. */
-PyObject *nc_take_object(PyObject *result);
+/* The result of a function that returns a new reference. An exception that it set is not lost, and
+ * NULL without one is a failure by the error convention, or one of the function itself. */
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention);
 
-/* What Python code calls: save_errno(code), saved_errno(). */
+/* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention). */
+PyObject *nc_object_taken(PyObject *module, PyObject *args);
 PyObject *nc_errno_save(PyObject *module, PyObject *code);
 PyObject *nc_errno_saved(PyObject *module, PyObject *none);
 

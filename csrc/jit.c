@@ -10,39 +10,31 @@
 /* ---- the beginning of a call ----------------------------------------------------------------- */
 
 int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t *steps,
-                         char *frame, int all)
+                         char *frame)
 {
     NcPointer *owners = (NcPointer *)(void *)frame;
     size_t used = 0;
-    for (Py_ssize_t i = 0; steps[i] != 0; i++) {
-        uint64_t step = steps[i];
+    for (uint64_t step = *steps; step != 0; step = *++steps) {
+        Py_ssize_t index = NC_STEP_INDEX(step);
+        PyObject *value = args[index];
         char code = NC_STEP_LETTER(step);
         void *place = frame + NC_STEP_OFFSET(step);
         NcPointer *owner = NULL;
-        int status = 0;
-        if (NC_STEP_IS_INLINE(step) && !all) {
-            continue;
-        }
+        int status;
         if (NC_STEP_HAS_OWNER(step)) {
             owner = &owners[used++];
             owner->buffer.obj = NULL;
             owner->keep = NULL;
         }
-        switch (code) {
-        case 'P':
-            status = nc_convert_pointer(self, i, args[i], owner);
-            break;
-        case 'V':
+        if (code == 'P') {
+            status = nc_convert_pointer_of(self->plan, self->name, index, value, owner);
+        } else if (code == 'V') {
             status =
-                nc_convert_view(self, i, args[i], NC_STEP_NDIM(step), (intptr_t *)place, owner);
-            break;
-        case 'T':
-            status = nc_store_argument(self, i, args[i], place, owner);
-            break;
-        case 'O':
-            break;
-        default:
-            status = nc_convert_scalar(self->name, i, args[i], code, place);
+                nc_convert_view(self, index, value, NC_STEP_NDIM(step), (intptr_t *)place, owner);
+        } else if (code == 'T') {
+            status = nc_store_argument(self, index, value, place, owner);
+        } else {
+            status = nc_convert_scalar(self->name, index, value, code, place);
         }
         if (NC_UNLIKELY(status < 0)) {
             (void)nc_leave(NULL, owners, used);
@@ -215,6 +207,7 @@ static const Number layout[] = {
     {"int_digit_bits", PyLong_SHIFT},
     {"long_bytes", sizeof(long)},
     {"callable_target", offsetof(NcCallable, target)},
+    {"callable_name", offsetof(NcCallable, name)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"METH_NOARGS", METH_NOARGS},

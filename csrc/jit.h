@@ -7,23 +7,23 @@
 
 #include "convert.h"
 
-/* How generated code has argument `i` converted, as one word:
+/* How an argument is converted, as one word of a table that generated code has:
  *     bits 0 to 7    letter of the argument, as in a plan
- *     bit 8          1 when the code has converted it inline, unless all are to be converted here
- *     bit 9          1 when it has an owner: the next NcPointer at the start of the frame
- *     bits 16 to 31  dimensions of a view
+ *     bit 8          1 when it has an owner: the next NcPointer at the start of the frame
+ *     bits 9 to 15   dimensions of a view
+ *     bits 16 to 31  number of the argument, from 0
  *     bits 32 to 63  where its value goes, in bytes from the start of the frame
- * A zero word ends them. Pointers and views are given by their owner's address. */
+ * A zero word ends a table. Pointers and views are given by their owner's address. */
 #define NC_STEP_LETTER(step) ((char)((step) & 0xFF))
-#define NC_STEP_IS_INLINE(step) (((step) >> 8 & 1) != 0)
-#define NC_STEP_HAS_OWNER(step) (((step) >> 9 & 1) != 0)
-#define NC_STEP_NDIM(step) ((Py_ssize_t)((step) >> 16 & 0xFFFF))
+#define NC_STEP_HAS_OWNER(step) (((step) >> 8 & 1) != 0)
+#define NC_STEP_NDIM(step) ((Py_ssize_t)((step) >> 9 & 0x7F))
+#define NC_STEP_INDEX(step) ((Py_ssize_t)((step) >> 16 & 0xFFFF))
 #define NC_STEP_OFFSET(step) ((step) >> 32)
 
-/* Converts arguments in their order: those that are not inline, or all. 0 with all owners in use, or
- * -1 with an exception and none. */
+/* Converts the arguments of a table, in its order. 0 with all owners in use, or -1 with an
+ * exception and none. */
 int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t *steps,
-                         char *frame, int all);
+                         char *frame);
 
 /* The vectorcall forms of generated code, by its method's calling convention. */
 PyObject *nc_vectorcall_NOARGS(PyObject *self, PyObject *const *args, size_t nargsf,

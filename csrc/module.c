@@ -226,6 +226,7 @@ static PyMethodDef functions[] = {
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
+    {"take_object", nc_object_taken, METH_VARARGS, NULL},
     {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
     {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

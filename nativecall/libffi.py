@@ -241,13 +241,22 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
         members = {
             "_flags_": flags,
             "_argtypes_": tuple([foreign_type(arg, plain=plain) for arg in signature.args]),
-            "_restype_": None if result.kind == "void" else foreign_type(result, plain=plain),
+            "_restype_": _result_type(result, plain),
         }
         found = type("NativeFunction", (CFuncPtr,), members)
         if len(_prototypes) > _CACHE_LIMIT:
             _prototypes.clear()
         _prototypes[key] = found
     return found
+
+
+def _result_type(result: CType, plain: bool) -> Any:
+    if result.kind == "void":
+        return None
+    if result.kind == "object" and not plain:
+        # ctypes counts references of an object result that is NULL.
+        return _RAW_POINTER
+    return foreign_type(result, plain=plain)
 
 
 def _check_limits(signature: Signature) -> None:
@@ -363,6 +372,14 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
         convert.store(ctype, value, at, f"argument {index + 1} of '{name}'", keep, promised)
 
     def invoke(*values: Any) -> object:
+        keep: list[object] = []
+        try:
+            return call(values, keep)
+        finally:
+            # Tracebacks keep frames: nothing may stay exported in one.
+            keep.clear()
+
+    def call(values: tuple[Any, ...], keep: list[object]) -> object:
         extra: list[CType] = []
         places, total, types = offsets, size, kinds
         if len(values) > len(fixed):
@@ -377,7 +394,6 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
             types = kinds + [foreign_type(one) for one in extra]
         memory = ctypes.create_string_buffer(total + 16)
         base = (ctypes.addressof(memory) + 15) & ~15
-        keep: list[object] = []
         arguments: list[Any] = []
         for i, value in enumerate(values):
             ctype = fixed[i] if i < len(fixed) else extra[i - len(fixed)]
@@ -401,7 +417,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":
-            value = answer
+            value = _lib.types.take_object(name, answer.value or 0, errors)
         else:
             value = convert.load(result_type, ctypes.addressof(answer))
         if errors:

@@ -211,15 +211,23 @@ class _Operand:
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
-    __slots__ = ("ctype", "inline", "letter", "offset", "owner", "value")
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
 
-    def __init__(self, ctype: CType) -> None:
+    def __init__(self, index: int, ctype: CType) -> None:
+        self.index = index
         self.ctype = ctype
         self.letter = letter(ctype)
         self.inline = _inline_numbers(ctype) <= _MAX_INLINE
         self.owner = -1
         self.offset = 0
         self.value = ""  # of a number that was converted inline
+
+    @property
+    def step(self) -> int:
+        """How the core converts it, see csrc/jit.h."""
+        ndim = self.ctype.ndim if isinstance(self.ctype, View) else 0
+        bits = ord(self.letter) | (self.owner >= 0) << 8 | ndim << 9
+        return bits | self.index << 16 | self.offset << 32
 
 
 class _Trampoline:
@@ -232,7 +240,7 @@ class _Trampoline:
     def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
         self.signature = signature
         self.lowering = lowering
-        self.places = [_Place(arg) for arg in signature.args]
+        self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
         self.frame = self._lay_out()
         errors = flags & _lib.ERRORS_MASK
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
@@ -271,11 +279,9 @@ class _Trampoline:
         if count < 2:
             parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
         self.body()
-        steps = ", ".join([f"i64 {self._step(place)}" for place in self.places] + ["i64 0"])
         return "\n".join(
             [
                 *self.declared.values(),
-                f"@steps = private constant [{count + 1} x i64] [{steps}]",
                 f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
@@ -284,13 +290,6 @@ class _Trampoline:
                 "",
             ]
         )
-
-    @staticmethod
-    def _step(place: _Place) -> int:
-        """See csrc/jit.h."""
-        ndim = place.ctype.ndim if isinstance(place.ctype, View) else 0
-        flags = place.inline << 8 | (place.owner >= 0) << 9
-        return ord(place.letter) | flags | ndim << 16 | place.offset << 32
 
     # -- parts of code ---------------------------------------------------------------------------
 
@@ -409,17 +408,16 @@ class _Trampoline:
         """What follows the inline conversions, with all arguments where they are wanted."""
         inline = [place for place in self.places if place.inline]
         numbers = [place for place in inline if place.value]
-        ordered = any(not place.inline and place.letter != "O" for place in self.places)
-        if not inline and not ordered:
-            return
-        if ordered:
-            self.convert(all=False)
+        given = [place for place in self.places if place.letter != "O"]
+        others = [place for place in given if not place.inline]
+        if others:
+            self.convert("others", others)
         if not inline:
             return
         came = self.block
         self.go("ready")
         self.begin("slow")
-        self.convert(all=True)
+        self.convert("all", given)
         loaded = [self.loaded(place) for place in numbers]
         also = self.block
         self.go("ready")
@@ -428,19 +426,15 @@ class _Trampoline:
             type = self.type(place.ctype)
             place.value = self.new(f"phi {type} [{place.value}, %{came}], [{other}, %{also}]")
 
-    def convert(self, *, all: bool) -> None:
-        """Conversions by the core: of the arguments that are not inline, or of all."""
+    def convert(self, table: str, places: Sequence[_Place]) -> None:
+        """Conversions by the core."""
         if len(self.places) == 1:
             self.line("store ptr %a0, ptr %args, align 8")
-        status = self.call(
-            "nc_convert_arguments",
-            "i32",
-            "ptr %self",
-            "ptr %args",
-            "ptr @steps",
-            "ptr %frame",
-            f"i32 {int(all)}",
-        )
+        steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
+        type = f"[{len(places) + 1} x i64]"
+        self.declared[table] = f"@{table} = private constant {type} [{steps}]"
+        values = ("ptr %self", "ptr %args", f"ptr @{table}", "ptr %frame")
+        status = self.call("nc_convert_arguments", "i32", *values)
         self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
 
     @staticmethod
@@ -655,7 +649,9 @@ class _Trampoline:
                 self.store("i64", more, none, _layout["object_refcount"])
             return none
         if code == "O":
-            return self.call("nc_take_object", "ptr", f"ptr {raw}")
+            name = self.load("ptr", "%self", _layout["callable_name"])
+            values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.convention}")
+            return self.call("nc_take_object", "ptr", *values)
         if code == "P":
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
         if isinstance(ctype, Struct):

@@ -1,0 +1,744 @@
+"""Generated trampolines: the same values and the same exceptions as through libffi, and their life.
+
+Nearly every test here makes a callable twice, once through generated code and once through libffi,
+gives both the same values and compares what comes of it: result and its type, or exception and its
+message.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import gc
+import math
+import os
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import nativecall as nc
+from nativecall.jit import engine
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NATIVECALL_JIT") == "0",
+    reason="generates code, which NATIVECALL_JIT=0 forbids",
+)
+
+SOURCE = """
+#include <Python.h>
+#include <complex.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+typedef struct { double x, y; } Pair;
+typedef struct { int8_t tag; double x; int16_t n; } Padded;
+typedef struct __attribute__((packed)) { int8_t tag; int32_t n; } Packed;
+typedef struct { Pair at[2]; int32_t n[3]; } Nested;
+typedef struct { double *data; int64_t count; } Span;
+typedef struct { PyObject *object; int32_t n; } Held;
+typedef struct { double *data; intptr_t shape[2], strides[2]; } Matrix;
+#define ECHO(name, type) type name(type x); type name(type x) { return x; }
+ECHO(echo_bool, bool)
+ECHO(echo_i8, int8_t) ECHO(echo_i16, int16_t) ECHO(echo_i32, int32_t) ECHO(echo_i64, int64_t)
+ECHO(echo_u8, uint8_t) ECHO(echo_u16, uint16_t) ECHO(echo_u32, uint32_t) ECHO(echo_u64, uint64_t)
+ECHO(echo_f, float) ECHO(echo_d, double) ECHO(echo_g, long double)
+ECHO(echo_zf, float _Complex) ECHO(echo_zd, double _Complex) ECHO(echo_zg, long double _Complex)
+ECHO(echo_p, void *) ECHO(echo_dp, double *) ECHO(echo_o, PyObject *)
+ECHO(echo_pair, Pair) ECHO(echo_padded, Padded) ECHO(echo_packed, Packed) ECHO(echo_nested, Nested)
+double mixed(int32_t i, double d, double *p, float f, int64_t q, bool b, uint8_t u, Pair s);
+double mixed(int32_t i, double d, double *p, float f, int64_t q, bool b, uint8_t u, Pair s)
+{ return i + 10 * d + 100 * (p ? *p : 0) + 1000 * f + (double)q * 1e4 + b * 1e5 + u * 1e6
+         + s.x * 1e7 + s.y * 1e8; }
+double total(Span s);
+double total(Span s)
+{ double t = 0; for (int64_t i = 0; i < s.count; i++) { t += s.data[i]; } return t; }
+double first(double *x, int64_t n);
+double first(double *x, int64_t n) { return n ? *x : -1; }
+double trace(Matrix *m);
+double trace(Matrix *m)
+{
+    double t = 0;
+    if (m == NULL) { return -1; }
+    for (intptr_t i = 0; i < m->shape[0] && i < m->shape[1]; i++) {
+        t += *(double *)(void *)((char *)m->data + i * (m->strides[0] + m->strides[1]));
+    }
+    return t;
+}
+double apply(double (*f)(double), double x, Pair p);
+double apply(double (*f)(double), double x, Pair p) { return f(x) + p.x; }
+int8_t fail_i8(int8_t x, double (*f)(double));
+int8_t fail_i8(int8_t x, double (*f)(double)) { if (f) { f(1.0); } return x; }
+int32_t set_errno(int16_t code);
+int32_t set_errno(int16_t code) { int before = errno; errno = code; return before; }
+int16_t raise_if(int16_t x);
+int16_t raise_if(int16_t x)
+{ if (x < 0) { PyErr_SetString(PyExc_LookupError, "below zero"); } return x; }
+PyObject *item(PyObject *list, int16_t i);
+PyObject *item(PyObject *list, int16_t i)
+{ return i < -1 ? NULL : Py_XNewRef(PyList_GetItem(list, i)); }
+int32_t has_gil(int8_t x);
+int32_t has_gil(int8_t x) { return x + 100 * PyGILState_Check(); }
+int held(Held h); int held(Held h) { return h.n + (int)PyList_Size(h.object); }
+uint64_t bytes_of(Padded p);
+uint64_t bytes_of(Padded p)
+{ uint64_t sum = 0; unsigned char raw[sizeof p]; memcpy(raw, &p, sizeof p);
+  for (size_t i = 1; i < 8; i++) { sum += raw[i]; } return sum; }
+int16_t one(void); int16_t one(void) { return 1; }
+int16_t two(void); int16_t two(void) { return 2; }
+"""
+
+
+@pytest.fixture(scope="module")
+def echo(builder):
+    import sysconfig
+
+    flags = ("-O1", f"-I{sysconfig.get_path('include')}", "-Wno-pedantic", "-Wno-conversion")
+    return nc.load(builder.library(SOURCE, "trampolines", flags=flags))
+
+
+def both(lib, name, signature, **options):
+    """A function through generated code, and through libffi."""
+    made = []
+    for way in ("generated", "libffi"):
+        f = lib.function(name, signature, **options)
+        f._choose(way)
+        assert f._way() == way == f.entries[0].trampoline
+        made.append(f)
+    return made
+
+
+def outcome(call, *values):
+    """What comes of a call, in a form that compares."""
+    try:
+        found = call(*values)
+    except Exception as error:
+        return type(error), str(error)
+    return type(found).__name__, getattr(found, "_fields", None), repr(found)
+
+
+class Number:
+    """Converts to any number."""
+
+    def __float__(self):
+        return 2.5
+
+    def __complex__(self):
+        return 2.5j
+
+    def __index__(self):
+        return 7
+
+
+class Raising:
+    def __float__(self):
+        raise LookupError("no float")
+
+    __index__ = __complex__ = __float__
+
+
+class Real(float):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+NUMBERS = [
+    0, 1, -1, True, False, 2**7, -(2**7), 2**7 - 1, 2**8 - 1, 2**8, 2**15, -(2**15) - 1, 2**16 - 1,
+    2**16, 2**30 - 1, 2**30, -(2**30), 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 - 1, 2**32,
+    2**60, 2**62, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64 - 1, 2**64, 10**400,
+    0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 1e39, -1e300, 5e-324, 3.4028235e38, 65504.0,
+    65520, 1j, 1.5 - 2j, complex(math.inf, -0.0), complex(0, 1e39), None, "x", b"x", [],
+    (1,), object, np.float32(1.5), np.float64(2.5), np.int8(-3), np.uint64(2**64 - 1),
+    np.bool_(True), np.array(3), np.complex64(1 + 2j), Number(), Raising(), Real(3.5), Whole(9),
+    Whole(2**70),
+]  # fmt: skip
+SCALARS = {
+    "?": "bool", "b": "i8", "B": "u8", "h": "i16", "H": "u16", "i": "i32", "I": "u32", "q": "i64",
+    "Q": "u64", "f": "f", "d": "d", "g": "g", "Zf": "zf", "Zd": "zd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", SCALARS)
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_scalars(echo, code, gil):
+    generated, libffi = both(echo, f"echo_{SCALARS[code]}", f"{code}:{code}", gil=gil)
+    for value in NUMBERS:
+        expected = outcome(libffi, value)
+        assert outcome(generated, value) == expected, value
+        assert outcome(generated.builtin, value) == expected, value
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_results_of_every_width_arrive_whole(echo, way):
+    for code, name in SCALARS.items():
+        f = echo.function(f"echo_{name}", f"{code}:{code}")
+        f._choose(way)
+        size = f._plan.types[0].size
+        if code in "bhiq":
+            ends = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1)
+        elif code in "BHIQ":
+            ends = (0, 2 ** (8 * size) - 1)
+        else:
+            ends = (False, True) if code == "?" else (-1.5, 0.25)
+        for end in ends:
+            assert f(end) == end
+
+
+def test_complex_long_double_results(echo):
+    """What libffi cannot return."""
+    f = echo.function("echo_zg", "Zg:Zg")
+    if f._way() == "generated":
+        assert f(1.5 - 2j) == 1.5 - 2j
+        assert math.copysign(1, f(complex(0.0, -0.0)).imag) == -1
+
+
+MIXED = (3, 1.5, np.array([2.0]), 0.5, 7, True, 200, (1.0, 2.0))
+
+
+def test_arguments_are_converted_in_their_order(echo):
+    """The first argument that does not convert is the one that is named, whatever its type."""
+    generated, libffi = both(echo, "mixed", "d:id&dfq?BT{dd}")
+    assert outcome(generated, *MIXED) == outcome(libffi, *MIXED)
+    wrong = ("x", None, "x", 1e39, 2**63, 2, 256, (1.0,))
+    for i in range(len(MIXED)):
+        for j in range(i, len(MIXED)):
+            values = [wrong[k] if k in (i, j) else MIXED[k] for k in range(len(MIXED))]
+            assert outcome(generated, *values) == outcome(libffi, *values), (i, j)
+    slow = (Whole(3), Real(1.5), MIXED[2], 1, np.int8(7), np.bool_(True), np.uint8(200), [1, 2])
+    for i in range(len(MIXED)):
+        values = [slow[k] if k == i else MIXED[k] for k in range(len(MIXED))]
+        assert generated(*values) == generated(*MIXED) + (500.0 if i == 3 else 0)
+        assert outcome(generated, *values) == outcome(libffi, *values), i
+
+
+def test_a_conversion_runs_once(echo):
+    calls = []
+
+    class Counted:
+        def __float__(self):
+            calls.append("float")
+            return 1.0
+
+        def __index__(self):
+            calls.append("index")
+            return 1
+
+    generated, libffi = both(echo, "mixed", "d:id&dfq?BT{dd}")
+    values = (Counted(), 1.0, None, Counted(), 1, True, 1, (1.0, 1.0))
+    assert generated(*values) == libffi(*values)
+    assert calls == ["index", "float"] * 2
+
+
+def test_wrong_counts_and_keywords(echo):
+    plain = both(echo, "first", "double (double *x, int64_t n)")
+    nothing = both(echo, "one", "h:")
+    for generated, libffi in (plain, nothing):
+        for values in ((), (1,), (1, 2, 3), ("x",) * 9):
+            if len(values) != len(generated._plan.signature.args):
+                assert outcome(generated, *values) == outcome(libffi, *values)
+                assert outcome(generated.builtin, *values) == outcome(libffi.builtin, *values)
+        for names in ({"n": 1}, {"y": 1}, {"x": 1, "n": 1, "z": 1}):
+            assert outcome(lambda f=generated, names=names: f(**names)) == outcome(
+                lambda f=libffi, names=names: f(**names)
+            )
+    a = np.array([4.5])
+    for f in plain:
+        assert f(a, n=1) == f(n=1, x=a) == 4.5
+
+
+POINTERS = [
+    None, np.array([4.5]), np.array([4.5])[::1], np.array([1.0, 2, 3, 4])[::2],
+    np.array([4.5], "f"), np.array([1]), array.array("d", [4.5]), array.array("f", [4.5]),
+    bytes(8), bytearray(8),
+    memoryview(array.array("d", [4.5])), np.zeros((2, 2)).T, np.array(4.5),
+    (ctypes.c_double * 1)(4.5),
+    ctypes.pointer(ctypes.c_double(4.5)), ctypes.c_void_p(), "text", 5, 4.5, [4.5], object(),
+    np.array([object()]), np.array([4.5], ">f8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("signature", ["d:&dq", "double (const double *, int64_t)"])
+def test_pointers(echo, signature):
+    generated, libffi = both(echo, "first", signature)
+    locked = np.array([4.5])
+    locked.flags.writeable = False
+    for value in [*POINTERS, locked]:
+        count = 0 if value is None or isinstance(value, ctypes.c_void_p) else 1
+        assert outcome(generated, value, count) == outcome(libffi, value, count), value
+        assert outcome(generated, value, "x") == outcome(libffi, value, "x"), value
+
+
+def test_pointer_results(echo):
+    a = np.array([4.5])
+    for f in both(echo, "echo_dp", "&d:&d"):
+        assert f(None) is None
+        assert f(a)[0] == 4.5
+    for f in both(echo, "echo_p", "P:P"):
+        assert f(None) is None
+        assert int(nc._lib.ffi.cast("uintptr_t", f(a))) == a.ctypes.data
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_buffers_are_released_on_every_path(echo, way):
+    f = echo.function("first", "d:&dh")
+    f._choose(way)
+    data = bytearray(8)
+    view = memoryview(data).cast("d")
+    before = sys.getrefcount(view)
+    for count in (1, 2**20, "x", Raising()):
+        outcome(f, view, count)
+        assert sys.getrefcount(view) == before
+    view.release()
+    data.append(1)  # BufferError while anything is exported
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_buffers_that_die_during_the_call(echo, way):
+    """The callee's callback drops all that is known of the memory: it stays until C returns."""
+    f = echo.function("mixed", "d:id&dfq?BT{dd}")
+    f._choose(way)
+    box = [np.array([2.0])]
+
+    class Dropping:
+        def __index__(self):
+            box.clear()
+            gc.collect()
+            return 7
+
+    values = [*MIXED]
+    values[2:5] = [box[0], 0.5, Dropping()]
+    gone = weakref.ref(box[0])
+    expected = f(*MIXED)
+    assert f(*values) == expected
+    del values
+    assert box == []
+    assert gone() is None
+
+
+STRUCTS = {
+    "T{dd}": ("pair", [(1.5, 2.5), (1, 2), [1.5, 2.5], (1.5,), (1.5, 2, 3), {"f0": 1, "f1": 2},
+                       {"f0": 1}, {"x": 1}, "xy", 5, None, (1.5, "x"), (Raising(), 1),
+                       (Real(1), 1)]),
+    "T{d:x:d:y:}": ("pair", [(1.5, 2.5), {"x": 1.5, "y": 2.5}, {"x": 1.5}, {"z": 1}, (1.5, "x"),
+                             np.array([(1.5, 2.5)], [("x", "d"), ("y", "d")])[0]]),
+    "T{b:tag:d:x:h:n:}": ("padded", [(1, 2.5, 3), (128, 2.5, 3), (1, 2, 2**15), (-128, -0.0, -1),
+                                     (True, 2.5, 3), (1.0, 2.5, 3), (2**40, 1.0, 1)]),
+    "T{(2)T{dd}(3)i}": ("nested", [
+        (((1.0, 2.0), (3.0, 4.0)), (5, 6, 7)), ([(1, 2), [3, 4]], np.arange(3)),
+        (((1.0, 2.0),), (5, 6, 7)), (((1.0, 2.0), (3.0, 4.0)), (5, 6)),
+        (((1.0, 2.0), (3.0, "x")), (5, 6, 7)), (((1.0, 2.0), 3.0), (5, 6, 7))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("signature", STRUCTS)
+def test_structs(echo, signature):
+    name, values = STRUCTS[signature]
+    generated, libffi = both(echo, f"echo_{name}", f"{signature}:{signature}")
+    for value in values:
+        assert outcome(generated, value) == outcome(libffi, value), value
+    answer = generated(values[0])
+    assert generated(answer) == answer
+    assert type(answer) is type(libffi(values[0]))
+    assert hash(answer) == hash(libffi(values[0]))
+    assert gc.is_tracked(answer)
+
+
+def test_small_packed_structs(echo):
+    """What libffi takes apart by other rules than C."""
+    f = echo.function("echo_packed", "=T{b:tag:i:n:}:=T{b:tag:i:n:}")
+    if f._way() == "generated":
+        assert f((-3, 2**31 - 1)) == (-3, 2**31 - 1)
+        assert f({"tag": 5, "n": -7})._asdict() == {"tag": 5, "n": -7}
+
+
+def test_tuples_that_are_not_what_they_hold(echo):
+    class Other(tuple):
+        def __iter__(self):
+            return iter((7.0, 8.0))
+
+    generated, libffi = both(echo, "echo_pair", "T{dd}:T{dd}")
+    assert outcome(generated, Other((1.0, 2.0))) == outcome(libffi, Other((1.0, 2.0)))
+    assert generated(Other((1.0, 2.0))) == (7.0, 8.0)
+    keys = nc.wrap(echo.address("echo_pair"), "T{d:keys:d:values:}:T{d:keys:d:values:}")
+    answer = keys((1.0, 2.0))
+    assert keys(answer) == (1.0, 2.0)
+
+
+def test_padding_is_zero(echo):
+    for f in both(echo, "bytes_of", "Q:T{bdh}"):
+        assert f((1, 1.0, 1)) == f([1, 1.0, 1]) == 0
+
+
+def test_structs_with_pointers(echo):
+    generated, libffi = both(echo, "total", "d:T{&d:data:q:count:}")
+    a = np.arange(4.0)
+    for value in (
+        (a, 4),
+        (a, 0),
+        (None, 0),
+        (a[::2], 2),
+        (a.astype("f"), 1),
+        (a, "x"),
+        {"data": a},
+    ):
+        before = sys.getrefcount(a)
+        assert outcome(generated, value) == outcome(libffi, value), value
+        assert sys.getrefcount(a) == before
+    for f in both(echo, "held", "i:T{O:object:i:n:}", gil="need"):
+        things = [1, 2]
+        before = sys.getrefcount(things)
+        assert f((things, 40)) == 42
+        assert sys.getrefcount(things) == before
+
+
+VIEWS = [
+    None, np.eye(3), np.eye(3)[::-1], np.arange(12.0).reshape(3, 4)[:, ::2], np.arange(3.0),
+    np.eye(3, dtype="f"), np.eye(3, dtype=">f8"), memoryview(np.eye(2)), bytes(8), "x", 5,
+    np.zeros((0, 2)),
+]  # fmt: skip
+
+
+def test_views(echo):
+    generated, libffi = both(echo, "trace", "d:[2]d")
+    locked = np.eye(2)
+    locked.flags.writeable = False
+    for value in [*VIEWS, locked]:
+        before = sys.getrefcount(value)
+        assert outcome(generated, value) == outcome(libffi, value), value
+        assert value is None or sys.getrefcount(value) == before
+    assert generated(np.arange(9.0).reshape(3, 3).T) == 12.0
+
+
+def test_function_pointers(echo):
+    generated, libffi = both(echo, "apply", "d:X{d:d}dT{dd}")
+    square = nc.load("m", "double cos(double);").cos
+    for value in (square, square.builtin, math.sin, lambda x: x * 10, None, 5, np.sin, "x"):
+        if value is None:
+            continue
+        assert outcome(generated, value, 0.5, (1.0, 2.0)) == outcome(libffi, value, 0.5, (1.0, 2.0))
+        assert outcome(generated, value, 0.5, 3) == outcome(libffi, value, 0.5, 3)
+
+    def broken(x):
+        raise LookupError("in Python")
+
+    for f in (generated, libffi):
+        assert outcome(f, broken, 0.5, (1.0, 2.0)) == (LookupError, "in Python")
+        nested = outcome(f, lambda x, f=f: f(math.sin, x, (1.0, 2.0)), 0.5, (1.0, 0.0))
+        assert nested[-1] == repr(math.sin(0.5) + 2)
+
+
+def test_python_objects(echo):
+    things = [object(), object()]
+    for errors in ("none", "python", "null"):
+        generated, libffi = both(echo, "item", "O:Oh", errors=errors)
+        for index in (0, 1, 5, -1, -2, "x"):
+            assert outcome(generated, things, index) == outcome(libffi, things, index)
+        before = sys.getrefcount(things[0]), sys.getrefcount(things)
+        for _ in range(100):
+            assert generated(things, 0) is libffi(things, 0) is things[0]
+        assert (sys.getrefcount(things[0]), sys.getrefcount(things)) == before
+    same = both(echo, "has_gil", "i:b", gil="need")
+    assert same[0](1) == same[1](1) == 101
+
+
+# -- flags ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gil", "held"), [("hold", 1), ("release", 0), ("need", 1)])
+def test_the_gil(echo, gil, held):
+    for f in both(echo, "has_gil", "i:b", gil=gil):
+        assert f(5) == f.builtin(5) == 5 + 100 * held
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_errno_is_saved_for_each_thread(echo, gil):
+    for f in both(echo, "set_errno", "i:h", errno=True, gil=gil):
+        assert f(7) == 0
+        assert nc.get_errno() == 7
+        seen = []
+
+        def other(f=f, seen=seen):
+            seen.append(nc.get_errno())
+            f(9)
+            seen.append(nc.get_errno())
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert seen == [0, 9]
+        assert nc.get_errno() == 7
+        assert f(0) == 0
+        assert nc.get_errno() == 0
+
+
+@pytest.mark.parametrize("errors", ["none", "python", "nonzero", "zero", "errno"])
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_error_conventions(echo, errors, gil):
+    if errors == "python" and gil == "release":
+        return
+    generated, libffi = both(echo, "fail_i8", "b:bX{d:d}", errors=errors, gil=gil)
+    cases = (
+        (0, None),
+        (-3, None),
+        (5, None),
+        (200, None),
+        (0, abs),
+        (5, "x"),
+        (0, broken_function),
+    )
+    for value, function in cases:
+        assert outcome(generated, value, function) == outcome(libffi, value, function)
+    assert outcome(generated, 0, broken_function) == (LookupError, "the cause")
+
+
+def broken_function(x):
+    raise LookupError("the cause")
+
+
+def test_failures_in_full(echo):
+    for f in both(echo, "set_errno", "i:h", errors="errno"):
+        assert f(0) == 0
+        message = f"[Errno 2] {os.strerror(2)} (from 'set_errno')"
+        assert outcome(f, errno.ENOENT) == (FileNotFoundError, message)
+        assert nc.get_errno() == errno.ENOENT
+    for errors, value in (("nonzero", -3), ("zero", 0)):
+        for f in both(echo, "fail_i8", "b:bX{d:d}", errors=errors):
+            with pytest.raises(nc.NativeFailure) as failure:
+                f(value, None)
+            assert failure.value.value == value
+    for f in both(echo, "echo_dp", "&d:&d", errors="null"):
+        assert f(np.array([4.5]))[0] == 4.5
+        assert outcome(f, None) == (nc.NativeFailure, "'echo_dp' failed: it returned NULL")
+    for f in both(echo, "echo_bool", "?:?", errors="nonzero"):
+        assert f(False) is False
+        assert outcome(f, True) == (
+            nc.NativeFailure,
+            "'echo_bool' failed: it returned True, not 0",
+        )
+
+
+@pytest.mark.parametrize("options", [{"errors": "python"}, {"gil": "need"}])
+def test_exceptions_that_c_sets(echo, options):
+    for f in both(echo, "raise_if", "h:h", **options):
+        assert f(3) == 3
+        assert outcome(f, -3) == (LookupError, "below zero")
+
+
+# -- changing callables --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_entries_that_are_replaced(echo, way):
+    f = echo.function("one", "h:")
+    f._choose(way)
+    view = f.builtin
+    assert (f(), view()) == (1, 1)
+    f.add("h:", echo.address("two"), replace=True)
+    assert (f(), view()) == (2, 2)
+
+
+def test_a_callee_replaces_its_own_entry(echo):
+    f = echo.function("apply", "d:X{d:d}dT{dd}")
+    other = nc.wrap(echo.address("apply"), "d:X{d:d}dT{dd}")
+
+    def replacing(x):
+        f.add("d:X{d:d}dT{dd}", other, replace=True)
+        f.add("d:d", echo.address("echo_d"))
+        return x
+
+    view = f.builtin
+    assert view(replacing, 0.5, (1.0, 2.0)) == 1.5
+    assert f.signatures == ("d:X{d:d}dT{dd}", "d:d")
+    assert f(2.5) == view(2.5) == 2.5
+    assert view(math.sin, 0.0, (1.0, 2.0)) == f(math.sin, 0.0, (1.0, 2.0)) == 1.0
+
+
+def test_overloads_use_generated_code(echo):
+    f = nc.wrap({"h:h": echo.address("echo_i16"), "T{dd}:T{dd}": echo.address("echo_pair")})
+    assert f(3) == 3
+    assert f((1.0, 2.0)) == (1.0, 2.0)
+    assert [entry.trampoline for entry in f.entries] == ["generated"] * 2
+
+
+def test_what_is_decided_stays(echo):
+    f = echo.function("echo_i16", "h:h")
+    assert f(1) == 1
+    with pytest.raises(RuntimeError, match=r"^it is decided how 'echo_i16' is called$"):
+        f._choose("libffi")
+    assert nc.load("m", "double cos(double);").cos.entries[0].trampoline == "ahead of time"
+
+
+def test_variadic_functions_are_left_to_libffi(lib):
+    f = lib.function("add_all", "d:i.")
+    assert f.entries[0].trampoline == "libffi"
+    assert f(2, 1.5, 2.5) == 4.0
+    with pytest.raises(RuntimeError, match=r"^no trampoline can be generated for 'add_all'$"):
+        lib.function("add_all", "d:i.")._choose("generated")
+
+
+# -- one for each shape --------------------------------------------------------------------------
+
+
+def test_one_trampoline_for_a_shape(echo):
+    f = echo.function("echo_i16", "h:h")
+    g = nc.wrap(echo.address("raise_if"), "int16_t (int16_t n)", name="g")
+    assert (f(1), g(n=2)) == (1, 2)
+    assert f._generated is g._generated
+    pointers = [
+        nc.wrap(echo.address("first"), signature)
+        for signature in ("d:&dh", "d:Ph", "double (const char *, short)", "d:X{d:d}h")
+    ]
+    assert len({id(p._generated) for p in pointers if p.builtin}) == 1
+    careful = nc.wrap(echo.address("raise_if"), "h:h", errors="nonzero")
+    assert careful(0) == 0
+    assert careful._generated is not f._generated
+    named = [nc.wrap(echo.address("echo_pair"), f"{s}:{s}") for s in ("T{d:a:d:b:}", "T{dd}")]
+    assert [n((1, 2))._fields for n in named] == [("a", "b"), ("f0", "f1")]
+    assert named[0]._generated is named[1]._generated
+
+
+def test_10_000_callables_of_50_signatures_have_50_trampolines(echo):
+    address = echo.address("one")
+    signatures = ["h:" + "".join("hbBH"[i // 4**k % 4] for k in range(3)) for i in range(50)]
+    callables = [nc.wrap(address, signatures[i % 50]) for i in range(10_000)]
+    for f in callables:
+        assert f(1, 2, 3) == 1
+    assert len({id(f._generated) for f in callables}) == 50
+    assert len({id(f._generated.keep) for f in callables}) == 50
+
+
+def test_threads_that_race_for_the_first_call(echo):
+    address = echo.address("one")
+    for i in range(12):
+        signature = "h:" + "bBhH"[i % 4] * (2 + i // 4) + "I"
+        values = range(len(signature) - 2)
+        callables = [nc.wrap(address, signature) for _ in range(4)] * 2
+        start = threading.Barrier(len(callables))
+        results = []
+
+        def run(f, start=start, values=values, results=results):
+            start.wait()
+            results.append(f(*values))
+
+        threads = [threading.Thread(target=run, args=(f,)) for f in callables]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [1] * 8
+        assert len({id(f._generated) for f in callables}) == 1
+
+
+def test_code_dies_with_its_last_user(echo):
+    from nativecall.jit import trampoline
+
+    f = nc.wrap(echo.address("one"), "h:HHHHHHH")
+    view = f.builtin
+    trampoline._recent.clear()
+    gone, code = weakref.ref(f._generated), weakref.ref(f._generated.keep)
+    del f
+    gc.collect()
+    assert gone() is not None
+    assert view(*range(7)) == 1
+    del view
+    gc.collect()
+    assert gone() is None
+    assert code() is None
+
+
+def test_views_survive_the_collector(echo):
+    """The collector clears callables in cycles; finalisers may call views of them even so."""
+    from nativecall.jit import trampoline
+
+    seen = []
+
+    class Last:
+        def __del__(self):
+            seen.append(self.view(*range(6)))
+
+    last = Last()
+    f = nc.wrap(echo.address("one"), "h:HHHHHH", owner=last)
+    last.view = f.builtin
+    del f, last
+    trampoline._recent.clear()
+    gc.collect()
+    assert seen == [1]
+
+
+LEVEL = """
+import gc, sys, tracemalloc
+import nativecall as nc
+lib = nc.load(sys.argv[1])
+address = lib.address("one")
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+def round(n):
+    for i in range(n):
+        f = nc.wrap(address, ("h:hb", "h:bB", "h:Bhh", "h:hT{dd}")[i % 4])
+        assert f(*((1, 2), (1, 2), (1, 2, 3), (1, (1.0, 2.0)))[i % 4]) == 1
+round(2000)
+gc.collect()
+before, blocks = resident(), sys.getallocatedblocks()
+round(10_000)
+gc.collect()
+print(resident() - before, sys.getallocatedblocks() - blocks)
+"""
+
+
+@pytest.mark.allocator
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
+def test_memory_is_level_after_10_000_callables(echo, python):
+    grown, blocks = map(int, python(LEVEL, echo.path).split())
+    assert blocks < 100
+    assert grown < 2**20
+
+
+def test_the_code_holds_no_addresses():
+    """So that its object file serves other processes."""
+    import re
+
+    from nativecall.jit.trampoline import intermediate
+    from nativecall.signature import parse
+
+    for text in ("d:dd", "v:P", "T{dd}:T{dd}[2]d", "q:q"):
+        code = intermediate(parse(text))
+        assert not [number for number in re.findall(r"\b\d{9,}\b", code) if int(number) >> 44]
+
+
+def test_import_without_generated_code_imports_no_llvm(python, echo):
+    code = (
+        "import sys, nativecall as nc\n"
+        "f = nc.load('m', 'double cos(double);').cos\n"
+        "f(0.0), f.builtin, repr(f)\n"
+        "print([n for n in sys.modules if n.startswith(('llvmlite', 'nativecall.jit'))])"
+    )
+    assert python(code) == "[]\n"
+
+
+FALLBACK = """
+import sys
+import nativecall as nc
+lib = nc.load(sys.argv[1])
+f = lib.function("echo_i16", "h:h")
+print(f(7), f.builtin(8), f.entries[0].trampoline)
+print([n for n in sys.modules if n.startswith("llvmlite")])
+"""
+
+
+def test_without_generated_code_calls_go_through_libffi(python, echo, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    assert python(FALLBACK, echo.path) == "7 8 libffi\n[]\n"
+    monkeypatch.delenv("NATIVECALL_JIT")
+    assert python(FALLBACK, echo.path).startswith("7 8 generated\n")
+
+
+def test_available():
+    assert engine.available()
