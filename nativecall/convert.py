@@ -133,6 +133,17 @@ def store(
         _store_word(held.address, address)
 
 
+def _store_argument(
+    ctype: CType, value: Any, address: int, who: str, keep: list[object], readonly: bool
+) -> None:
+    """`store` for the core. When it fails, no traceback keeps a buffer exported."""
+    try:
+        store(ctype, value, address, who, keep, readonly)
+    except BaseException:
+        keep.clear()
+        raise
+
+
 def _store_word(value: int, address: int) -> None:
     _lib.ffi.cast("uintptr_t *", address)[0] = value
 
@@ -254,35 +265,57 @@ def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) 
         return 0
     given = type(value).__name__
     try:
-        held, code, form, itemsize, shape, strides, locked = _types.export(value)
+        held, *found = _types.export(value)
     except TypeError:
         raise TypeError(
             f"{who} must be an array or another object with a buffer (got {given})"
         ) from None
     except (BufferError, ValueError) as error:
-        reason = "; pass a copy" if _is_indirect(value) else ""
+        hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
-        raise failure(f"{who} cannot be seen as an array with strides: {error}{reason}") from error
-    if len(shape) != view.ndim:
-        plural = "" if view.ndim == 1 else "s"
-        raise ValueError(f"{who} must have {view.ndim} dimension{plural} (got {len(shape)})")
-    if not _is_element(view.item, code, form, itemsize):
-        swapped = "; pass a copy in this machine's byte order"
-        hint = swapped if bufferformat.is_swapped(form) else ""
-        raise TypeError(f"{who} must have {view.item.text!r} elements (got {form!r}){hint}")
-    if not _is_aligned(view.item.alignment, held.address, shape, strides):
-        raise ValueError(
-            f"{who} must have its elements at multiples of {view.item.alignment} bytes, those of "
-            f"this {given} are not; pass a copy"
-        )
-    if locked and not readonly:
-        raise ValueError(
-            f"{who} must be writable, this {given} is read-only; pass a copy, or a Signature with "
-            "'readonly' if the callee does not write"
-        )
+        raise failure(f"{who} cannot be seen as an array with strides: {error}{hint}") from error
+    problem = _view_problem(view, given, readonly, held.address, *found)
+    if problem is not None:
+        del held  # or the traceback would keep the buffer exported
+        raise type(problem)(f"{who} must {problem}")
+    _, _, _, shape, strides, _ = found
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
     keep += [held, words]
     return int(_lib.ffi.cast("uintptr_t", words))
+
+
+def _view_problem(
+    view: View,
+    given: str,
+    readonly: bool,
+    address: int,
+    code: str,
+    form: str,
+    itemsize: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    locked: bool,
+) -> Exception | None:
+    """Why a buffer cannot be passed as a view, as what it must do."""
+    item = view.item
+    if len(shape) != view.ndim:
+        plural = "" if view.ndim == 1 else "s"
+        return ValueError(f"have {view.ndim} dimension{plural} (got {len(shape)})")
+    if not _is_element(item, code, form, itemsize):
+        swapped = "; pass a copy in this machine's byte order"
+        hint = swapped if bufferformat.is_swapped(form) else ""
+        return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
+    if not _is_aligned(item.alignment, address, shape, strides):
+        return ValueError(
+            f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
+            "not; pass a copy"
+        )
+    if locked and not readonly:
+        return ValueError(
+            f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
+            "if the callee does not write"
+        )
+    return None
 
 
 def _is_indirect(value: Any) -> bool:
@@ -474,5 +507,5 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
 
 
 _types.set_value_hooks(
-    pointer_argument, pointer_result, match, struct_buffer, store, load, named_tuple
+    pointer_argument, pointer_result, match, struct_buffer, _store_argument, load, named_tuple
 )
