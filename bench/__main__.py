@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     except ImportError as error:
         print(f'bench: {error}; run `pip install ".[bench]"` first', file=sys.stderr)
         return 2
-    console = Console(width=None if sys.stdout.isatty() else 132)
+    console = Console(width=None if sys.stdout.isatty() else 132, emoji=False)
     if options.list:
         for name in options.sections:
             module = importlib.import_module(f"bench.rows.{worker.MODULES[name]}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
-from bench.peers.kernels import OVERLOADS
+from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
 from bench.rows import importing, interning, lookup
 from bench.section import Group, Section
 
@@ -80,6 +80,29 @@ def _calls(section: Section) -> Iterator[Goal]:
 def _overloads(section: Section) -> Iterator[Goal]:
     for row in OVERLOADS:
         yield _ratio(f"f(…) {row.name} / {NANOBIND}", section, row.name, ITSELF, NANOBIND, 1.0)
+
+
+def _generated(section: Section) -> Iterator[Goal]:
+    for row in GENERATED:
+        what = f"generated f.builtin {row.signature} / hand-written METH_FASTCALL"
+        yield _ratio(what, section, row.signature, BUILTIN, C_BUILTIN, 1.1)
+    for peer, bound in ((CFFI_POINTER, 8.0), (CTYPES, 10.0)):
+        for signature in SCALARS:
+            for subject, call in ((ITSELF, "f(…)"), (BUILTIN, "f.builtin(…)")):
+                what = f"{peer} / generated {call} {signature}"
+                yield _ratio(what, section, signature, peer, subject, bound, at_most=False)
+    for name, bound in (("compiled", 2.0), ("from the disk cache", 0.3)):
+        found = section.figures.get(f"first call {name}, ms")
+        what = f"first call of a new signature, {name}"
+        if found is None:
+            yield Goal(what, bound, "ms", True, None, "not measured")
+        else:
+            detail = f"median of {found['fastest']:.3g} to {found['slowest']:.3g}"
+            yield Goal(what, bound, "ms", True, found["median"], detail)
+    trampolines = section.figures.get("trampolines")
+    what = "trampolines of 10,000 callables over 50 signatures"
+    detail = "not measured" if trampolines is None else ""
+    yield Goal(what, 50.0, "trampolines", True, trampolines, detail)
 
 
 def _lookup(section: Section) -> Iterator[Goal]:
@@ -168,6 +191,7 @@ def _build(section: Section) -> Iterator[Goal]:
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
     "overloads": _overloads,
+    "generated": _generated,
     "lookup": _lookup,
     "build": _build,
     "intern": _intern,

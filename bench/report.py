@@ -18,12 +18,13 @@ FORMAT = 1
 TITLES = {
     "calls": "Calls from Python",
     "overloads": "Calls of overloaded callables",
+    "generated": "Generated trampolines",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",
     "import": "Import",
 }
-TABLED = ("calls",)  # sections whose groups are the columns of one table
+TABLED = ("calls", "generated")  # sections whose groups are the columns of one table
 
 
 def number(value: float) -> str:

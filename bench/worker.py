@@ -2,6 +2,7 @@
 
     python -m bench.worker SECTION QUICK SEED
     python -m bench.worker counted               the loops to be counted by callgrind
+    python -m bench.worker first                 first calls of many signatures
 
 Where the operating system can, a section of nanoseconds runs pinned to the last CPU it may use.
 """
@@ -16,10 +17,11 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "overloads", "lookup")
+PINNED = ("calls", "overloads", "generated", "lookup")
 MODULES = {
     "calls": "calls",
     "overloads": "overloads",
+    "generated": "generated",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",
@@ -38,6 +40,9 @@ def main(arguments: list[str]) -> None:
     installed.leave_source_tree()
     if arguments == ["counted"]:
         importlib.import_module("bench.rows.lookup").run_counted()
+        return
+    if arguments == ["first"]:
+        json.dump(importlib.import_module("bench.rows.generated").run_first(), sys.stdout)
         return
     name, quick, seed = arguments
     if name in PINNED:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.peers import build
-from bench.peers.kernels import OVERLOADED_KERNELS, OVERLOADS, ROWS, Kernels, Overloads, Row
+from bench.peers.kernels import OVERLOADED_KERNELS, Kernels, Overloads, Row
 
 ITSELF = "nativecall f(…)"
 BUILTIN = "nativecall f.builtin(…)"
@@ -36,10 +36,11 @@ class Call:
 
     statement: str
     names: Mapping[str, Any]
+    read: Callable[[Any], Any] = lambda result: result  # where it does not compare by itself
 
     def check(self, row: Row | Overloads) -> None:
         """Raise ValueError where the call does not give the row's expected result."""
-        found = eval(self.statement, dict(self.names))
+        found = self.read(eval(self.statement, dict(self.names)))
         if found != row.expected or not isinstance(found, type(row.expected)):
             raise ValueError(f"'{row.name}' returned {found!r}, expected {row.expected!r}")
 
@@ -52,7 +53,8 @@ class Loaded:
     absent: dict[str, str] = field(default_factory=dict)
 
 
-Peer = Callable[[Kernels], dict[str, Call]]
+Rows = Sequence[Any]  # all of them Row, or all Overloads
+Peer = Callable[[Kernels, Rows], dict[str, Call]]
 
 
 def plain_call(row: Row | Overloads, function: Any) -> Call:
@@ -78,18 +80,18 @@ def load_extension(name: str, path: Path) -> ModuleType:
     return module
 
 
-def compiled(target: str, kernels: Kernels) -> dict[str, Call]:
+def compiled(target: str, kernels: Kernels, rows: Rows) -> dict[str, Call]:
     """A peer that is a compiled module with ``make(signature, address)``."""
     module = load_module(target, f"bench_{target}")
     return {
         row.signature: plain_call(row, module.make(row.signature, kernels.address(row)))
-        for row in ROWS
+        for row in rows
     }
 
 
-def python_def(_: Kernels) -> dict[str, Call]:
+def python_def(_: Kernels, rows: Rows) -> dict[str, Call]:
     """A Python function that does the same arithmetic: what there is without any C."""
-    return {row.signature: plain_call(row, row.python) for row in ROWS}
+    return {row.signature: plain_call(row, row.python) for row in rows}
 
 
 def all_peers() -> dict[str, Peer]:
@@ -112,11 +114,11 @@ def all_peers() -> dict[str, Peer]:
     }
 
 
-def overloaded(target: str, kernels: Kernels) -> dict[str, Call]:
+def overloaded(target: str, kernels: Kernels, rows: Rows) -> dict[str, Call]:
     """A peer that is a compiled module with ``add(module, name, signature, address)``."""
     module = load_module(target, f"bench_{target}")
     calls = {}
-    for number, row in enumerate(OVERLOADS):
+    for number, row in enumerate(rows):
         scope = ModuleType(f"overloads_{number}")
         for signature in row.entries:
             address = kernels.address_of(OVERLOADED_KERNELS[signature])
@@ -138,13 +140,28 @@ def overload_peers() -> dict[str, Peer]:
     }
 
 
-def load_all(peers: Mapping[str, Peer], rows: Sequence[Row | Overloads]) -> Loaded:
+def generated_peers() -> dict[str, Peer]:
+    """Return nativecall's generated trampolines, and what they are held against."""
+    from bench.peers import cffi_peer, ctypes_peer, nativecall_peer
+
+    return {
+        BUILTIN: nativecall_peer.generated_builtin,
+        ITSELF: nativecall_peer.generated,
+        C_BUILTIN: partial(compiled, "builtin"),
+        "C vectorcall type": partial(compiled, "vectorcall"),
+        CFFI_POINTER: cffi_peer.pointer,
+        CTYPES: ctypes_peer.prototype,
+        PYTHON: python_def,
+    }
+
+
+def load_all(peers: Mapping[str, Peer], rows: Rows) -> Loaded:
     """Load the peers; one that fails is in ``absent`` with its reason, and never dropped."""
     loaded = Loaded({row.name: {} for row in rows}, {})
     kernels = Kernels()
     for name, peer in peers.items():
         try:
-            calls = peer(kernels)
+            calls = peer(kernels, rows)
         except Exception as error:
             loaded.absent[name] = f"{type(error).__name__}: {error}"
             continue

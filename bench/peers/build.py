@@ -201,11 +201,11 @@ def program(name: str) -> Callable[[Path], None]:
 
 
 KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
-BOXING = HERE / "boxing.h"
+BOXING = (HERE / "boxing.h", HERE / "kernels.h")
 TARGETS = {
     "kernels": Target(make_kernels, KERNELS),
-    "builtin": Target(make_builtin, (HERE / "builtin.c", BOXING)),
-    "vectorcall": Target(make_vectorcall, (HERE / "vectorcall.c", BOXING)),
+    "builtin": Target(make_builtin, (HERE / "builtin.c", *BOXING)),
+    "vectorcall": Target(make_vectorcall, (HERE / "vectorcall.c", *BOXING)),
     "cython": Target(make_cython, (HERE / "cython_peer.pyx",), ("Cython",)),
     "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
     "pybind11": Target(make_pybind11, (HERE / "pybind11_peer.cpp",), ("pybind11",)),

@@ -36,6 +36,7 @@ FASTCALL("d:ddd", d_ddd, 3)
 FASTCALL("d:dddd", d_dddd, 4)
 FASTCALL("q:qqq", q_qqq, 3)
 FASTCALL("d:&dq", d_Pdq, 2)
+FASTCALL("T{dd}:T{dd}d", T_Td, 2)
 
 #define METHOD(signature, name, arity)                                                             \
     {signature, (PyCFunction)(void (*)(void))builtin_##name,                                       \
@@ -80,7 +81,7 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_builtin", .
 
 PyMODINIT_FUNC PyInit_bench_builtin(void)
 {
-    if (PyType_Ready(&kernel_type) < 0)
+    if (PyType_Ready(&kernel_type) < 0 || make_point_type() < 0)
         return NULL;
     return PyModule_Create(&module);
 }

@@ -60,3 +60,16 @@ double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b)
 {
     return a + b;
 }
+
+struct bench_point kernel_T_Td(struct bench_point a, double b)
+{
+    struct bench_point result = {a.x * b, a.y * b};
+    return result;
+}
+
+#define DEFINE(a, b, c)                                                                            \
+    double kernel_many_##a##b##c(bench_##a x, bench_##b y, bench_##c z)                            \
+    {                                                                                              \
+        return (double)x + (double)y + (double)z;                                                  \
+    }
+BENCH_MANY(DEFINE)

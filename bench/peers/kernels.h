@@ -27,6 +27,40 @@ BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
 BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
 BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
 
+/* A struct by value, for generated trampolines. */
+struct bench_point {
+    double x, y;
+};
+BENCH_EXPORT struct bench_point kernel_T_Td(struct bench_point a, double b);
+
+/* 125 signatures of three arguments, kernel_many_ddd to kernel_many_hhh. */
+#define BENCH_THIRD(X, a, b)                                                                       \
+    X(a, b, d)                                                                                     \
+    X(a, b, q)                                                                                     \
+    X(a, b, i)                                                                                     \
+    X(a, b, f)                                                                                     \
+    X(a, b, h)
+#define BENCH_SECOND(X, a)                                                                         \
+    BENCH_THIRD(X, a, d)                                                                           \
+    BENCH_THIRD(X, a, q)                                                                           \
+    BENCH_THIRD(X, a, i)                                                                           \
+    BENCH_THIRD(X, a, f)                                                                           \
+    BENCH_THIRD(X, a, h)
+#define BENCH_MANY(X)                                                                              \
+    BENCH_SECOND(X, d)                                                                             \
+    BENCH_SECOND(X, q)                                                                             \
+    BENCH_SECOND(X, i)                                                                             \
+    BENCH_SECOND(X, f)                                                                             \
+    BENCH_SECOND(X, h)
+typedef double bench_d;
+typedef int64_t bench_q;
+typedef int32_t bench_i;
+typedef float bench_f;
+typedef int16_t bench_h;
+#define BENCH_DECLARE(a, b, c)                                                                     \
+    BENCH_EXPORT double kernel_many_##a##b##c(bench_##a, bench_##b, bench_##c);
+BENCH_MANY(BENCH_DECLARE)
+
 /* More types, for overloaded callables. */
 BENCH_EXPORT int32_t kernel_i_i(int32_t a);
 BENCH_EXPORT int64_t kernel_q_q(int64_t a);

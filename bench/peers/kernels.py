@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,10 @@ from bench.peers import build
 BUFFER = np.arange(16, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One signature that every peer is called with."""
+class Called:
+    """What is called with some values, from a statement with names for them."""
 
-    signature: str
-    kernel: str
-    declaration: str
     arguments: tuple[Any, ...]
-    expected: float | int
-    python: Callable[..., Any]
-
-    @property
-    def name(self) -> str:
-        """What the row is called in reports."""
-        return self.signature
 
     @property
     def names(self) -> dict[str, Any]:
@@ -42,6 +32,23 @@ class Row:
     def statement(self) -> str:
         """The call as a user writes it, of a local variable ``f``."""
         return f"f({', '.join(self.names)})"
+
+
+@dataclass(frozen=True)
+class Row(Called):
+    """One signature that every peer is called with."""
+
+    signature: str
+    kernel: str
+    declaration: str
+    arguments: tuple[Any, ...]
+    expected: float | int | tuple[float, ...]
+    python: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """What the row is called in reports."""
+        return self.signature
 
 
 def _none() -> float:
@@ -107,6 +114,28 @@ ROWS = (
 )
 
 
+POINT = "T{dd}"
+
+
+def _scaled(point: tuple[float, float], factor: float) -> tuple[float, float]:
+    return point[0] * factor, point[1] * factor
+
+
+STRUCT = Row(
+    f"{POINT}:{POINT}d",
+    "kernel_T_Td",
+    "struct bench_point kernel_T_Td(struct bench_point, double);",
+    ((0.5, 0.25), 2.0),
+    (1.0, 0.5),
+    _scaled,
+)
+SCALARS = ("d:dd", "q:qqq")
+GENERATED = (*(row for row in ROWS if row.signature in (*SCALARS, "d:&dq")), STRUCT)
+#: Signatures whose first calls are timed, with their kernels.
+MANY = {
+    f"d:{''.join(types)}": f"kernel_many_{''.join(types)}" for types in product("dqifh", repeat=3)
+}
+
 OVERLOADED_KERNELS = {
     "d:d": "kernel_d_d",
     "q:q": "kernel_q_q",
@@ -119,7 +148,7 @@ OVERLOADED_KERNELS = {
 
 
 @dataclass(frozen=True)
-class Overloads:
+class Overloads(Called):
     """A call of an overloaded callable: its entries, the values, and the entry that is meant."""
 
     entries: tuple[str, ...]
@@ -135,9 +164,6 @@ class Overloads:
             for value in self.arguments
         )
         return f"{{{', '.join(self.entries)}}}({types})"
-
-    names = Row.names
-    statement = Row.statement
 
 
 ONE = ("d:d", "q:q")

@@ -10,9 +10,9 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from bench.peers import Call, plain_call
+from bench.peers import Call, Rows, plain_call
 from bench.peers.ctypes_peer import argument_types
-from bench.peers.kernels import ROWS, Kernels, Row
+from bench.peers.kernels import Kernels, Row
 
 TYPES = {"d": ctypes.c_double, "q": ctypes.c_int64, "&d": ctypes.c_void_p}
 
@@ -24,12 +24,12 @@ def _python_function(row: Row, pointer: Any) -> Callable[..., Any]:
     return function
 
 
-def dispatcher(kernels: Kernels) -> dict[str, Call]:
+def dispatcher(kernels: Kernels, rows: Rows) -> dict[str, Call]:
     """``@njit`` functions of the arguments, called from Python."""
     import numba
 
     calls = {}
-    for row in ROWS:
+    for row in rows:
         types = argument_types(row.signature, TYPES)
         pointer = ctypes.CFUNCTYPE(*types)(kernels.address(row))
         calls[row.signature] = plain_call(row, numba.njit(_python_function(row, pointer)))

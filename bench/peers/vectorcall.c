@@ -67,7 +67,7 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_vectorcall"
 
 PyMODINIT_FUNC PyInit_bench_vectorcall(void)
 {
-    if (PyType_Ready(&kernel_type) < 0)
+    if (PyType_Ready(&kernel_type) < 0 || make_point_type() < 0)
         return NULL;
     return PyModule_Create(&module);
 }
