@@ -75,9 +75,14 @@ def leaks(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def signatures(session: nox.Session) -> None:
-    """10,000 random signatures of generated code against the C compiler."""
+    """10,000 random signatures: generated code against the C compiler and against libffi."""
     session.install(".[test]")
-    session.run("pytest", "tests/test_abi_lowering.py", env={"NATIVECALL_TEST_SIGNATURES": "10000"})
+    session.run(
+        "pytest",
+        "tests/test_abi_lowering.py",
+        "tests/test_random_signatures.py",
+        env={"NATIVECALL_TEST_SIGNATURES": "10000"},
+    )
 
 
 @nox.session(python=PYTHONS[0])

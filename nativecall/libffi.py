@@ -66,6 +66,14 @@ def _raw(simple: Any) -> Any:
     return type(f"raw_{simple.__name__}", (simple,), {})
 
 
+# An integer of each alignment; for more a long double, which has the most.
+_ALIGNED: dict[int, Any] = {
+    1: ctypes.c_uint8,
+    2: ctypes.c_uint16,
+    4: ctypes.c_uint32,
+    8: ctypes.c_uint64,
+    16: ctypes.c_longdouble,
+}
 _RAW = {code: _raw(simple) for code, simple in _SIMPLE.items()}
 _RAW_POINTER = _raw(ctypes.c_void_p)
 _made: dict[tuple[str, bool], Any] = {}
@@ -174,18 +182,29 @@ def gap(signature: Signature) -> str | None:
     return None
 
 
+def _natural(struct: Struct) -> Struct:
+    """The struct of the same fields that is not packed."""
+    return Struct([(field.name, field.type) for field in struct.fields])
+
+
 def _is_unaligned(struct: Struct) -> bool:
-    """Whether packing moves a member of a struct, or of one inside it."""
-    natural = Struct([(field.name, field.type) for field in struct.fields])
-    if any(a.offset != b.offset for a, b in zip(natural.fields, struct.fields, strict=True)):
+    """Whether packing moves a member of a struct, or changes one inside it."""
+    fields = zip(_natural(struct).fields, struct.fields, strict=True)
+    if any(a.offset != b.offset for a, b in fields):
         return True
     for field in struct.fields:
         inner = field.type
         while isinstance(inner, Array):
             inner = inner.item
-        if isinstance(inner, Struct) and _is_unaligned(inner):
+        if isinstance(inner, Struct) and (_is_unaligned(inner) or _is_tight(inner)):
             return True
     return False
+
+
+def _is_tight(struct: Struct) -> bool:
+    """Whether packing takes padding from the end of a struct, or an alignment that stacks heed."""
+    natural = _natural(struct)
+    return natural.size != struct.size or natural.alignment > max(struct.alignment, _WORD)
 
 
 def _make_struct(struct: Struct, plain: bool) -> Any:
@@ -193,7 +212,7 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
         raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
     if not struct.fields:
         raise _refuse("a struct without fields")
-    if not plain and _only_scalar(struct) == "g":
+    if not plain and _only_scalar(struct) == "g" and struct.alignment > _WORD:
         # libffi looks for such a result in memory, C returns it where long doubles are returned.
         return _RAW["g"]
     fields = [
@@ -205,10 +224,16 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
         members = {"_pack_": 1, **members}
         if sys.version_info >= (3, 14):
             members["_layout_"] = "ms"
-    elif struct.packed and _is_unaligned(struct):
-        if struct.size <= _REGISTERS:
-            raise _refuse(f"the packed struct {struct.text!r}")
-        members = {"_fields_": [("bytes", ctypes.c_uint8 * struct.size)]}
+    elif plain:
+        pass
+    elif struct.size > _REGISTERS:
+        if _is_unaligned(struct) or _is_tight(struct):
+            # In memory whatever it consists of: only size and alignment count.
+            rest = struct.size - struct.alignment
+            first = _ALIGNED[struct.alignment]
+            members = {"_fields_": [("first", first), ("rest", ctypes.c_uint8 * rest)]}
+    elif _is_unaligned(struct) or _natural(struct).alignment > max(struct.alignment, _WORD):
+        raise _refuse(f"the packed struct {struct.text!r}")
     return type("Struct", (ctypes.Structure,), members)
 
 

@@ -238,6 +238,8 @@ def chosen_structs() -> list[Struct]:
         S("P"), S("&d", "i"), S("X{d:d}", "d"), S(A("h", 3), "B"), S("d", A("b", 1)),
         S("b", "q", "q", packed=True), S("b", "d", "d", "h", packed=True),
         S("d", "d", packed=True), S("i", "i", packed=True), S("h", A("d", 3), packed=True),
+        S("d", "b", packed=True), S("g", "b", packed=True), S(S("g", "b", packed=True), "d"),
+        S("b", S("d", "q", "b", packed=True), "b"), S("g", S("d", "b", packed=True)),
     ]  # fmt: skip
 
 
