@@ -580,79 +580,45 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
     PyBuffer_Release(&buffer);
 }
 
-/* Whether elements are the commonest numbers that a pointer points to, told by a glance at their
- * format; 0 says nothing. */
-static int is_plainly(char wanted, const Py_buffer *buffer)
-{
-    const char *format = buffer->format;
-    if (format == NULL || format[0] == '\0' || format[1] != '\0') {
-        return 0;
-    }
-    switch (wanted) {
-    case 'd':
-    case 'f':
-        return format[0] == wanted;
-    case 'i':
-        return buffer->itemsize == 4 && (format[0] == 'i' || format[0] == 'l');
-    case 'q':
-        return buffer->itemsize == 8 && (format[0] == 'q' || format[0] == 'l');
-    default:
-        return 0;
-    }
-}
-
-int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
-                          NcPointer *out)
+int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+                        NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
-    PyObject *found = NULL;
-    PyObject *number = NULL;
-    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
-    char pointee = plan->pointees[index];
     int boxed;
     int suits;
-    if (value == Py_None) {
-        out->address = NULL;
+    if (!exported) {
+        out->buffer.obj = NULL;
+        buffer_error(plan, name, place, index, value);
+        return -1;
+    }
+    boxed = nc_buffer_is_pointer(&out->buffer);
+    suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
+    if (suits > 0) {
+        out->address = out->buffer.buf;
         return 0;
     }
-    /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
-    if (pointee != '\0' && exporter != NULL && exporter->bf_getbuffer != NULL) {
-        int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
-        int text = (pointee == 'b' || pointee == 'B') && PyBytes_Check(value);
-        if (!plan->readonly[index] && !text) {
-            flags |= PyBUF_WRITABLE;
-        }
-        if (exporter->bf_getbuffer(value, &out->buffer, flags) < 0) {
-            out->buffer.obj = NULL;
-            buffer_error(plan, name, place, index, value);
-            return -1;
-        }
-        if (NC_LIKELY(is_plainly(pointee, &out->buffer))) {
-            out->address = out->buffer.buf;
-            return 0;
-        }
-        boxed = nc_buffer_is_pointer(&out->buffer);
-        suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
-        if (suits > 0) {
-            out->address = out->buffer.buf;
-            return 0;
-        }
-        PyBuffer_Release(&out->buffer);
-        out->buffer.obj = NULL;
-        if (suits < 0) {
-            return -1;
-        }
-        if (!boxed) {
-            buffer_error(plan, name, place, index, value);
-            return -1;
-        }
+    PyBuffer_Release(&out->buffer);
+    out->buffer.obj = NULL;
+    if (boxed) {
+        return nc_convert_box(plan, name, place, value, out);
     }
-    number = PyLong_FromSsize_t(place);
+    if (suits == 0) {
+        buffer_error(plan, name, place, index, value);
+    }
+    return -1;
+}
+
+int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+                   NcPointer *out)
+{
+    PyObject *found;
+    PyObject *number = PyLong_FromSsize_t(place);
     if (number == NULL) {
         return -1;
     }
-    found = PyObject_CallFunctionObjArgs(
-        nc_hooks.pointer_argument, PyTuple_GET_ITEM(plan->types, index), value, name, number, NULL);
+    found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
+                                         PyTuple_GET_ITEM(plan->types, place < 0 ? 0 : place),
+                                         value, name, number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
         return -1;

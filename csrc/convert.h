@@ -54,9 +54,6 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
-/* With a negative index the first argument of the plan is meant. */
-int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
-                          NcPointer *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
@@ -117,6 +114,63 @@ static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *const *p
         nc_release_pointer(pointers[i]);
     }
     return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+}
+
+/* Whether elements are the commonest numbers that a pointer points to, told by a glance at their
+ * format; 0 says nothing. */
+static inline int nc_buffer_is_plainly(char wanted, const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    if (format == NULL || format[0] == '\0' || format[1] != '\0') {
+        return 0;
+    }
+    switch (wanted) {
+    case 'd':
+    case 'f':
+        return format[0] == wanted;
+    case 'i':
+        return buffer->itemsize == 4 && (format[0] == 'i' || format[0] == 'l');
+    case 'q':
+        return buffer->itemsize == 8 && (format[0] == 'q' || format[0] == 'l');
+    default:
+        return 0;
+    }
+}
+
+/* What nc_convert_pointer_of leaves: a value whose buffer is exported to `out`, or was refused with
+ * an exception; a value without a buffer. */
+int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                        NcPointer *out, int exported);
+int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                   NcPointer *out);
+
+/* With a negative index the first argument of the plan is meant. */
+static inline int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index,
+                                        PyObject *value, NcPointer *out)
+{
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    Py_ssize_t argument = index < 0 ? 0 : index;
+    char pointee = plan->pointees[argument];
+    int exported;
+    if (value == Py_None) {
+        out->address = NULL;
+        return 0;
+    }
+    if (pointee == '\0' || exporter == NULL || exporter->bf_getbuffer == NULL) {
+        return nc_convert_box(plan, name, index, value, out);
+    }
+    int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
+    /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
+    int text = (pointee == 'b' || pointee == 'B') && PyBytes_Check(value);
+    if (!plan->readonly[argument] && !text) {
+        flags |= PyBUF_WRITABLE;
+    }
+    exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
+    if (NC_LIKELY(exported && nc_buffer_is_plainly(pointee, &out->buffer))) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(plan, name, index, value, out, exported);
 }
 
 /* A Python int of at most one digit, the usual case, without a call. */

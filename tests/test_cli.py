@@ -267,8 +267,8 @@ def inspect(directory, monkeypatch, capsys):
     monkeypatch.chdir(directory)
     monkeypatch.setattr(sys, "path", sys.path[:])
 
-    def inspect(place):
-        status = main(["inspect", place])
+    def inspect(place, *options):
+        status = main(["inspect", place, *options])
         printed = capsys.readouterr()
         return status, text(printed.out), printed.err
 
@@ -299,6 +299,30 @@ def test_inspect_tells_how_calls_are_made_and_flags(inspect):
     _, lines, _ = inspect("nc_things:careful")
     way = "generated" if engine.available() else "libffi"
     assert rows(lines, rf"pow  d:dd  0x8  0x[0-9a-f]+  {way}  pow of libm\.\S+")
+
+
+def test_inspect_shows_generated_code(inspect):
+    status, lines, _ = inspect("nc_things:careful", "--llvm", "--asm")
+    assert status == 0
+    if engine.available():
+        ir = lines.index("generated code for 'd:dd', LLVM IR")
+        assembly = lines.index("generated code for 'd:dd', assembly")
+        assert rows(lines[ir:assembly], r"define ptr @method\(ptr %self, ptr %args, .*")
+        assert rows(lines[ir:assembly], r"declare i32 @nc_errno_keep\(\)")
+        assert rows(lines[assembly:], r"_?method:.*")
+    else:
+        assert (
+            "no code was generated for 'd:dd': calls go through libffi, because NATIVECALL_JIT is 0"
+        ) in lines
+
+
+@pytest.mark.parametrize("name", ["cos", "c_cos"])
+def test_inspect_tells_what_was_not_generated(inspect, name):
+    _, lines, _ = inspect(f"nc_things:{name}", "--llvm")
+    assert (
+        "no code was generated for 'd:d': calls go through code that was compiled ahead of time"
+    ) in lines
+    assert not rows(lines, "generated code.*")
 
 
 def test_inspect_a_view(inspect):

@@ -60,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MODULE:NAME",
         help="a module to import and the dotted name of an object in it",
     )
+    inspecting.add_argument(
+        "--llvm", action="store_true", help="show the LLVM IR of code generated for its calls"
+    )
+    inspecting.add_argument(
+        "--asm", action="store_true", help="show the assembly of code generated for its calls"
+    )
     keeping = commands.add_parser(
         "cache",
         help="show or clear the generated code that is kept on disk",
@@ -101,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "inspect":
             from . import inspection
 
-            status = inspection.run(options.object)
+            forms = [form for form in ("llvm", "asm") if getattr(options, form)]
+            status = inspection.run(options.object, forms)
         if options.command == "cache":
             from . import cache
 

@@ -15,18 +15,25 @@ from .output import Column, Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 
-def run(place: str) -> int:
-    """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not."""
+def run(place: str, forms: Sequence[str] = ()) -> int:
+    """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not.
+
+    `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
+    """
     obj = _find(place)
     output = Output()
     native = obj if isinstance(obj, NativeCallable) else _lib.types.viewed(obj)
     if native is not None:
         found = _show_callable(output, place, native, view=native is not obj)
+        made: NativeCallable | None = native
     else:
-        found = _show_foreign(output, place, obj)
+        found, made = _show_foreign(output, place, obj)
+    if made is not None and forms:
+        _show_code(output, made, forms)
     found |= _show_slots(output, obj if native is None else native)
     if not found:
         output.text("native code finds nothing in it")
@@ -99,8 +106,32 @@ def _show_callable(output: Output, place: str, native: NativeCallable, *, view: 
     return bool(offset and count)
 
 
-def _show_foreign(output: Output, place: str, obj: Any) -> bool:
-    """An object of another library: whether there is a C function or data in it."""
+def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> None:
+    """The code that was generated for the entries of a native callable."""
+    from ..jit import engine, trampoline
+
+    for entry in native.entries:
+        if entry.trampoline != "generated":
+            why = f"calls go through {entry.trampoline}"
+            if entry.trampoline == "ahead of time":
+                why = "calls go through code that was compiled ahead of time"
+            elif engine.reason():
+                why = f"{why}, because {engine.reason()}"
+            output.text(f"no code was generated for {entry.signature!r}: {why}")
+            continue
+        signature = native[entry.signature]._plan.signature
+        text = trampoline.intermediate(signature, entry.flags) or ""
+        for form in forms:
+            what = "LLVM IR" if form == "llvm" else "assembly"
+            output.heading(f"generated code for {entry.signature!r}, {what}")
+            shown = text if form == "llvm" else engine.assembly(text)
+            for line in shown.expandtabs(8).splitlines():
+                output.text(line)
+
+
+def _show_foreign(output: Output, place: str, obj: Any) -> tuple[bool, NativeCallable | None]:
+    """An object of another library: whether there is a C function or data in it, and what `wrap`
+    makes of it."""
     output.heading(f"{place} is a {_type_name(type(obj))}")
     columns = [Column("nativecall finds"), Column("")]
     try:
@@ -108,7 +139,7 @@ def _show_foreign(output: Output, place: str, obj: Any) -> bool:
         pointer = foreign.pointer(obj) if function is None else None
     except (TypeError, ValueError) as error:
         output.text(f"nativecall cannot use it: {error}")
-        return False
+        return False, None
     if function is not None:
         known = function.signature
         rows = [
@@ -118,29 +149,29 @@ def _show_foreign(output: Output, place: str, obj: Any) -> bool:
             Row("kept alive by", "the object" if function.owner is obj else owner_text(obj)),
         ]
         output.table(columns, rows)
-        _show_wrapped(output, obj, known is None)
-        return True
+        return True, _show_wrapped(output, obj, known is None)
     if pointer is not None:
         pointee = "unknown data" if pointer.pointee is None else pointer.pointee.text
         rows = [Row("a pointer", address_text(pointer.address)), Row("to", pointee)]
         output.table(columns, rows)
         output.text("it can be an argument of a native call, but is no function")
-        return True
-    return False
+        return True, None
+    return False, None
 
 
-def _show_wrapped(output: Output, obj: Any, unknown: bool) -> None:
+def _show_wrapped(output: Output, obj: Any, unknown: bool) -> NativeCallable | None:
     """What `wrap` makes of it."""
     if unknown:
         output.text("nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example")
-        return
+        return None
     try:
         made = wrap(obj)
     except (TypeError, ValueError) as error:
         output.text(f"nativecall.wrap refuses it: {error}")
-        return
+        return None
     output.text("nativecall.wrap makes of it:")
     output.table(*entry_rows([made]))
+    return made
 
 
 def _show_slots(output: Output, obj: Any) -> bool:

@@ -103,16 +103,16 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
     platform = convention()
     if platform is None:
         return None
-    try:
+
+    def text() -> str:
         lowering = platform.lower(signature.result, signature.args)
-    except Unsupported:
+        return _Trampoline(signature, flags, lowering).text()
+
+    try:
+        code = engine.compile(f"trampoline {platform.name} {wanted}", text, _symbols, (_EXPORT,))
+    except (Unsupported, RuntimeError):
+        # RuntimeError: LLVM cannot load code any more, for lack of memory for instance.
         return None
-    code = engine.compile(
-        f"trampoline {platform.name} {wanted}",
-        lambda: _Trampoline(signature, flags, lowering).text(),
-        _symbols,
-        (_EXPORT,),
-    )
     return _types.Trampoline(_method_flags(signature), code.address(_EXPORT), code)
 
 
@@ -127,6 +127,7 @@ def _remember(wanted: str, made: Any) -> Any:
         # Nobody uses the other one any more.
         if _made.get(wanted) is first:
             del _made[wanted]
+    # Of dead references, and of trampolines that are only remembered, there is a bounded number.
     if len(_made) > 4 * _RECENT:
         for text, known in [*_made.items()]:
             if known() is None:
