@@ -44,6 +44,8 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
     return 0;
 }
 
+typedef PyObject *(*FastMethod)(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+
 static inline int is_regular(PyObject *kwnames, size_t nargsf, Py_ssize_t count)
 {
     return NC_LIKELY(kwnames == NULL && PyVectorcall_NARGS(nargsf) == count);
@@ -73,11 +75,11 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
                                  PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    _PyCFunctionFast method;
+    FastMethod method;
     if (NC_UNLIKELY(kwnames != NULL)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    method = (_PyCFunctionFast)(void (*)(void))self->generated->code.method;
+    method = (FastMethod)(void (*)(void))self->generated->code.method;
     return method(object, args, PyVectorcall_NARGS(nargsf));
 }
 
