@@ -98,20 +98,16 @@ def trampoline(callable: NativeCallable) -> Any:
 
 
 def _make(wanted: str, signature: Signature, flags: int) -> Any:
-    from .abi import Unsupported, convention
-
-    platform = convention()
-    if platform is None:
-        return None
-
     def text() -> str:
-        lowering = platform.lower(signature.result, signature.args)
-        return _Trampoline(signature, flags, lowering).text()
+        found = intermediate(signature, flags)
+        if found is None:
+            raise RuntimeError(f"no convention here describes {signature.text!r}")
+        return found
 
     try:
-        code = engine.compile(f"trampoline {platform.name} {wanted}", text, _symbols, (_EXPORT,))
-    except (Unsupported, RuntimeError):
-        # RuntimeError: LLVM cannot load code any more, for lack of memory for instance.
+        code = engine.compile(f"trampoline {wanted}", text, _symbols, (_EXPORT,))
+    except RuntimeError:
+        # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
     return _types.Trampoline(_method_flags(signature), code.address(_EXPORT), code)
 
