@@ -70,6 +70,24 @@ ZeroDivisionError: {division}
 TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
 for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
 """,
+    "cython_numerics/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+built-in view      0.841470985 called natively
+cdef function      0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+ValueError:        the function has the same sign at both ends
+the mean of fabs from -0.5 to 0.5 by 100000 points
+bare pointer       0.250000000 {time} ns a call
+native callable    0.250000000 {time} ns a call
+cdef class         0.250000000 {time} ns a call
+Python function    0.250000000 {time} ns a call
+""",
     "raw_consumer/run.py": """
 the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
 cos                0.841470985 called natively        {time} ns a call
@@ -79,6 +97,7 @@ a Python function  0.841470985 called through Python  {time} ns a call
 """,
 }
 NEEDS = {
+    "cython_numerics/run.py": ["setuptools", "Cython"],
     "integrator/run.py": ["setuptools"],
     "quad.py": ["scipy"],
     "raw_consumer/run.py": ["setuptools"],
@@ -119,6 +138,7 @@ def test_example(name, tmp_path, build):
 @pytest.mark.parametrize(
     ("name", "files"),
     [
+        ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
         ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
         ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
     ],
