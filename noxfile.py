@@ -73,6 +73,17 @@ def leaks(session: nox.Session) -> None:
     session.run("pytest", "tests/test_leaks.py", env={"NATIVECALL_TEST_REPEAT": "100000"})
 
 
+@nox.session(venv_backend="none")
+def race(session: nox.Session) -> None:
+    """10^8 calls in eight threads against a writer, under TSan."""
+    program = str(Path(session.create_tmp()) / "race")
+    compiler = os.environ.get("CC", "gcc").split()
+    options = ["-std=gnu11", "-O2", "-g", "-fsanitize=thread", "-pthread", "-Icsrc/include"]
+    source = "tests/c/test_race.c"
+    session.run(*compiler, *options, source, "-o", program, external=True)
+    session.run(program, *(session.posargs or ["100000000"]), external=True)
+
+
 @nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
     """Formatting and lints of Python and C."""
