@@ -42,7 +42,7 @@ enum {
     PATIENCE = 200                      /* it looks for the same again, so often at most */
 };
 
-/* ---- signatures: an int64_t and a pointer to an array of any length; 1, 3 and 5 words --------- */
+/* ---- signatures: an int64_t and a pointer to an array of any length; 1, 3 and 5 words -------- */
 
 typedef struct {
     const char *interned;
