@@ -59,6 +59,15 @@
 #             nc.nc_callback_release(&callback)       # raises what the callback raised
 #         return value
 #
+# Calls by dispatch.h are made by macros too, and are declared as what they are:
+#
+#     cdef extern from "nativecall/dispatch.h":
+#         """
+#         NC_DISPATCH(evaluate, double, (double, int));
+#         """
+#         int evaluate(object f, double *result, double x, int n) except -1
+#         int evaluate_nogil(PyObject *f, double *result, double x, int n) noexcept nogil
+#
 # Not here: what providers of types with slots need. A Cython class cannot have the metaclass; it
 # offers native entries by __nativecall_api__ (nativeapi.h).
 
@@ -81,6 +90,7 @@ cdef extern from "nativecall/base.h" nogil:
         NC_E_FORMAT
         NC_E_MISSING
         NC_E_VERSION
+        NC_E_GIL
 
     const char *nc_status_text(int status) noexcept
 
@@ -295,6 +305,32 @@ cdef extern from "nativecall/nativeapi.h":
     int nc_nativeapi_find(
         object obj, const char *signature, uintptr_t refuse,
         const PyNativeCallableEntry **out) except -1
+
+
+# ---- calls by a signature that is known at run time only -----------------------------------------
+
+cdef extern from "nativecall/promotion.h" nogil:
+    enum:
+        NC_CALL_MAX_ARGUMENTS
+
+
+cdef extern from "nativecall/dynamiccall.h":
+    enum:
+        NC_WAY_EXACT
+        NC_WAY_PROMOTED
+        NC_WAY_BOXED
+
+    ctypedef struct NcCall:
+        PyObject *callable      # owned by the call
+        void *function          # NULL: Python calls
+        uintptr_t flags
+        int way                 # NC_WAY_*
+        size_t count            # arguments
+
+    int nc_call_prepare(NcCall *call, object obj, const char *signature) except -1
+    void nc_call_release(NcCall *call) noexcept
+    int nc_call(const NcCall *call, void *result, const void *const *args) except -1
+    int nc_call_nogil(const NcCall *call, void *result, const void *const *args) noexcept nogil
 
 
 # ---- callbacks -----------------------------------------------------------------------------------
