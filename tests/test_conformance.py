@@ -86,8 +86,8 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
     vendored = tmp_path_factory.mktemp("vendored")
     shutil.copytree(include / "nativecall", vendored / "nativecall")
     headers = {"installed": include, "vendored": vendored}
-    (builder.directory / "conformance").mkdir(exist_ok=True)
     folder = builder.directory / "conformance"
+    folder.mkdir()
 
     def make(cell: tuple[str, str]) -> Path:
         kind, which = cell
@@ -104,10 +104,12 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
             source, name, include=headers[which], language=language, directory="conformance"
         )
 
+    sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
     kinds = [*product(("cython", "c++11", "c99", "provider"), headers), ("tier2", "installed")]
     with ThreadPoolExecutor(2) as pool:
         for path in pool.map(make, kinds):
             assert path.parent == folder
+            assert path.name.endswith(sysconfig.get_config_var("EXT_SUFFIX"))
     return folder
 
 
