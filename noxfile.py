@@ -97,7 +97,12 @@ def _runtime(name: str) -> str:
 def leaks(session: nox.Session) -> None:
     """Refcounts and memory after 10^5 repetitions of every operation."""
     session.install(".[test]")
-    session.run("pytest", "tests/test_leaks.py", env={"NATIVECALL_TEST_REPEAT": "100000"})
+    session.run(
+        "pytest",
+        "tests/test_leaks.py",
+        "tests/test_callback.py",
+        env={"NATIVECALL_TEST_REPEAT": "100000"},
+    )
 
 
 @nox.session(venv_backend="none")

@@ -264,6 +264,42 @@ def test_python_callables_give_the_integral_through_a_thunk(c, name, which, hold
     assert (native, matched) == (False, which.find("d") if "d" in which else 0)
 
 
+@pytest.fixture(scope="module")
+def integrator(build, tmp_path_factory):
+    """The module of examples/integrator, built by its setup.py."""
+    built = tmp_path_factory.mktemp("integrator")
+    places = ["--build-lib", str(built), "--build-temp", str(built / "temp")]
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *places],
+        cwd=build.EXT.parent.parent / "examples" / "integrator",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = built.glob("numerics*")
+    return build.load_extension(path)
+
+
+# The integral of erf from 0 to 1 in closed form.
+ERF_0_1 = math.erf(1.0) + (math.exp(-1.0) - 1.0) / math.sqrt(math.pi)
+
+
+@pytest.mark.parametrize("name", [*NATIVE, *PYTHON])
+def test_all_go_through_the_example_integrator(integrator, name):
+    """The same integral, and no call of Python but for what has nothing native in it."""
+    f = {**NATIVE, **PYTHON}[name]()
+    value, native = integrator.integrate(f, 0.0, 1.0, 500)
+    assert value == pytest.approx(ERF_0_1, rel=1e-13)
+    assert native == (name in NATIVE)
+    few = profiled(lambda: integrator.integrate(f, 0.0, 1.0, 1))
+    many = profiled(lambda: integrator.integrate(f, 0.0, 1.0, 500))
+    if native:
+        assert many == few
+    elif name == "function":
+        assert many >= few + 2 * 499, "2n + 1 points, an event for each at least"
+
+
 def test_a_profiler_does_see_calls_of_python(c):
     f = PYTHON["function"]()
     few = profiled(lambda: c.integrate(f, 0.0, 1.0, 1))
@@ -771,9 +807,7 @@ def test_integers(c, word):
         assert known == (f"{code}:{code}", True)
         assert got.pop() == value
     for value in (low - 1, high + 1, 1 << 80, -(1 << 80)):
-        with pytest.raises(
-            OverflowError, match=rf"^the result {value} does not fit in '"
-        ):
+        with pytest.raises(OverflowError, match=rf"^the result {value} does not fit in '"):
             c.round_trip(word, lambda x, value=value: value, 0)
     for value in (1.0, "1", None):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
@@ -879,8 +913,11 @@ def resident():
 @pytest.mark.allocator
 @pytest.mark.parametrize("which", ["p", "d"])
 def test_exceptions_again_and_again_leak_nothing(c, which):
+    raised = []
+
     def f(x):
-        raise Custom(x)
+        raised[:] = [Custom(x)]
+        raise raised[0]
 
     def run(count):
         arrived = 0
@@ -888,10 +925,20 @@ def test_exceptions_again_and_again_leak_nothing(c, which):
             try:
                 c.integrate(f, 0.0, 1.0, 5, which, 0)
             except Custom as error:
-                arrived += error.args == (0.1,)
+                frames = error.__traceback__, error.__traceback__.tb_next
+                arrived += (
+                    error is raised.pop()
+                    and error.args == (0.1,)
+                    and [frame.tb_frame.f_code for frame in frames] == codes
+                    and frames[1].tb_next is None
+                    and error.__context__ is error.__cause__ is None
+                )
                 last = weakref.ref(error)
+                del frames
         assert arrived == count
         return last
+
+    codes = [run.__code__, f.__code__]
 
     run(min(REPEAT, 2000))
     gc.collect()
