@@ -470,7 +470,7 @@ def wait_for(obj, bytes text):
 
 # ---- types with __nativecall_api__ ---------------------------------------------------------------
 
-cdef double twice(double x) noexcept nogil:
+cdef api double twice(double x) noexcept nogil:
     return 2.0 * x
 
 
