@@ -7,6 +7,7 @@ failing callback is repeated is `NATIVECALL_TEST_REPEAT`, 10^4 if it is not set.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import ctypes.util
 import functools
@@ -762,6 +763,59 @@ def test_wrong_kinds_of_api(c, fails):
         c.integrate(make_type(c.api(5))())
 
 
+def test_the_attribute_is_taken_as_it_stands(c, fails):
+    """Neither descriptors nor metaclasses are asked, only the dictionary of the class."""
+    asked = []
+
+    class Descriptor:
+        def __get__(self, obj, owner):
+            asked.append(owner)
+            raise LookupError("of the descriptor")
+
+        def __repr__(self):
+            return "<a descriptor>"
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            asked.append(name)
+            raise LookupError("of the metaclass")
+
+    with fails(
+        TypeError,
+        "'__nativecall_api__' of Offers must be a capsule named 'nativecall_api_v1' or None "
+        "(got <a descriptor>)",
+    ):
+        c.integrate(make_type(Descriptor())())
+    obj = object.__new__(Meta("Offers", (), {"__nativecall_api__": c.api(0)}))
+    asked.clear()
+    assert c.integrate(obj) == (CUBE, True, 0)
+    assert asked == []
+
+
+def test_a_wrong_api_that_cannot_be_shown(c, fails):
+    class Unshown:
+        def __repr__(self):
+            raise LookupError("of the repr")
+
+    f = make_type(Unshown())()
+    before = sys.getrefcount(f), sys.getrefcount(type(f)), sys.getrefcount(Unshown)
+    for _ in range(100):
+        with fails(LookupError, "of the repr"):
+            c.integrate(f)
+    assert (sys.getrefcount(f), sys.getrefcount(type(f)), sys.getrefcount(Unshown)) == before
+
+
+def test_an_api_that_tells_no_entries(c, fails):
+    """`entry`, which is for messages, may be NULL."""
+    f = make_type(c.api(1))()
+    with fails(
+        TypeError,
+        f"no function for 'd:dP' with user_data as argument 2 in {f!r}; Python functions are not "
+        "taken here",
+    ):
+        c.integrate(f, 0, 1, 1, "?")
+
+
 # -- numbers ---------------------------------------------------------------------------------------
 
 BITS = {"char": 8, "short": 16, "int": 32, "long": 8 * ctypes.sizeof(ctypes.c_long)}
@@ -1235,6 +1289,74 @@ def test_python_threads_each_with_their_own(c, deep):
         sys.setswitchinterval(interval)
     assert wrong == []
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+# -- exits -----------------------------------------------------------------------------------------
+
+EXITS = """
+import atexit, os, sys, threading
+sys.path.insert(0, sys.argv[1])
+import bundled_c as c
+atexit.register(lambda: print("at exit", flush=True))
+way, which, options = sys.argv[2], sys.argv[3], int(sys.argv[4])
+def f(x):
+    print("called", flush=True)
+    {"sys.exit": sys.exit, "os._exit": os._exit}[way](7)
+c.integrate(f, 0, 1, 10, which, options)
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+@pytest.mark.parametrize("options", [0, 1])
+@pytest.mark.parametrize("way", ["sys.exit", "os._exit"])
+def test_a_callback_ends_the_process(bundles, tmp_path, way, which, options):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EXITS, str(bundles), way, which, str(options)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    printed = {"sys.exit": "called\nat exit\n", "os._exit": "called\n"}[way]
+    assert (done.returncode, done.stdout, done.stderr) == (7, printed, "")
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+@pytest.mark.parametrize("options", [0, 1])
+def test_a_callback_ends_its_thread(c, which, options, monkeypatch):
+    ended, unraisable, seen = [], [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: ended.append(args.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    def f(x):
+        seen.append("called")
+        _thread.exit()
+
+    def run():
+        try:
+            c.integrate(f, 0, 1, 10, which, options)
+            seen.append("went on")
+        finally:
+            seen.append("unwound")
+
+    for _ in range(2 * c.POOL):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert seen == ["called", "unwound"] * 2 * c.POOL
+    assert ended == [SystemExit] * 2 * c.POOL, "which the hook of threads passes over in silence"
+    assert unraisable == []
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_exit_in_a_thread_that_python_has_never_seen(c, which):
+    """It has nobody to end: who waits for the thread gets the SystemExit."""
+    with pytest.raises(SystemExit) as info:
+        c.in_threads(lambda x: sys.exit("enough"), 1, 10, which)
+    assert info.value.code == "enough"
 
 
 # -- bundles ---------------------------------------------------------------------------------------
