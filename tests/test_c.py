@@ -50,6 +50,7 @@ SANITIZED_COUNT = {
     "test_threads": 20_000,
     "test_race": 1_000_000,
     "test_layout": 1_000,
+    "test_registercall": 20,
 }
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a cc-style compiler driver")
