@@ -55,7 +55,7 @@ EXCLUDED = {
         *("nc_callback_set_native", "nc_callback_from_entries", "nc_callback_from_box"),
         *("nc_callback_from_python", "nc_message_add", "nc_message_offers"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),
-        *("nc_call_unbox_integer", "nc_call_native"),
+        *("nc_call_unbox_integer", "nc_call_native", "nc_call_outcome"),
     },
     "the reader of signatures": {
         *("nc_scalar_canonical", "nc_scalar_layout", "nc_signature_is_space"),
