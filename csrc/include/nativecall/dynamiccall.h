@@ -18,8 +18,9 @@
  * Entries are those of native callables and their views, of types with __nativecall_api__, and the
  * one function of another library's box (boxes.h) that needs no user_data.
  *
- * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL;
- * objects, borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
+ * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
+ * (native callables themselves neither take nor give such integers when they are boxed); objects,
+ * borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
  * and variadic signatures are ValueError: pass a pointer.
  *
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that

@@ -102,7 +102,7 @@ NC_STATIC_INLINE int nc_unbox_boolean(PyObject *result, NC_BOOL *out)
 NC_STATIC_INLINE int nc_unbox_nothing(PyObject *result, char *out)
 {
     (void)result;
-    *out = 0;
+    (void)out; /* may be NULL */
     return 0;
 }
 
