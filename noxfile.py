@@ -55,6 +55,33 @@ def sanitizers(session: nox.Session) -> None:
     )
 
 
+@nox.session(python=PYTHONS[0])
+def threads(session: nox.Session) -> None:
+    """What races in Python and in native threads, with package and test modules under TSan."""
+    session.install(*BUILD)
+    options = ["b_sanitize=thread", "b_lundef=false", "buildtype=debugoptimized"]
+    session.install(
+        "--no-build-isolation", ".[test]", *[f"-Csetup-args=-D{option}" for option in options]
+    )
+    session.run(
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "race or thread",
+        *(
+            session.posargs
+            or ["tests/test_race.py", "tests/test_threads.py", "tests/test_callback.py"]
+        ),
+        env={
+            "LD_PRELOAD": _runtime("tsan"),
+            "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+            "NATIVECALL_TEST_CFLAGS": "-g -fsanitize=thread",
+            "NATIVECALL_TEST_REPEAT": "1000",
+        },
+    )
+
+
 def _runtime(name: str) -> str:
     """The path of a sanitizer's shared runtime, as the compiler knows it."""
     found = subprocess.run(
@@ -70,7 +97,23 @@ def _runtime(name: str) -> str:
 def leaks(session: nox.Session) -> None:
     """Refcounts and memory after 10^5 repetitions of every operation."""
     session.install(".[test]")
-    session.run("pytest", "tests/test_leaks.py", env={"NATIVECALL_TEST_REPEAT": "100000"})
+    session.run(
+        "pytest",
+        "tests/test_leaks.py",
+        "tests/test_callback.py",
+        env={"NATIVECALL_TEST_REPEAT": "100000"},
+    )
+
+
+@nox.session(venv_backend="none")
+def race(session: nox.Session) -> None:
+    """10^8 calls in eight threads against a writer, under TSan."""
+    program = str(Path(session.create_tmp()) / "race")
+    compiler = os.environ.get("CC", "gcc").split()
+    options = ["-std=gnu11", "-O2", "-g", "-fsanitize=thread", "-pthread", "-Icsrc/include"]
+    source = "tests/c/test_race.c"
+    session.run(*compiler, *options, source, "-o", program, external=True)
+    session.run(program, *(session.posargs or ["100000000"]), external=True)
 
 
 @nox.session(python=PYTHONS[0])

@@ -19,6 +19,7 @@ from bench.section import Group, Section
 POINTER = lookup.NAMES["plain"]
 OFFSET = lookup.NAMES["offset"]
 SLOT = lookup.NAMES["slot"]
+PACKED = lookup.NAMES["packed"]
 CAPSULE = lookup.NAMES["capsule"]
 
 
@@ -107,7 +108,7 @@ def _generated(section: Section) -> Iterator[Goal]:
 
 def _lookup(section: Section) -> Iterator[Goal]:
     for row in lookup.LOOPS.values():
-        for subject in (OFFSET, SLOT):
+        for subject in (OFFSET, SLOT, PACKED):
             what = f"{subject}: time over a function pointer, {row} calls"
             group = _both(section.group(row), subject, POINTER)
             if group is None:
@@ -115,13 +116,13 @@ def _lookup(section: Section) -> Iterator[Goal]:
             else:
                 summary = group.difference(subject, POINTER)
                 yield Goal(what, 0.5, "ns", True, summary.median, _spread(summary))
-    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0)):
+    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0), (PACKED, 20.0)):
         what = f"{subject}: instructions over a function pointer"
         group = _both(section.group(lookup.INSTRUCTIONS), subject, POINTER)
         found = group.difference(subject, POINTER).median if group else None
         yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
     for row in lookup.LOOPS.values():
-        for subject in (OFFSET, SLOT):
+        for subject in (OFFSET, SLOT, PACKED):
             yield _against_capsule(section, row, subject)
 
 

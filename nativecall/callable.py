@@ -454,6 +454,8 @@ def wrap(
     ------
     SignatureError
         A malformed signature, or one that contradicts the target.
+    NoEntryError
+        A signature that a native callable has no entry of.
     TypeError, ValueError
         A target that holds no C function, an address out of range, duplicate overloads, or options
         that contradict each other.

@@ -1,7 +1,8 @@
 """Builds C for the tests: shared libraries and extension modules, each once a session.
 
-The compiler is the one that built this Python, or `$CC` / `$CXX`. Everything is compiled with
-warnings as errors, because other projects compile our headers that way.
+The compiler is the one that built this Python, or `$CC` / `$CXX`, with `$NATIVECALL_TEST_CFLAGS`
+before all other arguments. Everything is compiled with warnings as errors, because other projects
+compile our headers that way.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ class Builder:
             if sys.platform == "darwin":
                 shared = ["-bundle", "-undefined", "dynamic_lookup"]
             output.parent.mkdir(parents=True, exist_ok=True)
+            others = os.environ.get("NATIVECALL_TEST_CFLAGS", "").split()
             # Libraries follow what needs them.
             libraries = [flag for flag in flags if flag.startswith("-l")]
-            others = [flag for flag in flags if not flag.startswith("-l")]
+            others += [flag for flag in flags if not flag.startswith("-l")]
             self._run(
                 [*command, f"-std={standard}", "-x", language, *WARNINGS, *others]
                 + [str(source), "-o", str(output), *shared, "-x", "none", *libraries]

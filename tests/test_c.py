@@ -38,7 +38,7 @@ HEADERS = sorted(
     path.name for path in (INCLUDE / "nativecall").glob("*.h") if not needs_python(path)
 )
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
-THREADED = ["test_threads"]
+THREADED = ["test_threads", "test_race"]
 # What each program takes as its argument under sanitizers, where the default would be slow.
 SANITIZED_COUNT = {
     "test_hash": 50_000,
@@ -48,7 +48,9 @@ SANITIZED_COUNT = {
     "test_nomem": 300,
     "test_signature": 20_000,
     "test_threads": 20_000,
+    "test_race": 1_000_000,
     "test_layout": 1_000,
+    "test_registercall": 20,
 }
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a cc-style compiler driver")

@@ -7,6 +7,7 @@ failing callback is repeated is `NATIVECALL_TEST_REPEAT`, 10^4 if it is not set.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import ctypes.util
 import functools
@@ -26,6 +27,7 @@ import weakref
 import pytest
 
 import nativecall as nc
+from nativecall import _lib
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
 FAILED = -12345.0
@@ -264,6 +266,42 @@ def test_python_callables_give_the_integral_through_a_thunk(c, name, which, hold
     assert (native, matched) == (False, which.find("d") if "d" in which else 0)
 
 
+@pytest.fixture(scope="module")
+def integrator(build, tmp_path_factory):
+    """The module of examples/integrator, built by its setup.py."""
+    built = tmp_path_factory.mktemp("integrator")
+    places = ["--build-lib", str(built), "--build-temp", str(built / "temp")]
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *places],
+        cwd=build.EXT.parent.parent / "examples" / "integrator",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = built.glob("numerics*")
+    return build.load_extension(path)
+
+
+# The integral of erf from 0 to 1 in closed form.
+ERF_0_1 = math.erf(1.0) + (math.exp(-1.0) - 1.0) / math.sqrt(math.pi)
+
+
+@pytest.mark.parametrize("name", [*NATIVE, *PYTHON])
+def test_all_go_through_the_example_integrator(integrator, name):
+    """The same integral, and no call of Python but for what has nothing native in it."""
+    f = {**NATIVE, **PYTHON}[name]()
+    value, native = integrator.integrate(f, 0.0, 1.0, 500)
+    assert value == pytest.approx(ERF_0_1, rel=1e-13)
+    assert native == (name in NATIVE)
+    few = profiled(lambda: integrator.integrate(f, 0.0, 1.0, 1))
+    many = profiled(lambda: integrator.integrate(f, 0.0, 1.0, 500))
+    if native:
+        assert many == few
+    elif name == "function":
+        assert many >= few + 2 * 499, "2n + 1 points, an event for each at least"
+
+
 def test_a_profiler_does_see_calls_of_python(c):
     f = PYTHON["function"]()
     few = profiled(lambda: c.integrate(f, 0.0, 1.0, 1))
@@ -358,9 +396,11 @@ def test_entries_that_need_the_gil(c):
     assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[:2] == (pytest.approx(ERF), True)
     assert c.integrate(f, 0, 1, 100, "p", 0)[:2] == (pytest.approx(ERF), False)
     made = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(("erf", libm()))
-    assert c.box(made)[4] == 1
-    assert c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL)[1]
-    assert not c.integrate(made, 0, 1, 100, "p", 0)[1]
+    # It may set an exception, which ctypes looks for after the call.
+    assert c.box(made)[4] == _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    assert c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL | c.CHECKS_ERRORS)[1]
+    assert not c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL)[1]
+    assert not c.integrate(made, 0, 1, 100, "p", c.CHECKS_ERRORS)[1]
 
 
 def test_entries_that_report_failures(c):
@@ -726,6 +766,59 @@ def test_wrong_kinds_of_api(c, fails):
         c.integrate(make_type(c.api(5))())
 
 
+def test_the_attribute_is_taken_as_it_stands(c, fails):
+    """Neither descriptors nor metaclasses are asked, only the dictionary of the class."""
+    asked = []
+
+    class Descriptor:
+        def __get__(self, obj, owner):
+            asked.append(owner)
+            raise LookupError("of the descriptor")
+
+        def __repr__(self):
+            return "<a descriptor>"
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            asked.append(name)
+            raise LookupError("of the metaclass")
+
+    with fails(
+        TypeError,
+        "'__nativecall_api__' of Offers must be a capsule named 'nativecall_api_v1' or None "
+        "(got <a descriptor>)",
+    ):
+        c.integrate(make_type(Descriptor())())
+    obj = object.__new__(Meta("Offers", (), {"__nativecall_api__": c.api(0)}))
+    asked.clear()
+    assert c.integrate(obj) == (CUBE, True, 0)
+    assert asked == []
+
+
+def test_a_wrong_api_that_cannot_be_shown(c, fails):
+    class Unshown:
+        def __repr__(self):
+            raise LookupError("of the repr")
+
+    f = make_type(Unshown())()
+    before = sys.getrefcount(f), sys.getrefcount(type(f)), sys.getrefcount(Unshown)
+    for _ in range(100):
+        with fails(LookupError, "of the repr"):
+            c.integrate(f)
+    assert (sys.getrefcount(f), sys.getrefcount(type(f)), sys.getrefcount(Unshown)) == before
+
+
+def test_an_api_that_tells_no_entries(c, fails):
+    """`entry`, which is for messages, may be NULL."""
+    f = make_type(c.api(1))()
+    with fails(
+        TypeError,
+        f"no function for 'd:dP' with user_data as argument 2 in {f!r}; Python functions are not "
+        "taken here",
+    ):
+        c.integrate(f, 0, 1, 1, "?")
+
+
 # -- numbers ---------------------------------------------------------------------------------------
 
 BITS = {"char": 8, "short": 16, "int": 32, "long": 8 * ctypes.sizeof(ctypes.c_long)}
@@ -771,9 +864,7 @@ def test_integers(c, word):
         assert known == (f"{code}:{code}", True)
         assert got.pop() == value
     for value in (low - 1, high + 1, 1 << 80, -(1 << 80)):
-        with pytest.raises(
-            OverflowError, match=rf"^the result {value} does not fit in '"
-        ):
+        with pytest.raises(OverflowError, match=rf"^the result {value} does not fit in '"):
             c.round_trip(word, lambda x, value=value: value, 0)
     for value in (1.0, "1", None):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
@@ -879,8 +970,11 @@ def resident():
 @pytest.mark.allocator
 @pytest.mark.parametrize("which", ["p", "d"])
 def test_exceptions_again_and_again_leak_nothing(c, which):
+    raised = []
+
     def f(x):
-        raise Custom(x)
+        raised[:] = [Custom(x)]
+        raise raised[0]
 
     def run(count):
         arrived = 0
@@ -888,10 +982,20 @@ def test_exceptions_again_and_again_leak_nothing(c, which):
             try:
                 c.integrate(f, 0.0, 1.0, 5, which, 0)
             except Custom as error:
-                arrived += error.args == (0.1,)
+                frames = error.__traceback__, error.__traceback__.tb_next
+                arrived += (
+                    error is raised.pop()
+                    and error.args == (0.1,)
+                    and [frame.tb_frame.f_code for frame in frames] == codes
+                    and frames[1].tb_next is None
+                    and error.__context__ is error.__cause__ is None
+                )
                 last = weakref.ref(error)
+                del frames
         assert arrived == count
         return last
+
+    codes = [run.__code__, f.__code__]
 
     run(min(REPEAT, 2000))
     gc.collect()
@@ -1188,6 +1292,74 @@ def test_python_threads_each_with_their_own(c, deep):
         sys.setswitchinterval(interval)
     assert wrong == []
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+# -- exits -----------------------------------------------------------------------------------------
+
+EXITS = """
+import atexit, os, sys, threading
+sys.path.insert(0, sys.argv[1])
+import bundled_c as c
+atexit.register(lambda: print("at exit", flush=True))
+way, which, options = sys.argv[2], sys.argv[3], int(sys.argv[4])
+def f(x):
+    print("called", flush=True)
+    {"sys.exit": sys.exit, "os._exit": os._exit}[way](7)
+c.integrate(f, 0, 1, 10, which, options)
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+@pytest.mark.parametrize("options", [0, 1])
+@pytest.mark.parametrize("way", ["sys.exit", "os._exit"])
+def test_a_callback_ends_the_process(bundles, tmp_path, way, which, options):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EXITS, str(bundles), way, which, str(options)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    printed = {"sys.exit": "called\nat exit\n", "os._exit": "called\n"}[way]
+    assert (done.returncode, done.stdout, done.stderr) == (7, printed, "")
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+@pytest.mark.parametrize("options", [0, 1])
+def test_a_callback_ends_its_thread(c, which, options, monkeypatch):
+    ended, unraisable, seen = [], [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: ended.append(args.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    def f(x):
+        seen.append("called")
+        _thread.exit()
+
+    def run():
+        try:
+            c.integrate(f, 0, 1, 10, which, options)
+            seen.append("went on")
+        finally:
+            seen.append("unwound")
+
+    for _ in range(2 * c.POOL):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert seen == ["called", "unwound"] * 2 * c.POOL
+    assert ended == [SystemExit] * 2 * c.POOL, "which the hook of threads passes over in silence"
+    assert unraisable == []
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+@pytest.mark.parametrize("which", ["p", "d"])
+def test_exit_in_a_thread_that_python_has_never_seen(c, which):
+    """It has nobody to end: who waits for the thread gets the SystemExit."""
+    with pytest.raises(SystemExit) as info:
+        c.in_threads(lambda x: sys.exit("enough"), 1, 10, which)
+    assert info.value.code == "enough"
 
 
 # -- bundles ---------------------------------------------------------------------------------------

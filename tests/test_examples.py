@@ -70,6 +70,42 @@ ZeroDivisionError: {division}
 TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
 for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
 """,
+    "cpp_numerics/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+capsule            0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+cffi pointer       0.841470985 called natively
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+ValueError:        the function has the same sign at both ends
+TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
+for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
+nativecall there   False
+ctypes function    0.841470985 called natively
+Python function    0.841470985 called through Python
+""",
+    "cython_numerics/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+built-in view      0.841470985 called natively
+cdef function      0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+ValueError:        the function has the same sign at both ends
+the mean of fabs from -0.5 to 0.5 by 100000 points
+bare pointer       0.250000000 {time} ns a call
+native callable    0.250000000 {time} ns a call
+cdef class         0.250000000 {time} ns a call
+Python function    0.250000000 {time} ns a call
+""",
     "raw_consumer/run.py": """
 the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
 cos                0.841470985 called natively        {time} ns a call
@@ -77,11 +113,77 @@ cos.builtin        0.841470985 called natively        {time} ns a call
 math.cos           0.841470985 called through Python  {time} ns a call
 a Python function  0.841470985 called through Python  {time} ns a call
 """,
+    "signature_reader/run.py": """
+what objects offer
+sqrt               d:d by table, f:f by table
+sqrt.builtin       d:d by table, f:f by table
+hypotenuse         d:dd by __nativecall_api__, f:ff by __nativecall_api__
+libm.cabs          d:Zd by table
+math.sqrt          nothing
+
+lldiv, T{qq}:qq
+result: struct, size 16, alignment 8, in rax, rdx
+  byte 0: int64, size 8
+  byte 8: int64, size 8
+argument 1: int64, size 8, in rdi
+argument 2: int64, size 8, in rsi
+
+inet_lnaof, I:T{I}
+result: uint32, size 4, in rax
+argument 1: struct, size 4, in rdi
+  byte 0: uint32, size 4
+
+qsort, v:PQQX{i:PP}
+result: void
+argument 1: pointer, size 8, in rdi
+argument 2: uint64, size 8, in rsi
+argument 3: uint64, size 8, in rdx
+argument 4: function pointer, size 8, in rcx
+  result: int32, size 4
+  argument 1: pointer, size 8
+  argument 2: pointer, size 8
+
+no function, T{ddd}:T{di}&T{f(2)i}[2]d=T{bi}
+result: struct, size 24, alignment 8, in memory at rdi
+  byte 0: float64, size 8
+  byte 8: float64, size 8
+  byte 16: float64, size 8
+argument 1: struct, size 16, alignment 8, in xmm0, rsi
+  byte 0: float64, size 8
+  byte 8: int32, size 4
+argument 2: pointer, size 8, in rdx
+  to: struct, size 12, alignment 4
+    byte 0: float32, size 4
+    byte 4: array of 2, size 8, alignment 4
+      element: int32, size 4
+argument 3: view in 2 dimensions, size 8, in rcx
+  item: float64, size 8
+argument 4: packed struct, size 5, alignment 1, on the stack
+  byte 0: int8, size 1
+  byte 1: int32, size 4
+
+what calls take
+sqrt of d          1.414213562 d:d, 0 widened
+sqrt of f          1.414213538 f:f, 0 widened
+sqrt of i          1.414213562 d:d, 1 widened
+sqrt of q          1.414213562 through Python
+hypotenuse of ff   5.000000000 f:ff, 0 widened
+hypotenuse of fi   5.000000000 d:dd, 2 widened
+ldexp of fi        6.000000000 d:di, 1 widened
+fma of ddd         10.000000000 d:ddd, 0 widened
+math.sqrt of d     1.414213562 through Python
+ValueError:        'signature' must be a canonical signature, like 'd:dd' (got 'double (double)')
+OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
+ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
+""",
 }
 NEEDS = {
+    "cpp_numerics/run.py": ["setuptools"],
+    "cython_numerics/run.py": ["setuptools", "Cython"],
     "integrator/run.py": ["setuptools"],
     "quad.py": ["scipy"],
     "raw_consumer/run.py": ["setuptools"],
+    "signature_reader/run.py": ["setuptools"],
 }
 
 
@@ -96,8 +198,9 @@ def test_example(name, tmp_path, build):
     for module in NEEDS.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    if name.endswith("/run.py") and build.compiler() is None:
-        pytest.skip("no C compiler")
+    language = "c++" if name.startswith("cpp_") else "c"
+    if name.endswith("/run.py") and build.compiler(language) is None:
+        pytest.skip(f"no {language} compiler")
     done = subprocess.run(
         [sys.executable, EXAMPLES / name],
         capture_output=True,
@@ -119,8 +222,22 @@ def test_example(name, tmp_path, build):
 @pytest.mark.parametrize(
     ("name", "files"),
     [
+        ("cpp_numerics", {"callback.hpp", "module.cpp", "numerics.hpp", "run.py", "setup.py"}),
+        ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
         ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
         ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
+        (
+            "signature_reader",
+            {
+                "choice.c",
+                "choice.h",
+                "module.c",
+                "registers.c",
+                "registers.h",
+                "run.py",
+                "setup.py",
+            },
+        ),
     ],
 )
 def test_examples_leave_nothing_behind(name, files):

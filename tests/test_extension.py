@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
+from nativecall import packed
 
 ALLOCATED_ID = 0x05000003
 OWN_ID = 0x05000007
@@ -417,3 +418,261 @@ def test_every_pair_of_types_keeps_its_own_rows(consumer, provider):
         found = consumer.find_key(one(), f"k{j}".encode())
         assert (found is not None) == (i == j)
         assert consumer.find_key(one(), b"shared")[3] == 100 + i
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bad(build, builder, include):
+    """The module of tests/ext/conformance_badinput.c: tables that no function of ours makes."""
+    return build.load_extension(
+        builder.extension("conformance_badinput.c", "bad_input", include=include)
+    )
+
+
+@pytest.fixture(scope="module")
+def seeker(build, builder, include):
+    """The module of tests/ext/conformance_consumer.c: every way of finding a function."""
+    return build.load_extension(
+        builder.extension("conformance_consumer.c", "bad_input_consumer", include=include)
+    )
+
+
+BY_INTERNED = ("offset", "slot", "function", "function_by_slot", "next")
+BY_PACKED = ("word", "words")
+NEWER = [1 << bit for bit in range(24, min(63, sys.maxsize.bit_length()))]
+
+
+def found(seeker, obj, way, signature="d:d", refuse=0):
+    """The address that one of the ways finds, or None."""
+    entry = seeker.find(obj, way, signature, refuse)
+    return None if entry is None else entry[1]
+
+
+@pytest.mark.parametrize("way", BY_INTERNED)
+def test_entries_of_a_newer_abi_are_passed_over(bad, seeker, way, lib):
+    square, other = lib.address("square"), lib.address("same_f64")
+    for flags in NEWER:
+        newer = ("d:d", flags, other)
+        assert found(seeker, bad.raw([newer], [], 1), way) is None
+        assert found(seeker, bad.raw([newer, ("d:d", 0, square)], [], 2), way) == square
+        assert found(seeker, bad.raw([("d:d", 0, square), newer], [], 2), way) == square
+
+
+def test_entries_of_a_newer_abi_are_not_listed_and_not_called_back(bad, seeker, lib):
+    square = lib.address("square")
+    for flags in NEWER:
+        obj = bad.raw([("f:f", flags, 8), ("d:d", flags, 8)], [], 2)
+        assert seeker.entries(obj) == []
+        assert seeker.integrate(obj, 1.0, 3, 0) == (-3.0, False, 1), "through Python"
+        obj = bad.raw([("d:d", flags, 8), ("d:d", 0, square)], [], 2)
+        assert seeker.entries(obj) == [("d:d", 0, square)]
+        assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+
+
+def test_entries_of_a_newer_abi_in_tier_2(bad, seeker, lib):
+    square = lib.address("square")
+    for flags in NEWER:
+        members = {"__nativecall_api__": bad.api([("d:d", flags, 8)]), "__call__": lambda s, x: 2.0}
+        obj = type("Offers", (), members)()
+        assert seeker.find(obj, "api", "d:d", 0) is None
+        assert seeker.integrate(obj, 1.0, 3, 0) == (6.0, False, 1)
+    type(obj).__nativecall_api__ = bad.api([("d:d", 0, square)])
+    assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+
+
+def test_words_that_are_no_packed_signature_are_passed_over(bad, seeker, lib):
+    """Symbols that have no meaning yet, flags, and more words than any signature known here."""
+    square = lib.address("square")
+    (known,) = packed.pack("d:d")
+    start, continuation = 1 << 63, 0b0100 << 60
+    unknown = [
+        [start | 0xFF << 48],
+        [start | 0xDD_EE_FF_FF_FF_FF_FF >> 4],
+        [known | 1],
+        [known ^ 1 << 48, continuation | 0xF << 56, continuation | 1],
+        [start | 0x11 << 48 | (1 << 48) - 1, continuation, continuation],
+    ]
+    for words in unknown:
+        entry = [*words, 8]
+        for way in BY_PACKED:
+            assert found(seeker, bad.raw([], entry, 0), way) is None
+            assert found(seeker, bad.raw([], [*entry, known, square], 0), way) == square
+            assert found(seeker, bad.raw([], [*entry, *entry, known, square], 0), way) == square
+            assert found(seeker, bad.raw([], [*entry, known, square], 0), way, "q:q") is None
+
+
+@pytest.mark.parametrize("count", [0, 1, -1, sys.maxsize, -sys.maxsize - 1])
+def test_a_call_table_with_a_corrupt_count(bad, seeker, lib, count, fails):
+    """Readers go by the entries, which the first without a signature ends."""
+    square, other = lib.address("square"), lib.address("same_f32")
+    obj = bad.raw([("f:f", 0, other), ("d:d", 0, square)], [], count)
+    for way in BY_INTERNED:
+        assert found(seeker, obj, way) == square
+        assert found(seeker, obj, way, "f:f") == other
+        assert found(seeker, obj, way, "q:q") is None
+    assert seeker.entries(obj) == [("f:f", 0, other), ("d:d", 0, square)]
+    assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+    with fails(TypeError, f"no function for 'q:q' in {obj!r}; it offers 'f:f', 'd:d'"):
+        bad.prepare(obj, ["q:q"])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 2**31, 2**32 - 1])
+def test_a_slot_table_with_a_corrupt_count(bad, seeker, consumer, lib, count):
+    """The count is a bound for expected positions; the hash does not need it."""
+    square = lib.address("square")
+    (known,) = packed.pack("d:d")
+    obj = bad.raw([("d:d", 0, square)], [known, square], 1)
+    before = bad.set_count(obj, count)
+    try:
+        for way in (*BY_INTERNED, *BY_PACKED):
+            assert found(seeker, obj, way) == square
+        for position in range(2):
+            assert consumer.find(obj, CALL_ID, position)[0] == 0
+            assert consumer.find(obj, OWN_ID, position) is None
+    finally:
+        assert bad.set_count(obj, before) == count
+    assert before == 2
+
+
+def test_a_static_type_without_the_array_that_it_promises(bad, fails):
+    for rows in (1, 8, sys.maxsize):
+        with fails(
+            ValueError,
+            f"type 'Arrayless' has no slot table (NULL), but says that it has {rows} rows",
+        ):
+            bad.ready(rows)
+    for rows in (-1, -sys.maxsize - 1):
+        with fails(ValueError, f"type 'Arrayless' cannot have a slot table of {rows} rows"):
+            bad.ready(rows)
+
+
+def test_null_where_it_is_refused(bad, fails, lib):
+    with fails(SystemError, "nc_callback_prepare was given NULL for a signature"):
+        bad.prepare(len, [None])
+    with fails(SystemError, "nc_callback_prepare was given NULL for a signature"):
+        bad.prepare(len, ["d:d", None])
+    with fails(SystemError, "nc_callback_prepare was given no signatures"):
+        bad.prepare(len, [])
+    square = lib.function("square", "d:d")
+    assert bad.prepare(square, ["q:q", "d:d"]) == (square.address(), True, 1)
+
+
+def test_null_in_entries_of_tier_2(bad, seeker, fails):
+    api = bad.api([(None, 0, 8), ("d:d", 0, 0), ("q:q", 0, 8)])
+    obj = type("Offers", (), {"__nativecall_api__": api, "__call__": lambda self, x: 2.0})()
+    assert seeker.find(obj, "api", "d:d", 0) is None
+    assert seeker.integrate(obj, 1.0, 3, 0) == (6.0, False, 1), "through Python"
+    with fails(TypeError, f"no function for 'f:f' in {obj!r}; it offers 'd:d', 'q:q'"):
+        bad.prepare(obj, ["f:f"])
+
+
+def test_signatures_that_the_consumer_does_not_know(bad, seeker, lib, fails):
+    """A grammar of the future is text that equals none of ours."""
+    square = lib.address("square")
+    strange = ("d:@{future}", 0, 8)
+    obj = bad.raw([strange, ("d:d", 0, square)], [], 2)
+    for way in BY_INTERNED:
+        assert found(seeker, obj, way) == square
+        assert found(seeker, obj, way, "f:f") is None
+    assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+    obj = bad.raw([strange], [], 1)
+    assert seeker.integrate(obj, 1.0, 3, 0) == (-3.0, False, 1)
+    with fails(TypeError, f"no function for 'd:d' in {obj!r}; it offers 'd:@{{future}}'"):
+        bad.prepare(obj, ["d:d"])
+    obj = type("Offers", (), {"__nativecall_api__": bad.api([strange])})()
+    with fails(TypeError, f"no function for 'd:d' in {obj!r}; it offers 'd:@{{future}}'"):
+        bad.prepare(obj, ["d:d"])
+
+
+class Looks:
+    """A member whose __set_name__ gives the class, half made, to a function."""
+
+    def __init__(self, look):
+        self.look = look
+
+    def __set_name__(self, owner, name):
+        self.look(owner)
+
+
+def test_lookups_in_a_class_that_is_being_made(seeker, consumer, lib):
+    """Before the metaclass has finished, its objects have no slots and no entries; then they do."""
+    square = lib.function("square", "d:d")
+    made = []
+
+    def look(cls):
+        # A callable made now is called through Python.
+        obj = cls(square)
+        made.append(obj)
+        for way in (*BY_INTERNED, *BY_PACKED):
+            assert found(seeker, obj, way) is None
+        assert seeker.entries(obj) == []
+        assert consumer.table(obj) == []
+        assert consumer.find(obj, CALL_ID) is None
+        assert consumer.find_key(obj, b"key") is None
+        assert consumer.table(cls) is None
+        assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, False, 1)
+
+    class Base(nc.NativeCallable):
+        def __init_subclass__(cls):
+            look(cls)
+
+    class Made(Base):
+        __customslots__ = {"key": 5}
+        member = Looks(look)
+
+    assert len(made) == 2
+    for obj in made:
+        assert type(obj) is Made
+        for way in (*BY_INTERNED, *BY_PACKED):
+            assert found(seeker, obj, way) == square.address()
+        assert consumer.find_key(obj, b"key")[3] == 5
+        assert seeker.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+
+
+def test_a_class_whose_making_fails_after_a_lookup(seeker, lib):
+    square = lib.function("square", "d:d")
+    made = []
+
+    def look(cls):
+        made.append(cls(square))
+        assert found(seeker, made[0], "offset") is None
+        raise LookupError("in the hook")
+
+    # Until Python 3.12 the exception of __set_name__ is the cause of another.
+    with pytest.raises((LookupError, RuntimeError)) as info:
+        type("Failed", (nc.NativeCallable,), {"member": Looks(look)})
+    assert "in the hook" in (str(info.value), str(info.value.__cause__))
+    for way in (*BY_INTERNED, *BY_PACKED):
+        assert found(seeker, made[0], way) is None
+    assert made[0](3.0) == 9.0
+
+
+def test_tier_2_in_a_class_that_is_being_made(bad, seeker, lib):
+    """The attribute counts as soon as it is there, and its removal as well."""
+    square = lib.address("square")
+    seen = []
+
+    def look(cls):
+        seen.append(found(seeker, cls(), "api"))
+
+    class Made:
+        __nativecall_api__ = bad.api([("d:d", 0, square)])
+        member = Looks(look)
+
+        def __call__(self, x):
+            return 2.0
+
+        def __init_subclass__(cls):
+            look(cls)
+
+    class Sub(Made):
+        def __call__(self, x):
+            return 3.0
+
+    assert seen == [square, None]
+    assert seeker.integrate(Made(), 1.0, 3, 0) == (14.0, True, 0)
+    assert seeker.integrate(Sub(), 1.0, 3, 0) == (9.0, False, 1)
+    Made.__nativecall_api__ = None
+    assert seeker.integrate(Made(), 1.0, 3, 0) == (6.0, False, 1)

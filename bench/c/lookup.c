@@ -23,6 +23,7 @@
 
 #ifndef BENCH_WITHOUT_NATIVECALL
 #include "nativecall/nativecallable.h"
+#include "nativecall/packedliteral.h"
 #endif
 
 #if defined(__GNUC__)
@@ -101,6 +102,12 @@ INLINE double call_slot(PyObject *object, double x)
     void *found = nc_native_function_by_slot(object, signature_d_d, NC_FLAG_NEEDS_GIL);
     return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
 }
+
+INLINE double call_packed(PyObject *object, double x)
+{
+    void *found = nc_native_function_word(object, NATIVECALL_SIG("d:d"), NC_FLAG_NEEDS_GIL);
+    return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
+}
 #endif
 
 #define LOOPS(way, call, type, member)                                                             \
@@ -135,6 +142,9 @@ LOOPS(slot, call_slot, PyObject *, callable)
 LOOPS(offset_fourth, call_offset, PyObject *, overloaded)
 LOOPS(slot_fourth, call_slot, PyObject *, overloaded)
 LOOPS(offset_view, call_offset, PyObject *, view)
+LOOPS(packed, call_packed, PyObject *, callable)
+LOOPS(packed_fourth, call_packed, PyObject *, overloaded)
+LOOPS(packed_view, call_packed, PyObject *, view)
 LOOPS(boxed_callable, call_boxed, PyObject *, callable)
 LOOPS(boxed_view, call_boxed, PyObject *, view)
 #endif
@@ -147,10 +157,10 @@ typedef struct {
 
 #define WAY(way) {#way, way##_sum, way##_each}
 static const Way ways[] = {
-    WAY(plain),       WAY(capsule),        WAY(boxed_builtin),
+    WAY(plain),  WAY(capsule),       WAY(boxed_builtin),
 #ifndef BENCH_WITHOUT_NATIVECALL
-    WAY(offset),      WAY(slot),           WAY(offset_fourth), WAY(slot_fourth),
-    WAY(offset_view), WAY(boxed_callable), WAY(boxed_view),
+    WAY(offset), WAY(slot),          WAY(offset_fourth), WAY(slot_fourth),    WAY(offset_view),
+    WAY(packed), WAY(packed_fourth), WAY(packed_view),   WAY(boxed_callable), WAY(boxed_view),
 #endif
 };
 

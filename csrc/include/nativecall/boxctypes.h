@@ -177,9 +177,10 @@ NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
         memcpy(&box->address, view.buf, sizeof box->address);
     }
     PyBuffer_Release(&view);
-    /* FUNCFLAG_PYTHONAPI: of PyDLL or PYFUNCTYPE, to be called with the GIL. */
+    /* FUNCFLAG_PYTHONAPI: of PyDLL or PYFUNCTYPE, to be called with the GIL; ctypes looks for an
+     * exception after such calls. */
     if (flags != NULL && PyLong_Check(flags) && (PyLong_AsLong(flags) & 4) != 0) {
-        box->flags |= NC_FLAG_NEEDS_GIL;
+        box->flags |= NC_FLAG_NEEDS_GIL | NC_ERRORS_PYTHON;
     }
     if (argtypes == NULL || argtypes == Py_None || restype == NULL) {
         box->unknown = "its argtypes are not set";

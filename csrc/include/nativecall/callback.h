@@ -80,7 +80,7 @@ NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
 
 /* ---- what is accepted ------------------------------------------------------------------------ */
 
-/* Interns a signature. 0, or -1 with ValueError. */
+/* Interns a signature. 0, or -1 with an exception. */
 NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
 {
     NcSignatureText text;
@@ -88,6 +88,10 @@ NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
     if (accepted->thunk != NULL) {
         accepted->signature = accepted->thunk->signature;
         accepted->user_data = accepted->thunk->user_data;
+    }
+    if (accepted->signature == NULL) {
+        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for a signature");
+        return -1;
     }
     nc_text_init(&text);
     nc_text_put(&text, accepted->signature);
@@ -131,8 +135,7 @@ NC_STATIC int nc_message_add(PyObject **message, const char *before, const char 
 NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
 {
     PyObject *message = NULL;
-    PyObject *viewed = nc_native_viewed(obj);
-    const PyNativeCallableTable *table = nc_native_table(viewed != NULL ? viewed : obj);
+    const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
     size_t i;
     if (box != NULL) {
@@ -143,20 +146,18 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
                              box->has_user_data ? " with user_data" : "");
         return message;
     }
-    if (table != NULL) {
-        for (i = 0; i < nc_calltable_count(table); i++) {
-            if (nc_message_add(&message, "", table->entries[i].signature, "") < 0) {
-                return NULL;
-            }
+    while ((entry = nc_native_next(obj, entry)) != NULL) {
+        if (nc_message_add(&message, "", entry->signature, "") < 0) {
+            return NULL;
         }
-    } else if (nc_nativeapi_of(obj, &api) < 0) {
-        return NULL;
-    } else if (api != NULL && api->entry != NULL) {
-        const PyNativeCallableEntry *entry;
-        for (i = 0; i < 64 && (entry = api->entry(obj, i)) != NULL; i++) {
-            if (nc_message_add(&message, "", entry->signature, "") < 0) {
-                return NULL;
-            }
+    }
+    if (message != NULL || nc_nativeapi_of(obj, &api) < 0 || api == NULL || api->entry == NULL) {
+        return message;
+    }
+    for (i = 0; i < 64 && (entry = api->entry(obj, i)) != NULL; i++) {
+        if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
+            nc_message_add(&message, "", entry->signature, "") < 0) {
+            return NULL;
         }
     }
     return message;
@@ -324,6 +325,10 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
     callback->options = options;
     if (obj == NULL) {
         PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for an object");
+        return -1;
+    }
+    if (count == 0) {
+        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given no signatures");
         return -1;
     }
     if (PyCustomSlots_Import() < 0) {

@@ -1,7 +1,8 @@
 /* nativecall/dispatch.h: calls any callable by a signature that is fixed at compile time.
  *
  *     NC_DISPATCH_PROMOTED(evaluate, double, (double, int),
- *                          NC_PROMOTED(double, (double, double)) NC_PROMOTED(float, (float, int)));
+ *                          NC_PROMOTED(double, (double, double))
+ *                          NC_PROMOTED(float, (double, int)));
  *
  *     double y;
  *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
@@ -9,15 +10,15 @@
  * The three-way dispatch of CEP 1000, as an inline function:
  *
  *   1. exact      an entry of the signature "d:di": its C function is called
- *   2. promoted   else, in the order given, an entry of another signature, "d:dd" or "f:fi" here:
+ *   2. promoted   else, in the order given, an entry of another signature, "d:dd" or "f:di" here:
  *                 arguments and result are converted as C converts them in a call with a prototype,
  *                 so that -Wconversion tells where a promotion may lose something
  *   3. boxed      else the arguments become Python objects, and Python calls
  *
  * NC_DISPATCH(evaluate, double, (double, int)); has no second way. Types are the words of values.h,
- * 1 to 8 arguments; where the result is `nothing`, the pointer for it is NULL. A signature must
- * fit one packed word (packedliteral.h); one that does not is refused by the compiler. Each
- * comparison is then with a number in the instruction stream, and nothing is initialised but
+ * up to 8 arguments, (nothing) for none; where the result is `nothing`, the pointer for it is NULL.
+ * A signature must fit one packed word (packedliteral.h); one that does not is refused by the
+ * compiler. Each comparison is then with a number in the instruction stream, and nothing is initialised but
  * PyCustomSlots_Import() once in the module.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
@@ -47,16 +48,14 @@ extern "C" {
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
-#define NC_DISPATCH_WORD(result, words)                                                            \
-    NATIVECALL_SIG(NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words)))
-
 /* One attempt: leaves the function when obj has an entry of this signature. */
 #define NC_DISPATCH_TRY(result, words)                                                             \
-    nc_found = nc_native_function_word(nc_object, NC_DISPATCH_WORD(result, words), nc_refuse);     \
+    nc_found = nc_native_function_word(nc_object, NATIVECALL_SIG(NC_SIGNATURE(result, words)),     \
+                                       nc_refuse);                                                 \
     if (nc_found != NULL) {                                                                        \
         NC_STORE(result, nc_result,                                                                \
                  ((NC_OF(TYPE, result) (*)(NC_EXPAND(NC_COMMA(NC_M_TYPE, NC_LIST words))))(        \
-                     uintptr_t)nc_found)(NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))));          \
+                     uintptr_t)nc_found)(NC_NAMES(words)));                                        \
         return 1;                                                                                  \
     }
 
@@ -64,29 +63,29 @@ extern "C" {
     NC_BOXED_CALL(name, result, words)                                                             \
     /* 1 when a native function was called, 0 when there is none. */                               \
     NC_STATIC_INLINE int name##_native(PyObject *nc_object, uintptr_t nc_refuse,                   \
-                                       NC_OF(STORAGE, result) * nc_result,                         \
-                                       NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))         \
+                                       NC_OF(STORAGE, result) *                                    \
+                                           nc_result NC_MORE_PARAMETERS(words))                    \
     {                                                                                              \
-        enum { nc_arguments = NC_COUNT words, nc_gives = NC_GIVES(result) };                       \
+        enum { nc_arguments = NC_ARITY(words), nc_gives = NC_GIVES(result) };                      \
         void *nc_found;                                                                            \
         NC_DISPATCH_TRY(result, words)                                                             \
         promotions(void) nc_gives;                                                                 \
         return 0;                                                                                  \
     }                                                                                              \
-    NC_STATIC_INLINE int name(PyObject *nc_object, NC_OF(STORAGE, result) * nc_result,             \
-                              NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))                  \
+    NC_STATIC_INLINE int name(PyObject *nc_object,                                                 \
+                              NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
     {                                                                                              \
-        if (NC_LIKELY(name##_native(nc_object, NC_DISPATCH_REFUSE, nc_result,                      \
-                                    NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))))) {             \
+        if (NC_LIKELY(                                                                             \
+                name##_native(nc_object, NC_DISPATCH_REFUSE, nc_result NC_MORE_NAMES(words)))) {   \
             return 0;                                                                              \
         }                                                                                          \
-        return name##_call(nc_object, nc_result, NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words)));   \
+        return name##_call(nc_object, nc_result NC_MORE_NAMES(words));                             \
     }                                                                                              \
-    NC_STATIC_INLINE int name##_nogil(PyObject *nc_object, NC_OF(STORAGE, result) * nc_result,     \
-                                      NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))          \
+    NC_STATIC_INLINE int name##_nogil(                                                             \
+        PyObject *nc_object, NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))         \
     {                                                                                              \
-        return NC_LIKELY(name##_native(nc_object, NC_DISPATCH_REFUSE_NOGIL, nc_result,             \
-                                       NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))))             \
+        return NC_LIKELY(name##_native(nc_object, NC_DISPATCH_REFUSE_NOGIL,                        \
+                                       nc_result NC_MORE_NAMES(words)))                            \
                    ? NC_OK                                                                         \
                    : NC_E_GIL;                                                                     \
     }                                                                                              \
@@ -103,7 +102,7 @@ extern "C" {
 
 /* A signature to promote to: as many arguments, and `nothing` for `nothing` alone. */
 #define NC_PROMOTED(result, words)                                                                 \
-    (void)sizeof(char[nc_arguments == NC_COUNT words && nc_gives == NC_GIVES(result) ? 1 : -1]);   \
+    (void)sizeof(char[nc_arguments == NC_ARITY(words) && nc_gives == NC_GIVES(result) ? 1 : -1]);  \
     NC_DISPATCH_TRY(result, words)
 
 #ifdef __cplusplus

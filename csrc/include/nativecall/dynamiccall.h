@@ -18,8 +18,9 @@
  * Entries are those of native callables and their views, of types with __nativecall_api__, and the
  * one function of another library's box (boxes.h) that needs no user_data.
  *
- * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL;
- * objects, borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
+ * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
+ * (native callables themselves neither take nor give such integers when they are boxed); objects,
+ * borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
  * and variadic signatures are ValueError: pass a pointer.
  *
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
@@ -28,8 +29,8 @@
  * GIL: NC_OK; or NC_E_GIL, and nothing was called, where the way is through Python or the entry
  * needs the GIL. It sets no exception.
  *
- * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps obj
- * alive, and calls the function that obj had when it was prepared. */
+ * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
+ * obj alive, and calls the function that obj had when it was prepared. */
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
@@ -57,7 +58,7 @@ typedef struct {
     /* The rest is for this header only. */
     NcRegisterCall how;                            /* of the function */
     NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];   /* the caller's, the result first */
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the function's */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the function's; their texts may be gone */
 } NcCall;
 
 /* The value of any such type. */
@@ -112,8 +113,8 @@ NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flag
     memcpy(call->targets, targets, (count + 1) * sizeof targets[0]);
 }
 
-/* All that obj offers. 0, or -1 with an exception. */
-NC_STATIC int nc_call_search(NcCall *call, PyObject *obj)
+/* All that obj offers to a caller of an interned signature. 0, or -1 with an exception. */
+NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
     const NcNativeApi *api = NULL;
@@ -131,8 +132,14 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj)
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
-    if (api != NULL && api->entry != NULL) {
-        for (i = 0; (entry = api->entry(obj, i)) != NULL; i++) {
+    if (api != NULL) {
+        for (i = 0; api->entry != NULL && (entry = api->entry(obj, i)) != NULL; i++) {
+            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry),
+                          &nearest);
+        }
+        /* What is not enumerated can be asked for. */
+        entry = nearest < 0 ? api->find(obj, signature, 0) : NULL;
+        if (entry != NULL) {
             nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry),
                           &nearest);
         }
@@ -159,6 +166,10 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 
     memset(call, 0, sizeof *call);
     call->way = NC_WAY_BOXED;
+    if (obj == NULL) {
+        PyErr_SetString(PyExc_SystemError, "nc_call_prepare was given NULL for an object");
+        return -1;
+    }
     nc_text_init(&text);
     nc_text_put(&text, signature);
     if (nc_text_canonical(&text) != NC_OK) {
@@ -179,7 +190,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                      interned, NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
-    if (nc_call_search(call, obj) < 0) {
+    if (nc_call_search(call, obj, interned) < 0) {
         return -1;
     }
     if (call->function == NULL && !PyCallable_Check(obj)) {
@@ -213,10 +224,6 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
                    ? nc_box_signed((long long)nc_call_read_integer(type, at))
                    : nc_box_unsigned(nc_call_read_integer(type, at));
     case NC_KIND_FLOAT:
-        if (type->code == 'e') {
-            const double half = PyFloat_Unpack2((const char *)at, PY_LITTLE_ENDIAN);
-            return half == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(half);
-        }
         return nc_box_longdouble(nc_call_read_float(type->code, at));
     case NC_KIND_COMPLEX:
         return PyComplex_FromDoubles(
@@ -350,25 +357,53 @@ NC_STATIC void nc_call_native(const NcCall *call, void *result, const void *cons
     }
 }
 
+/* Whether a native call is one that failed: 0, or -1 with an exception and without a result. An
+ * object that nobody wants is dropped. */
+NC_STATIC int nc_call_outcome(const NcCall *call, PyObject **object, int wanted)
+{
+    int status = (call->flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON && PyErr_Occurred() ? -1 : 0;
+    if (object != NULL) {
+        if (*object == NULL && status == 0) {
+            status = -1;
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_SystemError,
+                             "the function of %R returned NULL for an object without setting an "
+                             "exception",
+                             call->callable);
+            }
+        }
+        if (status < 0 || !wanted) {
+            Py_CLEAR(*object);
+        }
+    }
+    return status;
+}
+
 /* Calls: args[i] points to the i-th argument, result to memory for the result, or is NULL where
  * there is none or none is wanted. 0, or -1 with an exception. GIL required. */
 NC_STATIC int nc_call(const NcCall *call, void *result, const void *const *args)
 {
-    PyObject *dropped = NULL;
-    const int drops = result == NULL && call->types[0].kind == NC_KIND_OBJECT;
+    const int gives_object = call->types[0].kind == NC_KIND_OBJECT;
+    const int wanted = result != NULL;
+    PyObject *object = NULL;
+    int status;
     if (call->function == NULL) {
         return nc_call_boxed(call, result, args);
     }
-    result = drops ? (void *)&dropped : result;
-    if ((call->flags & NC_FLAG_RELEASE_GIL) != 0) {
+    /* What needs the GIL or sets exceptions keeps it, whatever else its flags say. */
+    if ((call->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) ==
+        NC_FLAG_RELEASE_GIL) {
         PyThreadState *thread = PyEval_SaveThread();
-        nc_call_native(call, result, args);
+        nc_call_native(call, gives_object ? (void *)&object : result, args);
         PyEval_RestoreThread(thread);
     } else {
-        nc_call_native(call, result, args);
+        nc_call_native(call, gives_object ? (void *)&object : result, args);
     }
-    Py_XDECREF(dropped);
-    return (call->flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON && PyErr_Occurred() != NULL ? -1 : 0;
+    status = nc_call_outcome(call, gives_object ? &object : NULL, wanted);
+    if (gives_object && wanted) {
+        memcpy(result, &object, sizeof object);
+    }
+    return status;
 }
 
 /* The same without the GIL, where that is allowed: NC_OK, or NC_E_GIL and nothing was called. */

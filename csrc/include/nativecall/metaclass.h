@@ -277,9 +277,15 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (self->etp_private != NULL) {
         return 0;
     }
-    if (slot_table_size < 0 || (slot_table_size > 0 && raw == NULL)) {
-        PyErr_Format(PyExc_ValueError, "type '%s': a slot table of %zd rows at %p", type->tp_name,
-                     slot_table_size, (void *)raw);
+    if (slot_table_size < 0) {
+        PyErr_Format(PyExc_ValueError, "type '%s' cannot have a slot table of %zd rows",
+                     type->tp_name, slot_table_size);
+        return -1;
+    }
+    if (slot_table_size > 0 && raw == NULL) {
+        PyErr_Format(PyExc_ValueError,
+                     "type '%s' has no slot table (NULL), but says that it has %zd rows",
+                     type->tp_name, slot_table_size);
         return -1;
     }
     while ((Py_ssize_t)own_count < slot_table_size && raw[own_count].id != NC_SLOT_EMPTY) {

@@ -194,8 +194,9 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
     }
     if (api != NULL) {
         *out = api->find(obj, signature, refuse);
-        if (*out != NULL && !nc_calltable_flags_suit((*out)->flags, refuse)) {
-            /* A provider that knows less than we do about flags. */
+        if (*out != NULL &&
+            (!nc_calltable_flags_suit((*out)->flags, refuse) || (*out)->funcptr == NULL)) {
+            /* A provider that knows less than we do about flags, or has no function yet. */
             *out = NULL;
         }
     }

@@ -243,59 +243,78 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
     return (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
 }
 
-/* The rest of a packed lookup: later entries, longer signatures, slots elsewhere, views. */
-NC_NOINLINE void *nc_native_packed_rest(PyObject *obj, const uint64_t *words, size_t count,
-                                        uintptr_t refuse)
+/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views. */
+NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
+                                          uintptr_t refuse)
 {
     PyObject *viewed = nc_native_viewed(obj);
     const uint64_t *table = nc_native_packed_table(viewed != NULL ? viewed : obj);
     const uint64_t *entry;
-    if (table == NULL) {
+    if (NC_UNLIKELY(table == NULL)) {
         return NULL;
     }
     entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
 }
 
-/* The same for a signature of one word, called where it is rare. */
-NC_COLD void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
-{
-    return nc_native_packed_rest(obj, &word, 1, refuse);
-}
-
 /* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
  * `refuse`, or NULL. Needs no interning, so nothing but PyCustomSlots_Import beforehand. */
-NC_STATIC_INLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
-                                                 uintptr_t refuse)
+NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
+                                            uintptr_t refuse)
 {
-    return nc_native_packed_rest(obj, words, count, refuse);
+    return nc_native_packed_find(obj, words, count, refuse);
+}
+
+/* The rest of a lookup of one word whose first entry was no hit. */
+NC_NOINLINE void *nc_native_packed_rest(PyObject *obj, uint64_t word, uintptr_t refuse)
+{
+    return nc_native_packed_find(obj, &word, 1, refuse);
+}
+
+/* The same, called where it is rare: what is cold is the call, not the function. */
+NC_COLD void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
+{
+    return nc_native_packed_rest(obj, word, refuse);
+}
+
+/* The packed table, NULL where its slot is not at its expected position. */
+NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
+{
+    const PyHeapExtensibleTypeObject *type =
+        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    const PyCustomSlotTable *slots;
+    const PyCustomSlot *slot;
+    const uint64_t *table;
+    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
+        return NULL;
+    }
+    slots = (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
+    if (NC_UNLIKELY(slots == NULL)) {
+        return NULL;
+    }
+    /* A type's table has a row or more, and a zero row behind the last: there is a position 1. */
+    slot = nc_slottable_rows(slots) + PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS;
+    if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_PACKEDCALLABLE_ID)) {
+        return NULL;
+    }
+    table = (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
+    NC_ASSUME(table != NULL); /* not even of an object without entries */
+    return table;
 }
 
 /* The function of a signature of one word, NATIVECALL_SIG("d:dd"): the word is an immediate in the
  * instruction stream. */
 NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
-    const PyHeapExtensibleTypeObject *type =
-        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
+    const uint64_t *first;
     /* Folds away for a constant. A 0 would match the end of the table. */
     if (NC_UNLIKELY((word & NC_PACKED_START) == 0)) {
         return NULL;
     }
-    if (NC_LIKELY(Py_TYPE((PyObject *)(uintptr_t)type) == nc_metatype)) {
-        const PyCustomSlotTable *slots =
-            (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
-        if (NC_LIKELY(slots != NULL && slots->count > PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS)) {
-            const PyCustomSlot *slot =
-                nc_slottable_rows(slots) + PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS;
-            if (NC_LIKELY(slot->id == PYCUSTOMSLOT_PACKEDCALLABLE_ID)) {
-                const uint64_t *table =
-                    (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
-                /* The first entry is complete before its table is published: a plain load. */
-                if (NC_LIKELY(((table[0] ^ word) & NC_PACKED_REFUSE(refuse)) == 0)) {
-                    return nc_packed_funcptr(table, 1);
-                }
-            }
-        }
+    first = nc_native_first_packed(obj);
+    /* The first entry is complete before its table is published: a plain load. */
+    if (NC_LIKELY(first != NULL && ((first[0] ^ word) & NC_PACKED_REFUSE(refuse)) == 0)) {
+        return nc_packed_funcptr(first, 1);
     }
     return nc_native_packed_else(obj, word, refuse);
 }

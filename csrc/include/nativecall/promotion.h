@@ -62,7 +62,7 @@ NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *co
 }
 
 /* Bits of the numbers that a real type holds all of: those of an integer without its sign, or of a
- * mantissa. 0 for a half, which is passed as it is. */
+ * mantissa. */
 NC_STATIC int nc_call_digits(const NcCallType *type)
 {
     switch (type->code) {
@@ -75,7 +75,7 @@ NC_STATIC int nc_call_digits(const NcCallType *type)
     case 'g':
         return LDBL_MANT_DIG;
     case 'e':
-        return 0;
+        return 11;
     default:
         return (int)(8 * type->size) - (strchr("bhiq", type->code) != NULL);
     }
@@ -100,9 +100,8 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
                    ? 1
                    : -1;
     }
-    if (from->code == 'e' || to->code == 'e' || from->kind < NC_KIND_BOOL ||
-        from->kind > NC_KIND_COMPLEX || to->kind < NC_KIND_INT || to->kind > NC_KIND_COMPLEX ||
-        from->kind > to->kind || digits < 0) {
+    if (from->kind < NC_KIND_BOOL || from->kind > NC_KIND_COMPLEX || to->kind < NC_KIND_INT ||
+        to->kind > NC_KIND_COMPLEX || from->kind > to->kind || digits < 0) {
         return -1;
     }
     /* A negative number fits no unsigned one. */
@@ -110,7 +109,7 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
         strchr("bhiq", from->code) != NULL && strchr("bhiq", to->code) == NULL) {
         return -1;
     }
-    /* Integers are kept apart from floats, and both from complex numbers, by more than any width. */
+    /* Integers, floats and complex numbers are further apart than any width. */
     return 1 + digits + 256 * (to->kind - from->kind);
 }
 
@@ -160,13 +159,49 @@ NC_STATIC void nc_call_write_integer(const NcCallType *type, uint64_t value, voi
     }
 }
 
+/* A half as a float: its exponent and mantissa, placed and biased as a float's. */
+NC_STATIC float nc_call_from_half(uint16_t half)
+{
+    const uint32_t exponent = (half >> 10) & 0x1F;
+    const uint32_t mantissa = half & 0x3FF;
+    uint32_t bits = (uint32_t)(half >> 15) << 31;
+    float value;
+    if (exponent == 0) {
+        value = (float)mantissa * (1.0F / 16777216.0F);
+        return bits != 0 ? -value : value;
+    }
+    bits |= (exponent == 0x1F ? 0xFF : exponent + 112) << 23 | mantissa << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* An integer of at most 11 digits as a half. */
+NC_STATIC uint16_t nc_call_to_half(long double value)
+{
+    const unsigned sign = value < 0 ? 0x8000 : 0;
+    unsigned mantissa = (unsigned)(value < 0 ? -value : value);
+    unsigned exponent = 25;
+    if (mantissa == 0) {
+        return 0;
+    }
+    while ((mantissa & 0x400) == 0) {
+        mantissa <<= 1;
+        exponent--;
+    }
+    return (uint16_t)(sign | exponent << 10 | (mantissa & 0x3FF));
+}
+
 /* Reads one float of a code. */
 NC_STATIC long double nc_call_read_float(char code, const void *at)
 {
+    uint16_t half;
     float narrow;
     double usual;
     long double wide;
     switch (code) {
+    case 'e':
+        memcpy(&half, at, sizeof half);
+        return (long double)nc_call_from_half(half);
     case 'f':
         memcpy(&narrow, at, sizeof narrow);
         return (long double)narrow;
@@ -179,11 +214,18 @@ NC_STATIC long double nc_call_read_float(char code, const void *at)
     }
 }
 
-NC_STATIC void nc_call_write_float(char code, long double value, void *at)
+/* Writes one; a half only when it is a small integer, which is all that is widened to one. Not
+ * inline: where the memory's type is in sight, GCC warns of the branches for wider ones. */
+NC_NOINLINE void nc_call_write_float(char code, long double value, void *at)
 {
     const float narrow = (float)value;
     const double usual = (double)value;
+    uint16_t half;
     switch (code) {
+    case 'e':
+        half = nc_call_to_half(value);
+        memcpy(at, &half, sizeof half);
+        break;
     case 'f':
         memcpy(at, &narrow, sizeof narrow);
         break;
@@ -196,12 +238,16 @@ NC_STATIC void nc_call_write_float(char code, long double value, void *at)
     }
 }
 
-/* A value of a type as one of a wider type (nc_call_widening). */
+/* A value of a type as one of the same or a wider type (nc_call_widening). */
 NC_STATIC void nc_call_widen(const NcCallType *from, const void *in, const NcCallType *to,
                              void *out)
 {
     long double real;
     long double imaginary = 0.0L;
+    if (from->kind == to->kind && from->size == to->size) {
+        memcpy(out, in, to->size);
+        return;
+    }
     if (nc_call_is_integer(from)) {
         const uint64_t bits = nc_call_read_integer(from, in);
         if (nc_call_is_integer(to)) {

@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 #define NC_REGISTERCALL_FLOATS 8
-#if defined(__x86_64__) && !defined(_WIN32) && UINTPTR_MAX > 0xFFFFFFFF
+#if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__) && UINTPTR_MAX > 0xFFFFFFFF
 #define NC_REGISTERCALL_SYSV 1
 #define NC_REGISTERCALL_AAPCS64 0
 #define NC_REGISTERCALL_INTS 6

@@ -3,8 +3,9 @@
  * Macros that are given a signature (thunktypes.h, dispatch.h) take it as words, `double, (double,
  * size)`. The words for types are those of the table below: double float longdouble, int unsigned
  * long ulong longlong ulonglong short ushort schar uchar, boolean, size ssize, int8 ... uint64,
- * complex64 complex128 (C only), pointer (an integer in Python, None for NULL), nothing (result
- * only), user_data (argument only; not passed to Python). A word of your own:
+ * complex64 complex128 (C only), pointer (an integer in Python, None for NULL), user_data (argument
+ * only; not passed to Python), and nothing: a result, or, as C's (void), the only word for
+ * arguments that are none. A word of your own:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)
  *
@@ -101,7 +102,7 @@ NC_STATIC_INLINE int nc_unbox_boolean(PyObject *result, NC_BOOL *out)
 NC_STATIC_INLINE int nc_unbox_nothing(PyObject *result, char *out)
 {
     (void)result;
-    *out = 0;
+    (void)out; /* may be NULL */
     return 0;
 }
 
@@ -284,7 +285,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
 #define NC_TYPE_pointer NC_TYPE(void *, "P", nc_box_pointer, nc_unbox_pointer)
 #define NC_TYPE_complex64 NC_TYPE(float _Complex, "Zf", nc_box_complex64, nc_unbox_complex64)
 #define NC_TYPE_complex128 NC_TYPE(double _Complex, "Zd", nc_box_complex128, nc_unbox_complex128)
-#define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_DATA_NO
+#define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_DATA_NONE
 #define NC_TYPE_user_data void *, void *, VALUE, "P", nc_box_none, nc_unbox_none, NC_DATA_YES
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
@@ -337,20 +338,43 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
 #define NC_GIVES_VALUE 1
 #define NC_GIVES_NOTHING 0
 
+/* Text that stands for an argument; none does for `nothing`. MORE_ is for what other arguments
+ * precede. */
+#define NC_IF(word, text) NC_PASTE(NC_IF_, NC_OF(RESULT, word))(text)
+#define NC_IF_VALUE(text) text
+#define NC_IF_NOTHING(text)
+#define NC_MORE(word, text) NC_PASTE(NC_MORE_, NC_OF(RESULT, word))(text)
+#define NC_MORE_VALUE(text) , text
+#define NC_MORE_NOTHING(text)
 #define NC_M_TYPE(i, word) NC_OF(TYPE, word)
-#define NC_M_PARAMETER(i, word) NC_OF(TYPE, word) nc_argument_##i
-#define NC_M_NAME(i, word) nc_argument_##i
-#define NC_M_CODE(i, word) NC_OF(CODE, word)
+#define NC_M_PARAMETER(i, word) NC_OF(TYPE, word) NC_IF(word, nc_argument_##i)
+#define NC_M_NAME(i, word) NC_IF(word, nc_argument_##i)
+#define NC_M_MORE_PARAMETERS(i, word) NC_MORE(word, NC_OF(TYPE, word) nc_argument_##i)
+#define NC_M_MORE_NAMES(i, word) NC_MORE(word, nc_argument_##i)
+#define NC_M_ONE(i, word) NC_IF(word, +1)
+#define NC_M_CODE(i, word) NC_IF(word, NC_OF(CODE, word))
 #define NC_M_BOX(i, word)                                                                          \
     NC_EXPAND(NC_PASTE(NC_OF(DATA, word), _BOX)(NC_OF(BOX, word), nc_argument_##i))
 
-#define NC_DATA_NO_BOX(box, value) nc_boxed_add(&nc_arguments, box(value));
+#define NC_PARAMETERS(words) NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words))
+#define NC_NAMES(words) NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))
+#define NC_MORE_PARAMETERS(words) NC_EXPAND(NC_EACH(NC_M_MORE_PARAMETERS, NC_LIST words))
+#define NC_MORE_NAMES(words) NC_EXPAND(NC_EACH(NC_M_MORE_NAMES, NC_LIST words))
+#define NC_ARITY(words) (0 NC_EXPAND(NC_EACH(NC_M_ONE, NC_LIST words)))
+#define NC_SIGNATURE(result, words)                                                                \
+    NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words))
+
+#define NC_DATA_NO_BOX(box, value)                                                                 \
+    if (!nc_arguments.failed) {                                                                    \
+        nc_boxed_add(&nc_arguments, box(value));                                                   \
+    }
 #define NC_DATA_YES_BOX(box, value) (void)value;
+#define NC_DATA_NONE_BOX(box, value)
 
 /* Boxes the arguments, calls, unboxes the result. */
 #define NC_BOXED_CALL(name, result, words)                                                         \
-    NC_STATIC int name##_call(PyObject *nc_callable, NC_OF(STORAGE, result) * nc_result,           \
-                              NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words)))                  \
+    NC_STATIC int name##_call(PyObject *nc_callable,                                               \
+                              NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
     {                                                                                              \
         NcBoxedArguments nc_arguments;                                                             \
         PyObject *nc_object;                                                                       \

@@ -1,0 +1,106 @@
+// callback.hpp: nativecall/callback.h in C++: what Python gives, as a function of a C++ type.
+//
+// Exceptions are thrown and caught between C++ frames only: a C function, which a callback may be,
+// has always returned before anything is thrown. Everything here but what a function does when it
+// is called needs the GIL.
+#ifndef CALLBACK_HPP
+#define CALLBACK_HPP
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <nativecall/callback.h>
+
+// Thrown when a Python exception is set, or will be as soon as the Callback is released.
+struct PythonError {};
+
+template <class Signature> class Callback;
+
+// Any callable of Python, prepared; it stays where it is, so there are no copies.
+template <class Result, class... Arguments> class Callback<Result(Arguments...)>
+{
+  public:
+    // What is taken: native functions without user_data, and the thunk, with user_data behind the
+    // arguments. To be defined, beside the thunk, for every type that is used.
+    static NcCallbackSignature accepted[2];
+
+    Callback(PyObject *callable, unsigned options)
+    {
+        if (nc_callback_prepare(&callback_, callable, accepted, 2, options) < 0) {
+            throw PythonError();
+        }
+    }
+    Callback(const Callback &) = delete;
+    Callback &operator=(const Callback &) = delete;
+
+    // Runs while PythonError passes by, and sets the exception that the callback raised. Does
+    // nothing after release(), nor without the GIL: see WithoutGil.
+    ~Callback()
+    {
+        if (PyGILState_Check()) {
+            (void)nc_callback_release(&callback_);
+        }
+    }
+
+    // Ends a work that came to its end. A destructor may not throw; this may.
+    void release()
+    {
+        if (nc_callback_release(&callback_) < 0) {
+            throw PythonError();
+        }
+    }
+
+    bool native() const
+    {
+        return callback_.native != 0;
+    }
+
+    // work(f) for the f that this callable is. The work is compiled for both types of f, so what
+    // f is, is decided here, and never in a loop.
+    template <class Work> Result apply(const Work &work) const
+    {
+        if (callback_.matched == 0) {
+            return work(NC_CALLBACK_FUNCTION(&callback_, Result (*)(Arguments...)));
+        }
+        return work(WithData{&callback_});
+    }
+
+  private:
+    // A function with user_data, which may be a thunk, and so may fail.
+    struct WithData {
+        const NcCallback *callback;
+
+        Result operator()(Arguments... arguments) const
+        {
+            const Result result = NC_CALLBACK_FUNCTION(callback, Result (*)(Arguments..., void *))(
+                arguments..., callback->user_data);
+            if (nc_callback_failed(callback)) {
+                throw PythonError();
+            }
+            return result;
+        }
+    };
+
+    NcCallback callback_;
+};
+
+// No GIL as long as this lives.
+class WithoutGil
+{
+  public:
+    WithoutGil() : state_(PyEval_SaveThread())
+    {
+    }
+    WithoutGil(const WithoutGil &) = delete;
+    WithoutGil &operator=(const WithoutGil &) = delete;
+    // Until 3.13, Python ends a daemon thread that comes here at shutdown, and glibc unwinds it.
+    ~WithoutGil() noexcept(false)
+    {
+        PyEval_RestoreThread(state_);
+    }
+
+  private:
+    PyThreadState *state_;
+};
+
+#endif

@@ -1,0 +1,375 @@
+# nativecall/__init__.pxd: the C headers for Cython 3.0 and later, in C and in C++ mode.
+#
+#     from cpython.object cimport PyObject
+#     from libc.stdint cimport uint64_t
+#     cimport nativecall as nc
+#
+#     ctypedef double (*Function)(double) noexcept nogil
+#
+#     cdef extern from "nativecall/signature.h":
+#         const uint64_t D_D "NATIVECALL_SIG(\"d:d\")"
+#
+#     nc.PyCustomSlots_Import()
+#
+#     def half_of(f, double x):
+#         function = <Function>nc.nc_native_function_word(<PyObject *>f, D_D, nc.NC_ERRORS_MASK)
+#         return (function(x) if function != NULL else f(x)) / 2
+#
+# Names, arguments and results are those of the headers, which describe them.
+#
+# Build. nativecall.get_include() is the include directory. The headers can be vendored as well: in
+# either case nothing is linked, and nothing of the package is imported when the module runs.
+#
+# Import. Each module calls PyCustomSlots_Import() once, at its top level, before it looks anything
+# up; until then every object is one without slots. It raises ImportError.
+#
+# The GIL. What can be called without it is `nogil` and takes objects as `PyObject *`: write
+# `<PyObject *>f`, which Cython allows in a nogil block too. What needs the GIL takes `object`.
+#
+# Ownership. All results are borrowed. An entry, a row or a function lives as long as the object
+# that it was found in: hold a reference to it meanwhile. Interned strings live for ever.
+#
+# Exceptions. `except -1` and `except NULL` mark what raises. The functions of signature.h give
+# NC_OK or another NC_* status instead, for nc_status_text(). The types of functions that are looked
+# up are best `noexcept nogil`; without `noexcept`, Cython asks for an exception after each call. A
+# function whose entry says NC_ERRORS_PYTHON may set one: refuse such entries (NC_ERRORS_MASK), or
+# call them by a type with `except *`.
+#
+# Constants. NATIVECALL_SIG is a macro that wants a string literal. With the whole call for the C
+# name of a constant, as above, it is written out wherever the constant is used, and folded by the C
+# compiler. An `enum` will not do: to Cython it is an `int`.
+#
+# Callbacks. Thunks are made by macros at file scope, hence in verbatim C:
+#
+#     cdef extern from "nativecall/callback.h":
+#         """
+#         NC_CALLBACK_THUNK_WITH_DATA(integrand, double, (double, user_data), NAN);
+#         static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
+#                                                  NC_CALLBACK_ACCEPT(integrand)};
+#         """
+#         nc.NcCallbackSignature accepted[2]
+#
+#     def integrate(f, double a, double b):
+#         cdef nc.NcCallback callback
+#         nc.nc_callback_prepare(&callback, f, accepted, 2, 0)
+#         try:
+#             with nogil:
+#                 value = ...      # callback.function, cast to the type that `matched` tells
+#         finally:
+#             nc.nc_callback_release(&callback)       # raises what the callback raised
+#         return value
+#
+# Calls by dispatch.h are made by macros too, and are declared as what they are:
+#
+#     cdef extern from "nativecall/dispatch.h":
+#         """
+#         NC_DISPATCH(evaluate, double, (double, int));
+#         """
+#         int evaluate(object f, double *result, double x, int n) except -1
+#         int evaluate_nogil(PyObject *f, double *result, double x, int n) noexcept nogil
+#
+# Not here: what providers of types with slots need. A Cython class cannot have the metaclass; it
+# offers native entries by __nativecall_api__ (nativeapi.h).
+
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport intptr_t, uint64_t, uintptr_t
+
+
+# ---- status and versions -------------------------------------------------------------------------
+
+cdef extern from "nativecall/base.h" nogil:
+    enum:
+        NC_ABI_VERSION
+
+    enum:
+        NC_OK
+        NC_E_NOMEM
+        NC_E_DUPLICATE
+        NC_E_RANGE
+        NC_E_TOOLONG
+        NC_E_FORMAT
+        NC_E_MISSING
+        NC_E_VERSION
+        NC_E_GIL
+
+    const char *nc_status_text(int status) noexcept
+
+
+# ---- slots ---------------------------------------------------------------------------------------
+
+cdef extern from "nativecall/slottable.h" nogil:
+    # The union has no name in C: use its members only.
+    ctypedef union _PyCustomSlotData:
+        void *pointer
+        intptr_t objoffset
+
+    ctypedef struct PyCustomSlot:
+        uintptr_t id
+        uint64_t flags
+        _PyCustomSlotData data
+
+
+cdef extern from "nativecall/runtime.h" nogil:
+    const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID
+    const uintptr_t PYCUSTOMSLOT_PACKEDCALLABLE_ID
+    enum:
+        PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS
+        PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS
+
+
+cdef extern from "nativecall/extensibletype.h":
+    # Borrowed, and immortal. `<object>` of it is the metaclass.
+    PyTypeObject *PyExtensibleType_Import() except NULL
+    # A failure raises, so the GIL is required here.
+    int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out) except -1
+
+
+cdef extern from "nativecall/customslots.h":
+    int PyCustomSlots_Import() except -1
+
+
+cdef extern from "nativecall/customslots.h" nogil:
+    int PyCustomSlots_Check(PyObject *obj) noexcept
+    Py_ssize_t PyCustomSlots_Count(PyObject *obj) noexcept
+    const PyCustomSlot *PyCustomSlots_Table(PyObject *obj) noexcept
+    const PyCustomSlot *PyCustomSlots_Find(
+        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
+    const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key) noexcept
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+cdef extern from "nativecall/signaturetext.h" nogil:
+    enum:
+        NC_SIGNATURE_MAX_LENGTH
+        NC_SIGNATURE_MAX_DEPTH
+        NC_SIGNATURE_MAX_NDIM
+
+    enum:
+        NC_KIND_VOID
+        NC_KIND_BOOL
+        NC_KIND_INT
+        NC_KIND_FLOAT
+        NC_KIND_COMPLEX
+        NC_KIND_VOIDPTR
+        NC_KIND_POINTER
+        NC_KIND_FUNCTION
+        NC_KIND_STRUCT
+        NC_KIND_ARRAY
+        NC_KIND_VIEW
+        NC_KIND_OBJECT
+
+    enum:
+        NC_PLACE_RESULT
+        NC_PLACE_ARGUMENT
+        NC_PLACE_FIELD
+        NC_PLACE_POINTEE
+        NC_PLACE_ELEMENT
+        NC_PLACE_ITEM
+
+    ctypedef struct NcSignatureType:
+        const char *text    # not zero-terminated: text[:length]
+        size_t length
+        int kind            # NC_KIND_*
+        int place           # NC_PLACE_*
+        char code
+        size_t size
+        size_t alignment
+        size_t offset
+        size_t ndim
+        size_t count
+        size_t item_size
+
+    ctypedef struct NcSignatureCursor:
+        const char *text
+        size_t at
+        size_t end
+        int place
+        int variadic
+        int packed
+        size_t offset
+
+    int nc_signature_canonical(
+        const char *text, size_t length, char *out, size_t size, size_t *written) noexcept
+    int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor) noexcept
+    int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type) noexcept
+    int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner) noexcept
+    int nc_signature_dimension(
+        const NcSignatureType *type, size_t axis, size_t *length) noexcept
+
+
+cdef extern from "nativecall/packed.h" nogil:
+    enum:
+        NC_PACKED_MAX_WORDS
+    const uint64_t NC_PACKED_START
+    const uint64_t NC_PACKED_CONTINUATION
+    const uint64_t NC_PACKED_FLAGS_MASK
+    uint64_t NC_PACKED_FLAGS(uintptr_t flags) noexcept
+    uint64_t NC_PACKED_REFUSE(uintptr_t flags) noexcept
+
+    ctypedef union NcPackedFunction:
+        void *funcptr
+        uint64_t cell
+
+    ctypedef struct NcPackedEntry:
+        uint64_t signature
+        NcPackedFunction function
+
+    int nc_signature_pack(
+        const char *text, size_t length, uintptr_t flags, uint64_t *words, size_t capacity,
+        size_t *count) noexcept
+    int nc_signature_unpack(
+        const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
+        uintptr_t *flags) noexcept
+    uintptr_t nc_packed_flags(uint64_t first) noexcept
+    const uint64_t *nc_packed_find(
+        const uint64_t *table, const uint64_t *words, size_t count, uint64_t mask) noexcept
+    size_t nc_packed_count(const uint64_t *entry) noexcept
+    void *nc_packed_funcptr(const uint64_t *entry, size_t count) noexcept
+
+
+# ---- native callables ----------------------------------------------------------------------------
+
+cdef extern from "nativecall/calltable.h" nogil:
+    const uintptr_t NC_FLAG_NEEDS_GIL
+    const uintptr_t NC_FLAG_TAKES_GIL
+    const uintptr_t NC_FLAG_RELEASE_GIL
+    const uintptr_t NC_FLAG_ERRNO
+    const uintptr_t NC_ERRORS_MASK
+    const uintptr_t NC_ERRORS_NONE
+    const uintptr_t NC_ERRORS_PYTHON
+    const uintptr_t NC_ERRORS_NONZERO
+    const uintptr_t NC_ERRORS_ZERO
+    const uintptr_t NC_ERRORS_NULL
+    const uintptr_t NC_ERRORS_ERRNO
+
+    ctypedef struct PyNativeCallableEntry:
+        const char *signature
+        uintptr_t flags
+        void *funcptr       # of a published entry: nc_calltable_funcptr(entry)
+
+    ctypedef struct PyNativeCallableTable:
+        intptr_t count      # of a published table: nc_calltable_count(table)
+        PyNativeCallableEntry entries[1]
+
+    int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse) noexcept
+    const PyNativeCallableEntry *nc_calltable_find(
+        const PyNativeCallableTable *table, const char *signature, uintptr_t refuse) noexcept
+    void *nc_calltable_funcptr(const PyNativeCallableEntry *entry) noexcept
+    size_t nc_calltable_count(const PyNativeCallableTable *table) noexcept
+
+
+cdef extern from "nativecall/nativecallable.h":
+    # A failure raises, so the GIL is required here.
+    int nc_signature_intern(const char *signature, const char **out) except -1
+
+
+cdef extern from "nativecall/nativecallable.h" nogil:
+    PyObject *nc_native_viewed(PyObject *obj) noexcept
+    const PyNativeCallableTable *nc_native_table(PyObject *obj) noexcept
+    const PyNativeCallableTable *nc_native_table_by_slot(PyObject *obj) noexcept
+
+    const PyNativeCallableEntry *nc_native_find(
+        PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+    const PyNativeCallableEntry *nc_native_find_by_slot(
+        PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+    void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+    void *nc_native_function_by_slot(
+        PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+
+    const PyNativeCallableEntry *nc_native_next(
+        PyObject *obj, const PyNativeCallableEntry *entry) noexcept
+
+    const uint64_t *nc_native_packed_table(PyObject *obj) noexcept
+    void *nc_native_function_packed(
+        PyObject *obj, const uint64_t *words, size_t count, uintptr_t refuse) noexcept
+    void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse) noexcept
+
+
+# ---- types with __nativecall_api__ ---------------------------------------------------------------
+
+cdef extern from "nativecall/nativeapi.h":
+    const char *NC_NATIVEAPI_ATTRIBUTE
+    const char *NC_NATIVEAPI_CAPSULE
+    const uint64_t NC_NATIVEAPI_NAME
+
+    ctypedef struct NcNativeApi:
+        size_t size
+        uint64_t name
+        int (*release)(NcNativeApi *self) noexcept
+        const PyNativeCallableEntry *(*find)(
+            PyObject *obj, const char *signature, uintptr_t refuse) noexcept nogil
+        const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position) noexcept nogil
+
+    int nc_nativeapi_of(object obj, const NcNativeApi **out) except -1
+    int nc_nativeapi_find(
+        object obj, const char *signature, uintptr_t refuse,
+        const PyNativeCallableEntry **out) except -1
+
+
+# ---- calls by a signature that is known at run time only -----------------------------------------
+
+cdef extern from "nativecall/promotion.h" nogil:
+    enum:
+        NC_CALL_MAX_ARGUMENTS
+
+
+cdef extern from "nativecall/dynamiccall.h":
+    enum:
+        NC_WAY_EXACT
+        NC_WAY_PROMOTED
+        NC_WAY_BOXED
+
+    ctypedef struct NcCall:
+        PyObject *callable      # owned by the call
+        void *function          # NULL: Python calls
+        uintptr_t flags
+        int way                 # NC_WAY_*
+        size_t count            # arguments
+
+    int nc_call_prepare(NcCall *call, object obj, const char *signature) except -1
+    void nc_call_release(NcCall *call) noexcept
+    int nc_call(const NcCall *call, void *result, const void *const *args) except -1
+    int nc_call_nogil(const NcCall *call, void *result, const void *const *args) noexcept nogil
+
+
+# ---- callbacks -----------------------------------------------------------------------------------
+
+cdef extern from "nativecall/thunk.h" nogil:
+    enum:
+        NC_THUNK_POOL
+        NC_FAILED_RAISED
+        NC_FAILED_SHUTDOWN
+        NC_FAILED_RELEASED
+    const unsigned int NC_CALLBACK_HOLDS_GIL
+    const unsigned int NC_CALLBACK_SCOPED
+    const unsigned int NC_CALLBACK_CHECKS_ERRORS
+
+    ctypedef void (*NcFunction)() noexcept
+
+    ctypedef struct NcThunk:
+        const char *signature
+        int user_data
+
+    ctypedef struct NcCallback:
+        NcFunction function     # <the type that goes with `matched`>callback.function
+        void *user_data
+        size_t matched
+        uintptr_t flags
+        int native
+        unsigned int options
+        intptr_t failed         # ask nc_callback_failed(&callback)
+
+
+cdef extern from "nativecall/callback.h":
+    ctypedef struct NcCallbackSignature:
+        const char *signature
+        int user_data
+        const NcThunk *thunk
+        const char *interned    # NULL at first
+
+    int nc_callback_prepare(
+        NcCallback *callback, object obj, NcCallbackSignature *accepted, size_t count,
+        unsigned int options) except -1
+    int nc_callback_release(NcCallback *callback) except -1
+    bint nc_callback_failed(const NcCallback *callback) noexcept nogil

@@ -1,0 +1,341 @@
+/* tests/c/test_registercall.c: registercall.h and promotion.h.
+ *
+ * C functions written out here check what reaches them. Widening is compared with what C's own
+ * conversions keep, over all pairs of scalar types; the argument is how many random values each
+ * pair is tried with. Random signatures are tests/test_dispatch.py's. */
+#include "nativecall/registercall.h"
+#include "nativecall/promotion.h"
+
+#include <complex.h>
+#include <math.h>
+
+#include "check.h"
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int plan(const char *signature, NcRegisterCall *how)
+{
+    return nc_registercall_plan(signature, strlen(signature), how);
+}
+
+/* Calls a function of a signature that must be one that can be called. */
+static void call(const char *signature, void *function, void *result, const void *const *args)
+{
+    NcRegisterCall how;
+    CHECK(plan(signature, &how) == NC_OK);
+    nc_registercall(&how, function, result, args);
+}
+
+#define FUNCTION(f) ((void *)(uintptr_t)(f))
+
+static int calls = 0;
+
+static void nothing(void)
+{
+    calls++;
+}
+
+/* What a caller leaves in the upper part of a register is seen by a callee that is told it is wider:
+ * callees of clang rely on it. */
+static long long see(long long a)
+{
+    return a;
+}
+
+static long long see_on_stack(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f,
+                              int64_t g, int64_t h, long long i)
+{
+    return i + (a + b + c + d + e + f + g + h) * 0;
+}
+
+static void check_extension(const char *code, const void *value, long long expected)
+{
+    char text[32];
+    const int64_t zero = 0;
+    const void *one[1];
+    const void *nine[9];
+    long long seen = 0;
+    size_t i;
+    NcRegisterCall how;
+    one[0] = value;
+    for (i = 0; i < 8; i++) {
+        nine[i] = &zero;
+    }
+    nine[8] = value;
+    snprintf(text, sizeof text, "q:%s", code);
+    call(text, FUNCTION(see), &seen, one);
+    CHECK(seen == expected);
+    snprintf(text, sizeof text, "q:qqqqqqqq%s", code);
+    if (plan(text, &how) == NC_OK) {
+        call(text, FUNCTION(see_on_stack), &seen, nine);
+        CHECK(seen == expected);
+    }
+}
+
+static void test_extension(void)
+{
+    const int8_t b = -128;
+    const uint8_t B = 255;
+    const int16_t h = -32768;
+    const uint16_t H = 65535;
+    const int32_t i = INT32_MIN;
+    const uint32_t unsigned32 = UINT32_MAX;
+    const _Bool truth = 1;
+    const int64_t q = INT64_MIN;
+    check_extension("b", &b, b);
+    check_extension("B", &B, B);
+    check_extension("h", &h, h);
+    check_extension("H", &H, H);
+    check_extension("i", &i, i);
+    check_extension("I", &unsigned32, unsigned32);
+    check_extension("?", &truth, 1);
+    check_extension("q", &q, q);
+    check_extension("Q", &q, q);
+}
+
+static int8_t give_b(void)
+{
+    return -100;
+}
+
+static void test_results(void)
+{
+    struct {
+        int8_t value;
+        unsigned char after[15];
+    } narrow;
+    size_t i;
+    memset(&narrow, 0x55, sizeof narrow);
+    call("b:", FUNCTION(give_b), &narrow.value, NULL);
+    CHECK(narrow.value == -100);
+    for (i = 0; i < sizeof narrow.after; i++) {
+        CHECK(narrow.after[i] == 0x55);
+    }
+    call("b:", FUNCTION(give_b), NULL, NULL);
+    call("v:", FUNCTION(nothing), &narrow, NULL);
+    call("v:", FUNCTION(nothing), NULL, NULL);
+    CHECK(calls == 2);
+    CHECK(narrow.value == -100);
+}
+
+static uintptr_t misaligned = 0;
+
+/* long double lies at a multiple of 16 bytes, whatever stands before it; the frame does too. */
+static long double wide(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int64_t g,
+                        long double x, int8_t h, long double y)
+{
+    long double *volatile at = &x;
+    misaligned |= (uintptr_t)__builtin_frame_address(0) % 16;
+    return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == -8 ? *at - y
+                                                                                         : -1.0L;
+}
+
+static void test_long_double(void)
+{
+    const int64_t n[7] = {1, 2, 3, 4, 5, 6, 7};
+    const int8_t h = -8;
+    const long double x = 1.0L + LDBL_EPSILON;
+    const long double y = 1.0L;
+    const void *args[10] = {&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &x, &h, &y};
+    long double result = 0;
+    NcRegisterCall how;
+    if (!NC_REGISTERCALL_SYSV || LDBL_MANT_DIG == DBL_MANT_DIG) {
+        CHECK(LDBL_MANT_DIG == DBL_MANT_DIG || plan("g:g", &how) == NC_E_MISSING);
+        return;
+    }
+    call("g:qqqqqqqgbg", FUNCTION(wide), &result, args);
+    CHECK(result == LDBL_EPSILON);
+    CHECK(misaligned == 0);
+}
+
+/* The complex number needs two registers and one is left. On System V the next float takes it. */
+static double straddle(double a, double b, double c, double d, double e, double f, double g,
+                       double _Complex z, double h, float _Complex w)
+{
+    return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && creal(z) == 8 &&
+                   cimag(z) == 9 && h == 10 && crealf(w) == 11 && cimagf(w) == 12
+               ? h
+               : -1;
+}
+
+static double _Complex give_complex(double re, double im)
+{
+    return re + im * I;
+}
+
+static float _Complex give_complex_float(float re, float im)
+{
+    return re + im * I;
+}
+
+static void test_complex(void)
+{
+    const double n[8] = {1, 2, 3, 4, 5, 6, 7, 10};
+    const double z[2] = {8, 9};
+    const float w[2] = {11, 12};
+    const void *args[10] = {&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], z, &n[7], w};
+    const void *parts[2] = {&n[2], &n[3]};
+    const void *narrow[2] = {&w[0], &w[1]};
+    double result = 0;
+    double both[2] = {0, 0};
+    float floats[2] = {0, 0};
+    NcRegisterCall how;
+    if (NC_REGISTERCALL_STACK != 0) {
+        call("d:dddddddZddZf", FUNCTION(straddle), &result, args);
+        CHECK(result == 10);
+    }
+    call("Zd:dd", FUNCTION(give_complex), both, parts);
+    CHECK(both[0] == 3 && both[1] == 4);
+    call("Zd:dd", FUNCTION(give_complex), NULL, parts);
+    call("Zf:ff", FUNCTION(give_complex_float), floats, narrow);
+    CHECK(floats[0] == 11 && floats[1] == 12);
+    CHECK(plan("Zf:Zf", &how) == NC_OK && plan("Zd:Zd", &how) == NC_OK);
+}
+
+static void test_what_is_refused(void)
+{
+    static const char *const missing[] = {"d:T{dd}",  "T{dd}:d", "v:[1]d", "i:P.",
+                                          "v:=T{bi}", "Zg:",     "v:Zg"};
+    char text[128];
+    NcRegisterCall how;
+    size_t i;
+    for (i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        if (LDBL_MANT_DIG > DBL_MANT_DIG || strchr(missing[i], 'g') == NULL) {
+            CHECK(plan(missing[i], &how) == NC_E_MISSING);
+        }
+    }
+    CHECK(plan("", &how) == NC_E_FORMAT);
+    CHECK(plan("d", &how) == NC_E_FORMAT);
+    CHECK(plan("l:d", &how) == NC_E_FORMAT); /* not canonical */
+    CHECK(plan("d:d ", &how) == NC_E_FORMAT);
+    CHECK(nc_registercall_plan("d:d", NC_SIGNATURE_MAX_LENGTH + 1, &how) == NC_E_TOOLONG);
+    CHECK(plan("X{d:T{dd}}:&T{dd}O", &how) == NC_OK && how.parts == 2 && how.count == 2);
+    /* All words of the stack, and one more. */
+    memcpy(text, "v:", 2);
+    memset(text + 2, 'q', sizeof text - 2);
+    text[2 + NC_REGISTERCALL_INTS + NC_REGISTERCALL_STACK] = '\0';
+    CHECK(plan(text, &how) == NC_OK && how.stack == NC_REGISTERCALL_STACK);
+    text[2 + NC_REGISTERCALL_INTS + NC_REGISTERCALL_STACK] = 'q';
+    text[3 + NC_REGISTERCALL_INTS + NC_REGISTERCALL_STACK] = '\0';
+    CHECK(plan(text, &how) == NC_E_MISSING);
+}
+
+/* ---- widening -------------------------------------------------------------------------------- */
+
+/* Every type that a call can pass, as arguments. */
+static const char *const all_types =
+    LDBL_MANT_DIG > DBL_MANT_DIG ? "v:?bBhHiIqQefdZfZdPO&d&ig" : "v:?bBhHiIqQefdZfZdPO&d&i";
+
+/* Random bits as a value: of long double only such as are numbers. */
+static void randomise(const NcCallType *type, void *at, uint64_t *state)
+{
+    uint64_t bits[2];
+    long double number;
+    bits[0] = check_random(state);
+    bits[1] = check_random(state);
+    if (type->kind == NC_KIND_BOOL) {
+        bits[0] &= 0x0101010101010101;
+    } else if (type->code == 'g') {
+        number = (long double)bits[0] * (bits[1] % 2 != 0 ? 1.0L : -1e-300L);
+        memcpy(at, &number, type->size);
+        return;
+    }
+    memcpy(at, bits, type->size);
+}
+
+/* Equal, or both no number. */
+static int same(const NcCallType *type, const void *a, const void *b)
+{
+    const size_t parts = type->kind == NC_KIND_COMPLEX ? 2 : 1;
+    size_t i;
+    if (type->kind != NC_KIND_FLOAT && type->kind != NC_KIND_COMPLEX) {
+        return memcmp(a, b, type->size) == 0;
+    }
+    for (i = 0; i < parts; i++) {
+        const long double x = nc_call_read_float(type->code, (const char *)a + i * type->size / 2);
+        const long double y = nc_call_read_float(type->code, (const char *)b + i * type->size / 2);
+        if (x != y && !(x != x && y != y)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Blocks are of the types' sizes, so that the address sanitizer sees what is not theirs. Widening
+ * at once is widening in two steps; to the same type it changes nothing. Whether values are kept is
+ * compared with exact numbers in tests/test_dispatch.py. */
+static void test_widening(size_t rounds)
+{
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];
+    uint64_t state = 1;
+    size_t count = 0;
+    size_t a, b, c, round;
+    CHECK(nc_call_types(all_types, types, &count) == NC_OK && count >= 18);
+    for (a = 1; a <= count; a++) {
+        CHECK(nc_call_widening(&types[a], &types[0]) < 0 &&
+              nc_call_widening(&types[0], &types[a]) < 0);
+        for (b = 1; b <= count; b++) {
+            const int there = nc_call_widening(&types[a], &types[b]);
+            CHECK((there == 0) == (a == b));
+            /* Nothing but pointers goes both ways. */
+            CHECK(a == b || there < 0 || nc_call_widening(&types[b], &types[a]) < 0 ||
+                  types[a].kind >= NC_KIND_VOIDPTR);
+            for (c = 1; there >= 0 && c <= count; c++) {
+                if (nc_call_widening(&types[b], &types[c]) < 0 ||
+                    types[b].kind >= NC_KIND_VOIDPTR) {
+                    continue;
+                }
+                CHECK(nc_call_widening(&types[a], &types[c]) >= there);
+                for (round = 0; round < rounds; round++) {
+                    void *in = malloc(types[a].size);
+                    void *between = malloc(types[b].size);
+                    void *out = malloc(types[c].size);
+                    void *direct = malloc(types[c].size);
+                    randomise(&types[a], in, &state);
+                    nc_call_widen(&types[a], in, &types[b], between);
+                    nc_call_widen(&types[b], between, &types[c], out);
+                    nc_call_widen(&types[a], in, &types[c], direct);
+                    CHECK(same(&types[c], out, direct));
+                    CHECK(a != c || memcmp(in, direct, types[a].size) == 0);
+                    free(in);
+                    free(between);
+                    free(out);
+                    free(direct);
+                }
+            }
+        }
+    }
+}
+
+static void test_types(void)
+{
+    static const char *const missing[] = {"d:T{dd}", "T{dd}:d", "v:[1]d", "i:P.", "v:dT{d}d"};
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];
+    char text[NC_CALL_MAX_ARGUMENTS + 4];
+    size_t count = 99;
+    size_t i;
+    for (i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        CHECK(nc_call_types(missing[i], types, &count) == NC_E_MISSING);
+    }
+    CHECK(LDBL_MANT_DIG == DBL_MANT_DIG || nc_call_types("v:Zg", types, &count) == NC_E_MISSING);
+    CHECK(nc_call_types("dd", types, &count) == NC_E_FORMAT);
+    CHECK(nc_call_types("d:", types, &count) == NC_OK && count == 0);
+    memset(text, 0, sizeof text);
+    memcpy(text, "v:", 2);
+    memset(text + 2, 'b', NC_CALL_MAX_ARGUMENTS);
+    CHECK(nc_call_types(text, types, &count) == NC_OK && count == NC_CALL_MAX_ARGUMENTS);
+    text[2 + NC_CALL_MAX_ARGUMENTS] = 'b';
+    CHECK(nc_call_types(text, types, &count) == NC_E_RANGE);
+}
+
+int main(int argc, char **argv)
+{
+    test_extension();
+    test_results();
+    test_long_double();
+    test_complex();
+    test_what_is_refused();
+    test_types();
+    test_widening(check_argument(argc, argv, 200));
+    return check_report("registercall");
+}

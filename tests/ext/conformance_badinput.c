@@ -1,0 +1,220 @@
+/* tests/ext/conformance_badinput.c: what a wrong or a newer provider would put before a consumer:
+ * tables written by hand, past every check of the functions that make them; and calls of the public
+ * functions with arguments that they refuse. MODULE is the module's name.
+ *
+ *     raw(entries, words, count)    an object whose call table has these entries, each (signature,
+ *                                   flags, address), and this count, and whose packed table has
+ *                                   these words; calling it gives -1.0
+ *     set_count(obj, count)         changes the count in the slot table of obj's type; the old one
+ *     ready(rows)                   readies a type that has no array, but says it has so many rows
+ *     api(entries)                  a capsule for __nativecall_api__; there is one list of entries
+ *     prepare(obj, signatures)      nc_callback_prepare -> (address, native, matched) */
+#define PY_SSIZE_T_CLEAN
+#define NC_TEXT_(x) #x
+#define NC_TEXT(x) NC_TEXT_(x)
+#define NC_PROVIDER NC_TEXT(MODULE)
+#include <nativecall/callback.h>
+
+#define NC_PASTE_(a, b) a##b
+#define NC_PASTE(a, b) NC_PASTE_(a, b)
+
+#define MOST 8
+
+typedef struct {
+    intptr_t count;
+    PyNativeCallableEntry entries[MOST + 1];
+} Table;
+
+typedef struct {
+    PyObject_HEAD
+    Table *published;
+    uint64_t *packed;
+    Table table;
+    uint64_t words[2 * MOST + 2];
+} Object;
+
+static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    (void)object;
+    (void)args;
+    (void)kwargs;
+    return PyFloat_FromDouble(-1.0);
+}
+
+static PyHeapExtensibleTypeObject Raw;
+static PyCustomSlot slots[3];
+
+/* Reads [(signature or None, flags, address)]. The count, or -1 with an exception. */
+static Py_ssize_t read_entries(PyObject *list, PyNativeCallableEntry *out)
+{
+    Py_ssize_t i;
+    memset(out, 0, (MOST + 1) * sizeof *out);
+    for (i = 0; i < PyList_GET_SIZE(list) && i < MOST; i++) {
+        const char *text;
+        Py_ssize_t flags;
+        Py_ssize_t address;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "znn", &text, &flags, &address) ||
+            (text != NULL && nc_signature_intern(text, &out[i].signature) < 0)) {
+            return -1;
+        }
+        out[i].flags = (uintptr_t)flags;
+        out[i].funcptr = (void *)(uintptr_t)address;
+    }
+    return i;
+}
+
+static PyObject *raw(PyObject *module, PyObject *args)
+{
+    PyObject *entries;
+    PyObject *words;
+    Object *self;
+    Py_ssize_t count;
+    Py_ssize_t i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!n", &PyList_Type, &entries, &PyList_Type, &words, &count)) {
+        return NULL;
+    }
+    self = PyObject_New(Object, &Raw.etp_heaptype.ht_type);
+    if (self == NULL) {
+        return NULL;
+    }
+    memset(self->words, 0, sizeof self->words);
+    if (read_entries(entries, self->table.entries) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    for (i = 0; i < PyList_GET_SIZE(words) && i < 2 * MOST; i++) {
+        self->words[i] = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(words, i));
+    }
+    self->table.count = (intptr_t)count;
+    self->published = &self->table;
+    self->packed = self->words;
+    return (PyObject *)self;
+}
+
+static PyObject *set_count(PyObject *module, PyObject *args)
+{
+    PyObject *obj;
+    unsigned count;
+    unsigned before;
+    PyCustomSlotTable *table;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OI", &obj, &count)) {
+        return NULL;
+    }
+    table = ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(obj))->etp_custom_slots;
+    before = table->count;
+    table->count = count;
+    return PyLong_FromUnsignedLong(before);
+}
+
+static PyObject *ready(PyObject *module, PyObject *rows)
+{
+    static PyHeapExtensibleTypeObject made;
+    PyTypeObject *type = &made.etp_heaptype.ht_type;
+    Py_ssize_t count = PyLong_AsSsize_t(rows);
+    (void)module;
+    type->tp_name = "Arrayless";
+    type->tp_basicsize = (Py_ssize_t)sizeof(PyObject);
+    type->tp_flags = Py_TPFLAGS_DEFAULT;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    if (PyErr_Occurred() || PyExtensibleType_Ready(&made, count) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- tier 2 ---------------------------------------------------------------------------------- */
+
+static PyNativeCallableEntry offered[MOST + 1];
+static Py_ssize_t offered_count = 0;
+
+static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *signature,
+                                                 uintptr_t refuse)
+{
+    Py_ssize_t i;
+    (void)obj;
+    (void)refuse; /* a provider that does not look at flags */
+    for (i = 0; i < offered_count; i++) {
+        if (offered[i].signature != NULL && strcmp(offered[i].signature, signature) == 0) {
+            return &offered[i];
+        }
+    }
+    return NULL;
+}
+
+static const PyNativeCallableEntry *offered_entry(PyObject *obj, size_t position)
+{
+    (void)obj;
+    return position < (size_t)offered_count ? &offered[position] : NULL;
+}
+
+static NcNativeApi offers = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, offered_find,
+                             offered_entry};
+
+static PyObject *api(PyObject *module, PyObject *entries)
+{
+    (void)module;
+    offered_count = read_entries(entries, offered);
+    return offered_count < 0 ? NULL : PyCapsule_New(&offers, NC_NATIVEAPI_CAPSULE, NULL);
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+static PyObject *prepare(PyObject *module, PyObject *args)
+{
+    NcCallbackSignature accepted[MOST];
+    NcCallback f;
+    PyObject *obj;
+    PyObject *signatures;
+    PyObject *result;
+    Py_ssize_t i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO!", &obj, &PyList_Type, &signatures)) {
+        return NULL;
+    }
+    memset(accepted, 0, sizeof accepted);
+    for (i = 0; i < PyList_GET_SIZE(signatures) && i < MOST; i++) {
+        PyObject *text = PyList_GET_ITEM(signatures, i);
+        accepted[i].user_data = -1;
+        accepted[i].signature = text == Py_None ? NULL : PyUnicode_AsUTF8(text);
+    }
+    if (nc_callback_prepare(&f, obj, accepted, (size_t)i, NC_CALLBACK_HOLDS_GIL) < 0) {
+        return NULL;
+    }
+    result = Py_BuildValue("(NOn)", PyLong_FromVoidPtr((void *)(uintptr_t)f.function),
+                           f.native ? Py_True : Py_False, (Py_ssize_t)f.matched);
+    if (nc_callback_release(&f) < 0) {
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"raw", raw, METH_VARARGS, NULL},         {"set_count", set_count, METH_VARARGS, NULL},
+    {"ready", ready, METH_O, NULL},           {"api", api, METH_O, NULL},
+    {"prepare", prepare, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
+
+PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+{
+    PyTypeObject *type = &Raw.etp_heaptype.ht_type;
+    type->tp_name = NC_TEXT(MODULE) ".Raw";
+    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+    type->tp_flags = Py_TPFLAGS_DEFAULT;
+    type->tp_call = object_call;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    slots[0].id = PYCUSTOMSLOT_NATIVECALLABLE_ID;
+    slots[0].data.objoffset = (intptr_t)offsetof(Object, published);
+    slots[1].id = PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+    slots[1].data.objoffset = (intptr_t)offsetof(Object, packed);
+    Raw.etp_custom_slots = NC_STATIC_SLOTS(slots);
+    Raw.etp_obj_custom_slots_offset = (Py_ssize_t)offsetof(Object, published);
+    return PyExtensibleType_Ready(&Raw, 3) < 0 ? NULL : PyModule_Create(&definition);
+}

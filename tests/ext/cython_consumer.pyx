@@ -1,0 +1,686 @@
+# tests/ext/cython_consumer.pyx: a consumer and a provider in Cython: uses every name of
+# nativecall/__init__.pxd.
+#
+# Built as C and as C++. A function is named for what it does; results are plain Python values, for
+# tests/test_cython.py to compare. Whatever is `nogil` in the .pxd is called in a nogil block here.
+
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_New
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport strcmp, strlen
+from libc.time cimport time
+
+cimport nativecall as nc
+from nativecall cimport NC_OK, NcCallback, PyNativeCallableEntry
+
+cdef extern from "nativecall/signature.h":
+    const uint64_t D_D "NATIVECALL_SIG(\"d:d\")"
+    const uint64_t D_DDI "NATIVECALL_SIG(\"d:ddi\")"
+
+cdef extern from "nativecall/callback.h":
+    """
+    NC_CALLBACK_THUNK(pooled, double, (double), -1.0);
+    NC_CALLBACK_THUNK_WITH_DATA(with_data, double, (double, user_data), -1.0);
+    static NcCallbackSignature any_callable[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
+                                                 NC_CALLBACK_ACCEPT(with_data)};
+    static NcCallbackSignature by_pool[] = {NC_CALLBACK_ACCEPT(pooled)};
+    static NcCallbackSignature counter[] = {NC_CALLBACK_ACCEPT_NATIVE("i:d", -1)};
+    """
+    const nc.NcThunk pooled
+    const nc.NcThunk with_data
+    nc.NcCallbackSignature any_callable[2]
+    nc.NcCallbackSignature by_pool[1]
+    nc.NcCallbackSignature counter[1]
+
+cdef extern from "nativecall/dispatch.h":
+    """
+    NC_DISPATCH_PROMOTED(evaluate, double, (double, int), NC_PROMOTED(double, (double, double)));
+    """
+    int evaluate(object f, double *result, double x, int n) except -1
+    int evaluate_nogil(PyObject *f, double *result, double x, int n) noexcept nogil
+
+ctypedef double (*Function)(double) noexcept nogil
+ctypedef double (*FunctionData)(double, void *) noexcept nogil
+
+nc.PyCustomSlots_Import()
+
+
+# ---- constants -----------------------------------------------------------------------------------
+
+def constants():
+    """Every constant, by name."""
+    return {
+        "NC_ABI_VERSION": nc.NC_ABI_VERSION,
+        "NC_OK": nc.NC_OK,
+        "NC_E_NOMEM": nc.NC_E_NOMEM,
+        "NC_E_DUPLICATE": nc.NC_E_DUPLICATE,
+        "NC_E_RANGE": nc.NC_E_RANGE,
+        "NC_E_TOOLONG": nc.NC_E_TOOLONG,
+        "NC_E_FORMAT": nc.NC_E_FORMAT,
+        "NC_E_MISSING": nc.NC_E_MISSING,
+        "NC_E_VERSION": nc.NC_E_VERSION,
+        "NC_E_GIL": nc.NC_E_GIL,
+        "PYCUSTOMSLOT_NATIVECALLABLE_ID": nc.PYCUSTOMSLOT_NATIVECALLABLE_ID,
+        "PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS": nc.PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS,
+        "PYCUSTOMSLOT_PACKEDCALLABLE_ID": nc.PYCUSTOMSLOT_PACKEDCALLABLE_ID,
+        "PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS": nc.PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS,
+        "NC_SIGNATURE_MAX_LENGTH": nc.NC_SIGNATURE_MAX_LENGTH,
+        "NC_SIGNATURE_MAX_DEPTH": nc.NC_SIGNATURE_MAX_DEPTH,
+        "NC_SIGNATURE_MAX_NDIM": nc.NC_SIGNATURE_MAX_NDIM,
+        "NC_KIND_VOID": nc.NC_KIND_VOID,
+        "NC_KIND_BOOL": nc.NC_KIND_BOOL,
+        "NC_KIND_INT": nc.NC_KIND_INT,
+        "NC_KIND_FLOAT": nc.NC_KIND_FLOAT,
+        "NC_KIND_COMPLEX": nc.NC_KIND_COMPLEX,
+        "NC_KIND_VOIDPTR": nc.NC_KIND_VOIDPTR,
+        "NC_KIND_POINTER": nc.NC_KIND_POINTER,
+        "NC_KIND_FUNCTION": nc.NC_KIND_FUNCTION,
+        "NC_KIND_STRUCT": nc.NC_KIND_STRUCT,
+        "NC_KIND_ARRAY": nc.NC_KIND_ARRAY,
+        "NC_KIND_VIEW": nc.NC_KIND_VIEW,
+        "NC_KIND_OBJECT": nc.NC_KIND_OBJECT,
+        "NC_PLACE_RESULT": nc.NC_PLACE_RESULT,
+        "NC_PLACE_ARGUMENT": nc.NC_PLACE_ARGUMENT,
+        "NC_PLACE_FIELD": nc.NC_PLACE_FIELD,
+        "NC_PLACE_POINTEE": nc.NC_PLACE_POINTEE,
+        "NC_PLACE_ELEMENT": nc.NC_PLACE_ELEMENT,
+        "NC_PLACE_ITEM": nc.NC_PLACE_ITEM,
+        "NC_PACKED_MAX_WORDS": nc.NC_PACKED_MAX_WORDS,
+        "NC_PACKED_START": nc.NC_PACKED_START,
+        "NC_PACKED_CONTINUATION": nc.NC_PACKED_CONTINUATION,
+        "NC_PACKED_FLAGS_MASK": nc.NC_PACKED_FLAGS_MASK,
+        "NC_FLAG_NEEDS_GIL": nc.NC_FLAG_NEEDS_GIL,
+        "NC_FLAG_TAKES_GIL": nc.NC_FLAG_TAKES_GIL,
+        "NC_FLAG_RELEASE_GIL": nc.NC_FLAG_RELEASE_GIL,
+        "NC_FLAG_ERRNO": nc.NC_FLAG_ERRNO,
+        "NC_ERRORS_MASK": nc.NC_ERRORS_MASK,
+        "NC_ERRORS_NONE": nc.NC_ERRORS_NONE,
+        "NC_ERRORS_PYTHON": nc.NC_ERRORS_PYTHON,
+        "NC_ERRORS_NONZERO": nc.NC_ERRORS_NONZERO,
+        "NC_ERRORS_ZERO": nc.NC_ERRORS_ZERO,
+        "NC_ERRORS_NULL": nc.NC_ERRORS_NULL,
+        "NC_ERRORS_ERRNO": nc.NC_ERRORS_ERRNO,
+        "NC_NATIVEAPI_ATTRIBUTE": nc.NC_NATIVEAPI_ATTRIBUTE,
+        "NC_NATIVEAPI_CAPSULE": nc.NC_NATIVEAPI_CAPSULE,
+        "NC_NATIVEAPI_NAME": nc.NC_NATIVEAPI_NAME,
+        "NC_CALL_MAX_ARGUMENTS": nc.NC_CALL_MAX_ARGUMENTS,
+        "NC_WAY_EXACT": nc.NC_WAY_EXACT,
+        "NC_WAY_PROMOTED": nc.NC_WAY_PROMOTED,
+        "NC_WAY_BOXED": nc.NC_WAY_BOXED,
+        "NC_THUNK_POOL": nc.NC_THUNK_POOL,
+        "NC_FAILED_RAISED": nc.NC_FAILED_RAISED,
+        "NC_FAILED_SHUTDOWN": nc.NC_FAILED_SHUTDOWN,
+        "NC_FAILED_RELEASED": nc.NC_FAILED_RELEASED,
+        "NC_CALLBACK_HOLDS_GIL": nc.NC_CALLBACK_HOLDS_GIL,
+        "NC_CALLBACK_SCOPED": nc.NC_CALLBACK_SCOPED,
+        "NC_CALLBACK_CHECKS_ERRORS": nc.NC_CALLBACK_CHECKS_ERRORS,
+    }
+
+
+def status_text(int status):
+    cdef const char *text
+    with nogil:
+        text = nc.nc_status_text(status)
+    return text.decode()
+
+
+def word_d_ddi():
+    return D_DDI
+
+
+# ---- slots ---------------------------------------------------------------------------------------
+
+def metaclass():
+    return <object>nc.PyExtensibleType_Import()
+
+
+def intern_key(bytes key):
+    """The address of the one copy, and what is there."""
+    cdef const char *interned
+    nc.PyExtensibleType_Intern(key, len(key), &interned)
+    return <uintptr_t>interned, interned[:len(key)]
+
+
+cdef row_of(PyObject *obj, const nc.PyCustomSlot *row):
+    cdef const nc.PyCustomSlot *first = nc.PyCustomSlots_Table(obj)
+    if row == NULL:
+        return None
+    assert <uintptr_t>row.data.objoffset == <uintptr_t>row.data.pointer
+    return row - first, row.id, row.flags, row.data.objoffset
+
+
+def slots(obj):
+    """Rows as (position, id, flags, data); None for an object without slots."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyCustomSlot *rows
+    cdef Py_ssize_t count
+    cdef int has
+    with nogil:
+        has = nc.PyCustomSlots_Check(borrowed)
+        count = nc.PyCustomSlots_Count(borrowed)
+        rows = nc.PyCustomSlots_Table(borrowed)
+    if not has:
+        assert count == 0
+        assert rows == NULL
+        return None
+    return [row_of(borrowed, rows + i) for i in range(count)]
+
+
+def find_slot(obj, uintptr_t key, Py_ssize_t expected):
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyCustomSlot *row
+    with nogil:
+        row = nc.PyCustomSlots_Find(borrowed, key, expected)
+    return row_of(borrowed, row)
+
+
+def find_key(obj, bytes key):
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyCustomSlot *row
+    cdef const char *interned
+    nc.PyExtensibleType_Intern(key, len(key), &interned)
+    with nogil:
+        row = nc.PyCustomSlots_FindKey(borrowed, interned)
+    return row_of(borrowed, row)
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+def signature_key(bytes text):
+    cdef const char *interned
+    nc.nc_signature_intern(text, &interned)
+    return <uintptr_t>interned
+
+
+def canonical(bytes text):
+    """The status; the canonical text, or the offset of what is wrong."""
+    cdef char out[nc.NC_SIGNATURE_MAX_LENGTH + 1]
+    cdef const char *given = text
+    cdef size_t length = len(text)
+    cdef size_t written
+    cdef int status
+    with nogil:
+        status = nc.nc_signature_canonical(given, length, out, sizeof(out), &written)
+    return status, out[:written].decode() if status == NC_OK else written
+
+
+cdef dimensions(const nc.NcSignatureType *type):
+    cdef size_t axis = 0
+    cdef size_t length
+    cdef int status
+    found = []
+    while True:
+        with nogil:
+            status = nc.nc_signature_dimension(type, axis, &length)
+        if status != NC_OK:
+            assert status == nc.NC_E_RANGE
+            return found
+        found.append(length)
+        axis += 1
+
+
+cdef level(nc.NcSignatureCursor *cursor):
+    cdef nc.NcSignatureCursor inner
+    cdef nc.NcSignatureType type
+    cdef int status
+    found = []
+    while True:
+        with nogil:
+            status = nc.nc_signature_next(cursor, &type)
+        if status != NC_OK:
+            assert status == nc.NC_E_MISSING
+            assert cursor.at >= cursor.end
+            return found
+        with nogil:
+            status = nc.nc_signature_enter(&type, &inner)
+        assert status in (NC_OK, nc.NC_E_MISSING)
+        found.append({
+            "text": type.text[:type.length].decode(),
+            "kind": type.kind,
+            "place": type.place,
+            "code": chr(type.code),
+            "size": type.size,
+            "alignment": type.alignment,
+            "offset": type.offset,
+            "ndim": type.ndim,
+            "count": type.count,
+            "item_size": type.item_size,
+            "dimensions": dimensions(&type),
+            "within": level(&inner) if status == NC_OK else None,
+        })
+
+
+def walk(bytes text):
+    """The types of a canonical signature, one in the other; the status and offset of a bad one."""
+    cdef nc.NcSignatureCursor cursor
+    cdef const char *given = text
+    cdef size_t length = len(text)
+    cdef int status
+    with nogil:
+        status = nc.nc_signature_open(given, length, &cursor)
+    if status != NC_OK:
+        return status, cursor.at
+    assert cursor.text == given
+    assert (cursor.place, cursor.packed, cursor.offset) == (nc.NC_PLACE_RESULT, 0, 0)
+    return level(&cursor), cursor.variadic
+
+
+def pack(bytes text, uintptr_t flags=0):
+    cdef uint64_t words[nc.NC_PACKED_MAX_WORDS]
+    cdef const char *given = text
+    cdef size_t length = len(text)
+    cdef size_t count
+    cdef int status
+    with nogil:
+        status = nc.nc_signature_pack(
+            given, length, flags, words, nc.NC_PACKED_MAX_WORDS, &count)
+    return status, tuple([words[i] for i in range(count)]) if status == NC_OK else count
+
+
+cdef unpacked(const uint64_t *words, size_t count):
+    cdef char out[nc.NC_SIGNATURE_MAX_LENGTH + 1]
+    cdef size_t written
+    cdef uintptr_t flags
+    cdef int status
+    with nogil:
+        status = nc.nc_signature_unpack(words, count, out, sizeof(out), &written, &flags)
+    if status != NC_OK:
+        return nc.nc_status_text(status).decode()
+    assert flags == nc.nc_packed_flags(words[0])
+    return out[:written].decode(), flags
+
+
+def unpack(words):
+    cdef uint64_t copy[nc.NC_PACKED_MAX_WORDS]
+    for i, word in enumerate(words):
+        copy[i] = word
+    return unpacked(copy, len(words))
+
+
+def literal_table(uintptr_t refuse):
+    """The positions of two signatures in a table of one's own; flags are refused."""
+    cdef nc.NcPackedEntry table[4]
+    cdef const uint64_t *found
+    cdef uint64_t words[2]
+    cdef char targets[3]
+    cdef Py_ssize_t position
+    cdef size_t i
+    words[0] = D_D
+    words[1] = D_DDI
+    table[0].signature = D_D | nc.NC_PACKED_FLAGS(nc.NC_FLAG_NEEDS_GIL)
+    table[1].signature = D_D | nc.NC_PACKED_FLAGS(nc.NC_ERRORS_ERRNO)
+    table[2].signature = D_DDI
+    table[3].signature = 0
+    for i in range(4):
+        table[i].function.cell = 0
+        table[i].function.funcptr = &targets[i] if i < 3 else NULL
+    positions = []
+    for i in range(2):
+        with nogil:
+            found = nc.nc_packed_find(
+                &table[0].signature, &words[i], 1, nc.NC_PACKED_REFUSE(refuse))
+        if found == NULL:
+            positions.append(None)
+        else:
+            position = <const nc.NcPackedEntry *>found - table
+            positions.append(position)
+            assert nc.nc_packed_count(found) == 1
+            assert nc.nc_packed_funcptr(found, 1) == &targets[position]
+    return positions
+
+
+# ---- lookups -------------------------------------------------------------------------------------
+
+cdef entry_of(const PyNativeCallableEntry *entry):
+    if entry == NULL:
+        return None
+    assert <void *>entry.funcptr == nc.nc_calltable_funcptr(entry)
+    return entry.signature.decode(), <uintptr_t>nc.nc_calltable_funcptr(entry), entry.flags
+
+
+def entries(obj):
+    """All entries, by the loop of the header."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const PyNativeCallableEntry *entry = NULL
+    found = []
+    while True:
+        with nogil:
+            entry = nc.nc_native_next(borrowed, entry)
+        if entry == NULL:
+            return found
+        found.append(entry_of(entry))
+
+
+def table_entries(obj):
+    """All entries, by the table."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyNativeCallableTable *table
+    with nogil:
+        table = nc.nc_native_table(borrowed)
+    assert table == nc.nc_native_table_by_slot(borrowed)
+    if table == NULL:
+        return None
+    assert <size_t>table.count == nc.nc_calltable_count(table)
+    return [entry_of(table.entries + i) for i in range(table.count)]
+
+
+def packed_entries(obj):
+    """All entries, by the packed table."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const uint64_t *entry
+    cdef size_t count
+    with nogil:
+        entry = nc.nc_native_packed_table(borrowed)
+    if entry == NULL:
+        return None
+    found = []
+    while True:
+        with nogil:
+            count = nc.nc_packed_count(entry)
+        if count == 0:
+            return found
+        text, flags = unpacked(entry, count)
+        found.append((text, <uintptr_t>nc.nc_packed_funcptr(entry, count), flags))
+        entry += count + 1
+
+
+def viewed(obj):
+    cdef PyObject *found
+    cdef PyObject *borrowed = <PyObject *>obj
+    with nogil:
+        found = nc.nc_native_viewed(borrowed)
+    return <object>found if found != NULL else None
+
+
+def lookups(obj, bytes text, uintptr_t refuse=0):
+    """The address that each way of looking up gives, by its name; 0 for none."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyNativeCallableTable *table
+    cdef const PyNativeCallableEntry *entry
+    cdef const PyNativeCallableEntry *by_slot
+    cdef const PyNativeCallableEntry *in_table = NULL
+    cdef uint64_t words[nc.NC_PACKED_MAX_WORDS]
+    cdef size_t count
+    cdef const char *signature
+    cdef void *function
+    cdef void *function_by_slot
+    cdef void *packed
+    cdef void *word
+    nc.nc_signature_intern(text, &signature)
+    assert nc.nc_signature_pack(signature, len(text), 0, words, sizeof(words) // 8, &count) == NC_OK
+    with nogil:
+        entry = nc.nc_native_find(borrowed, signature, refuse)
+        by_slot = nc.nc_native_find_by_slot(borrowed, signature, refuse)
+        function = nc.nc_native_function(borrowed, signature, refuse)
+        function_by_slot = nc.nc_native_function_by_slot(borrowed, signature, refuse)
+        packed = nc.nc_native_function_packed(borrowed, words, count, refuse)
+        table = nc.nc_native_table(borrowed)
+        if table != NULL:
+            in_table = nc.nc_calltable_find(table, signature, refuse)
+    if entry != NULL:
+        assert nc.nc_calltable_flags_suit(entry.flags, refuse)
+        assert not nc.nc_calltable_flags_suit(entry.flags, entry.flags | 1 << 24) or not entry.flags
+    found = {
+        "find": <uintptr_t>entry.funcptr if entry != NULL else 0,
+        "find_by_slot": <uintptr_t>by_slot.funcptr if by_slot != NULL else 0,
+        "calltable_find": <uintptr_t>in_table.funcptr if in_table != NULL else 0,
+        "function": <uintptr_t>function,
+        "function_by_slot": <uintptr_t>function_by_slot,
+        "packed": <uintptr_t>packed,
+    }
+    if count == 1:
+        with nogil:
+            word = nc.nc_native_function_word(borrowed, words[0], refuse)
+        found["word"] = <uintptr_t>word
+    return found
+
+
+def find_d_ddi(obj):
+    """By a constant: what tests look for in the object code."""
+    return <uintptr_t>nc.nc_native_function_word(<PyObject *>obj, D_DDI, nc.NC_FLAG_NEEDS_GIL)
+
+
+def total(obj, double x, Py_ssize_t n):
+    """f(x) + f(x + 1) + ... without the GIL, looked up for each term."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef Function function
+    cdef double result = 0.0
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(n):
+            function = <Function>nc.nc_native_function_word(borrowed, D_D, nc.NC_FLAG_NEEDS_GIL)
+            if function == NULL:
+                break
+            result += function(x + i)
+    return result
+
+
+def wait_for(obj, bytes text):
+    """The address of an entry that another thread adds meanwhile; 0 if it takes a minute."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const char *signature
+    cdef void *function = NULL
+    cdef long long start = time(NULL)
+    nc.nc_signature_intern(text, &signature)
+    with nogil:
+        while function == NULL and time(NULL) - start < 60:
+            function = nc.nc_native_function(borrowed, signature, 0)
+    return <uintptr_t>function
+
+
+# ---- types with __nativecall_api__ ---------------------------------------------------------------
+
+cdef api double twice(double x) noexcept nogil:
+    return 2.0 * x
+
+
+cdef nc.NcNativeApi api
+cdef PyNativeCallableEntry twice_entry
+nc.nc_signature_intern(b"d:d", &twice_entry.signature)
+twice_entry.flags = nc.NC_FLAG_TAKES_GIL
+twice_entry.funcptr = <void *>twice
+
+
+cdef const PyNativeCallableEntry *api_find(
+        PyObject *obj, const char *signature, uintptr_t refuse) noexcept nogil:
+    if (strcmp(signature, twice_entry.signature) == 0
+            and nc.nc_calltable_flags_suit(twice_entry.flags, refuse)):
+        return &twice_entry
+    return NULL
+
+
+cdef const PyNativeCallableEntry *api_entry(PyObject *obj, size_t position) noexcept nogil:
+    return &twice_entry if position == 0 else NULL
+
+
+api.size = sizeof(nc.NcNativeApi)
+api.name = nc.NC_NATIVEAPI_NAME
+api.release = NULL
+api.find = api_find
+api.entry = api_entry
+
+
+cdef class Twice:
+    """A Cython class with a native entry."""
+
+    __nativecall_api__ = PyCapsule_New(&api, nc.NC_NATIVEAPI_CAPSULE, NULL)
+
+    def __call__(self, x):
+        raise AssertionError("called through Python")
+
+
+def api_of(obj):
+    """What the type's interface says: its entries, and whether it is that of Twice."""
+    cdef const nc.NcNativeApi *found
+    cdef size_t position = 0
+    nc.nc_nativeapi_of(obj, &found)
+    if found == NULL:
+        return None
+    assert found.size >= sizeof(nc.NcNativeApi)
+    assert found.name == nc.NC_NATIVEAPI_NAME
+    assert found.release == NULL
+    assert found.find(<PyObject *>obj, b"f:f", 0) == NULL
+    listed = []
+    while found.entry(<PyObject *>obj, position) != NULL:
+        listed.append(entry_of(found.entry(<PyObject *>obj, position)))
+        position += 1
+    return listed, found == &api
+
+
+def api_lookup(obj, bytes text, uintptr_t refuse=0):
+    cdef const PyNativeCallableEntry *entry
+    nc.nc_nativeapi_find(obj, text, refuse, &entry)
+    return entry_of(entry)
+
+
+def address_of_twice():
+    return <uintptr_t><void *>twice
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+def dispatch(f, double x, int n):
+    """f(x, n) by a signature in the source."""
+    cdef double result
+    evaluate(f, &result, x, n)
+    return result
+
+
+def dispatch_nogil(f, double x, int n):
+    """The status, and f(x, n) if it is NC_OK."""
+    cdef PyObject *borrowed = <PyObject *>f
+    cdef double result
+    cdef int status
+    with nogil:
+        status = evaluate_nogil(borrowed, &result, x, n)
+    return status, result if status == NC_OK else None
+
+
+def call_by_text(f, bytes signature, double x, int n):
+    """f(x, n) by a signature that is known at run time only, with the GIL and without."""
+    cdef nc.NcCall call
+    cdef const void *args[2]
+    cdef double result
+    cdef double unlocked
+    cdef int status
+    nc.nc_call_prepare(&call, f, signature)
+    try:
+        assert call.callable == <PyObject *>f
+        assert call.count <= 2
+        args[0] = &x
+        args[1] = &n
+        nc.nc_call(&call, &result, args)
+        with nogil:
+            status = nc.nc_call_nogil(&call, &unlocked, args)
+        if status == NC_OK:
+            assert unlocked == result
+        return result, call.way, call.flags, status, <uintptr_t>call.function
+    finally:
+        nc.nc_call_release(&call)
+        assert call.callable == NULL
+
+
+# ---- callbacks -----------------------------------------------------------------------------------
+
+def thunks():
+    """Signature and user_data position of the two thunks."""
+    return [(pooled.signature.decode(), pooled.user_data),
+            (with_data.signature.decode(), with_data.user_data)]
+
+
+def accepted():
+    """What `any_callable` is after a call of prepare."""
+    return [(any_callable[i].signature.decode(), any_callable[i].user_data,
+             any_callable[i].thunk == &with_data, <uintptr_t>any_callable[i].interned)
+            for i in range(2)]
+
+
+cdef double call(const NcCallback *callback, double x) noexcept nogil:
+    if callback.matched == 0:
+        return (<Function>callback.function)(x)
+    return (<FunctionData>callback.function)(x, callback.user_data)
+
+
+def apply(f, xs, unsigned int options=0):
+    """f of each x without the GIL, as far as f does not fail, and what is known of the callback."""
+    cdef NcCallback callback
+    cdef double x, y
+    nc.nc_callback_prepare(&callback, f, any_callable, 2, options)
+    found = []
+    try:
+        for x in xs:
+            if nc.nc_callback_failed(&callback):
+                break
+            with nogil:
+                y = call(&callback, x)
+            found.append(y)
+        known = {"matched": callback.matched, "native": callback.native, "flags": callback.flags,
+                 "options": callback.options, "data": callback.user_data == <void *>&callback,
+                 "failed": callback.failed, "values": found}
+    finally:
+        nc.nc_callback_release(&callback)
+    return known
+
+
+def failing(f):
+    """Why a callback failed, as it was before release; the last value; release's exception."""
+    cdef NcCallback callback
+    cdef double y
+    nc.nc_callback_prepare(&callback, f, any_callable, 2, 0)
+    with nogil:
+        y = call(&callback, 1.0)
+        y = call(&callback, 2.0)
+    failed = callback.failed
+    assert nc.nc_callback_failed(&callback)
+    try:
+        nc.nc_callback_release(&callback)
+    except BaseException as error:
+        return failed, y, error
+    raise AssertionError("release raised nothing")
+
+
+def by_function_alone(f, double x, unsigned int options=0):
+    """Through a function of the pool, with the GIL held."""
+    cdef NcCallback callback
+    cdef double y
+    nc.nc_callback_prepare(&callback, f, by_pool, 1, options | nc.NC_CALLBACK_HOLDS_GIL)
+    y = (<Function>callback.function)(x)
+    nc.nc_callback_release(&callback)
+    return y
+
+
+def checked(f, double x):
+    """An "i:d" function whose failures are looked for: its result and its error convention."""
+    cdef NcCallback callback
+    cdef int result
+    nc.nc_callback_prepare(&callback, f, counter, 1, nc.NC_CALLBACK_CHECKS_ERRORS)
+    with nogil:
+        result = (<int (*)(double) noexcept nogil>callback.function)(x)
+    convention = callback.flags & nc.NC_ERRORS_MASK
+    nc.nc_callback_release(&callback)
+    return result, convention
+
+
+cdef NcCallback held
+
+
+def release_held():
+    nc.nc_callback_release(&held)
+
+
+def call_held(f):
+    """Calls f by a callback that f may release; why it failed then."""
+    nc.nc_callback_prepare(&held, f, any_callable, 2, nc.NC_CALLBACK_HOLDS_GIL)
+    call(&held, 0.0)
+    failed = held.failed
+    nc.nc_callback_release(&held)
+    return failed
+
+
+# ---- without the package -------------------------------------------------------------------------
+
+def without_the_package():
+    """The length of an interned signature, and what a Python callback gives."""
+    cdef const char *interned
+    nc.nc_signature_intern(b"d:d", &interned)
+    return strlen(interned), apply(lambda x: x + 1.0, [1.0])["values"]

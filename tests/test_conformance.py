@@ -1,0 +1,247 @@
+"""The conformance matrix: every consumer meets every provider, in every order of imports.
+
+    consumer    one source in C, as C99 and as C++11, and one in Cython; each against the installed
+                headers and against a vendored copy
+    provider    a callable of the package, its built-in view, an extension built with the installed
+                headers or with a vendored copy, a static type and a Python class of tier 2
+    order       consumer before provider or after it; the package first, in the middle, last, absent
+
+Every cell is a process of its own (tests/ext/conformance_cell.py). In each, all that a consumer can
+do is done: each way of finding a function, refused flags, misses, calls without the GIL, callbacks;
+and the object must be referenced as often as before, and live as long as a callback holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONSUMERS = (
+    *("c99-installed", "c99-vendored", "c++11-installed", "c++11-vendored"),
+    *("cython-installed", "cython-vendored"),
+)
+PROVIDERS = ("callable", "view", "installed", "vendored", "tier2-static", "tier2-python")
+ORDERS = (
+    *("consumer provider", "provider consumer"),
+    *("package consumer provider", "package provider consumer"),
+    *("consumer package provider", "provider package consumer"),
+    *("consumer provider package", "provider consumer package"),
+)
+CELLS = list(product(CONSUMERS, PROVIDERS, ORDERS))
+
+
+def cell_id(cell: tuple[str, str, str]) -> str:
+    consumer, provider, order = cell
+    return f"{consumer}/{provider}/{order.replace(' ', '-')}"
+
+
+def exists(provider: str, order: str) -> bool:
+    """Where the package is absent, what the package provides is so too."""
+    return "package" in order or provider not in ("callable", "view")
+
+
+# -- what is built ---------------------------------------------------------------------------------
+
+
+def module_name(consumer: str) -> str:
+    return f"consumer_{consumer}".replace("-", "_").replace("+", "p")
+
+
+def cython_module(build: Any, folder: Path, name: str, package: Path, include: Path) -> Path:
+    """An extension module from conformance_consumer.pyx.
+
+    `package` is the parent of the package whose .pxd is used. What Cython generates answers for its
+    warnings itself.
+    """
+    source = folder / f"{name}.c"
+    output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    command = build.compiler("c")
+    assert command is not None
+    shared = ["-shared", "-fPIC"]
+    if sys.platform == "darwin":
+        shared = ["-bundle", "-undefined", "dynamic_lookup"]
+    for words in (
+        [sys.executable, "-m", "cython", "-3", "-Wextra", "-Werror", "--module-name", name]
+        + ["-I", str(package), "-o", str(source), str(build.EXT / "conformance_consumer.pyx")],
+        [*command, *shared, "-O1", "-w", f"-I{include}", "-isystem"]
+        + [sysconfig.get_path("include"), str(source), "-o", str(output)],
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.fixture(scope="module")
+def modules(build, builder, include, tmp_path_factory) -> Path:
+    """A folder with all modules of the matrix."""
+    vendored = tmp_path_factory.mktemp("vendored")
+    shutil.copytree(include / "nativecall", vendored / "nativecall")
+    headers = {"installed": include, "vendored": vendored}
+    folder = builder.directory / "conformance"
+    folder.mkdir()
+
+    def make(cell: tuple[str, str]) -> Path:
+        kind, which = cell
+        if kind == "cython":
+            name = module_name(f"cython-{which}")
+            return cython_module(build, folder, name, include.parent.parent, headers[which])
+        source, name, language = {
+            "c99": ("conformance_consumer.c", module_name(f"c99-{which}"), "c"),
+            "c++11": ("conformance_consumer.c", module_name(f"c++11-{which}"), "c++"),
+            "provider": ("conformance_provider.c", f"provider_{which}", "c"),
+            "tier2": ("conformance_tier2.c", "tier2", "c"),
+        }[kind]
+        return builder.extension(
+            source, name, include=headers[which], language=language, directory="conformance"
+        )
+
+    sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
+    kinds = [*product(("cython", "c++11", "c99", "provider"), headers), ("tier2", "installed")]
+    with ThreadPoolExecutor(2) as pool:
+        for path in pool.map(make, kinds):
+            assert path.parent == folder
+            assert path.name.endswith(sysconfig.get_config_var("EXT_SUFFIX"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(build, builder) -> Path:
+    """The functions, for the package to wrap."""
+    return builder.library(
+        f'#define CONFORMANCE_LINKAGE\n#include "{build.EXT / "conformance_functions.h"}"\n',
+        "conformance_functions",
+    )
+
+
+class Server:
+    """A process that forks one for each cell."""
+
+    def __init__(self, script: Path, *arguments: object) -> None:
+        words = [sys.executable, "-I", "-S", "-W", "error", script, *arguments]
+        self._process = subprocess.Popen(
+            list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, **cell: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(cell) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the server ended with {self._process.wait()}"
+        return json.loads(line)
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def servers(build, modules, library):
+    """Servers without and with the package on their path."""
+    paths = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
+    made = {
+        present: Server(build.EXT / "conformance_cell.py", modules, library, *paths[: 99 * present])
+        for present in (False, True)
+    }
+    yield made
+    for server in made.values():
+        server.close()
+
+
+# -- what is expected ------------------------------------------------------------------------------
+
+FLAGS = {"d:d": 0, "d:dddddddddddddddd": 0, "q:q": 1, "i:i": 0x20}
+SIGNATURE_16 = "d:dddddddddddddddd"
+BY_ENTRY = ("offset", "slot", "next", "api")  # these tell flags
+WAYS = (*BY_ENTRY, "function", "function_by_slot", "word", "words")
+ABSENT = ("f:f", "d:dd", "v:", "q:qqqqqqqqqqqqqqqq", "no signature at all")
+
+
+def expected(provider: str) -> dict[str, Any]:
+    """What any consumer sees of a provider's object.
+
+    Types of tier 2 have no call table, so every way but `api` finds nothing in them; and that one
+    finds nothing in all others.
+    """
+    tier2 = provider.startswith("tier2")
+
+    def found(way: str, signature: str, refuse: int = 0) -> list[Any] | None:
+        if (way == "api") != tier2 or FLAGS[signature] & refuse:
+            return None
+        return [FLAGS[signature] if way in BY_ENTRY else None, signature]
+
+    def asked(way: str) -> list[str]:
+        return [s for s in FLAGS if way != "word" or s != SIGNATURE_16]
+
+    def absent(way: str) -> list[str]:
+        if way == "word":
+            return ["f:f", "d:dd", "v:"]
+        return [s for s in ABSENT if way != "words" or ":" in s]
+
+    native = {way: (way == "api") == tier2 for way in WAYS}
+    return {
+        "metatypes": 1,
+        "found": {
+            way: {s: found(way, s) for s in asked(way)} | dict.fromkeys(absent(way)) for way in WAYS
+        },
+        "refused": {
+            way: {
+                f"{s} {mask:#x}": found(way, s, mask)
+                for s in asked(way)
+                for mask in (1, 0xF0, 0xFFFFFF)
+            }
+            for way in WAYS
+        },
+        "strays": [],
+        "entries": [] if tier2 else [[s, flags, s] for s, flags in FLAGS.items()],
+        "total": {way: 14.0 if native[way] else None for way in WAYS},
+        "total16": {way: 96.0 if native[way] else None for way in WAYS if way != "word"},
+        "negated": {way: -(2**62) if native[way] else None for way in WAYS},
+        "python": 9.0,
+        # value, native, the accepted signature
+        "integrate": [[14.0, True, 0]] * 2,
+        # Of the thunks, the one with user_data is preferred.
+        "a lambda": [[14.0, False, 1]] * 2,
+        "raised": ["of the callback", True],
+        "references": [0, 0, 0, 0],
+        # while it is held: it lives, and is called; afterwards it is gone
+        "lifetime": [True, 9.0, False],
+    }
+
+
+def test_the_matrix_is_whole():
+    """288 cells; of 24 of them the only answer is that the provider is absent."""
+    ids = {cell_id(cell) for cell in CELLS}
+    assert len(ids) == len(CELLS) == 6 * 6 * 8
+    assert set(map(str, test_cell.pytestmark[0].args[1])) == set(map(str, CELLS))
+    missing = [cell for cell in CELLS if not exists(*cell[1:])]
+    assert len(missing) == 24
+    assert {cell[1:] for cell in missing} == {
+        ("callable", "consumer provider"),
+        ("callable", "provider consumer"),
+        ("view", "consumer provider"),
+        ("view", "provider consumer"),
+    }
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=map(cell_id, CELLS))
+def test_cell(servers, cell):
+    consumer, provider, order = cell
+    server = servers["package" in order]
+    seen = server(consumer=consumer, provider=provider, order=order.split())
+    if not exists(provider, order):
+        assert seen == {"missing": ["provider", "No module named 'nativecall'"]}
+        return
+    assert "metatypes" in seen, "\n".join(map(str, seen.values()))
+    assert seen.pop("package") == ("package" in order)
+    assert seen == expected(provider)
