@@ -230,7 +230,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 /* Values of a class cost the same for every argument type of a set of signatures. Those of ints
  * are numbered by each dispatcher, from CLASS_INT on. */
 enum {
-    CLASS_NONE_KNOWN = 0, /* the rule must be asked */
+    CLASS_UNKNOWN = 0, /* the rule must be asked */
     CLASS_FLOAT,
     CLASS_BOOL,
     CLASS_COMPLEX,
@@ -280,16 +280,16 @@ static void learn_type(PyObject *value)
                  : type == &PyBool_Type    ? CLASS_BOOL
                  : type == &PyComplex_Type ? CLASS_COMPLEX
                  : value == Py_None        ? CLASS_NONE
-                                           : CLASS_NONE_KNOWN;
+                                           : CLASS_UNKNOWN;
     if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return;
     }
-    for (int i = 0; class_ == CLASS_NONE_KNOWN && i < (int)NUMPY_SCALARS; i++) {
+    for (int i = 0; class_ == CLASS_UNKNOWN && i < (int)NUMPY_SCALARS; i++) {
         if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
             class_ = CLASS_NUMPY + i;
         }
     }
-    if (class_ != CLASS_NONE_KNOWN) {
+    if (class_ != CLASS_UNKNOWN) {
         known_types[place].class_ = class_;
         known_types[place].letter = nc_value_letter(value);
         known_types[place].type = type;
@@ -427,7 +427,7 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
 {
     int overflow = 0;
     long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    return overflow == 0 ? class_of_int(self, number) : CLASS_NONE_KNOWN;
+    return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
 }
 
 static inline int class_of(const NcDispatcher *self, PyObject *value)
@@ -455,7 +455,7 @@ static inline uint64_t key_of(const NcDispatcher *self, PyObject *const *args, P
     }
     for (Py_ssize_t i = 0; i < nargs; i++) {
         int class_ = class_of(self, args[i]);
-        if (class_ == CLASS_NONE_KNOWN) {
+        if (class_ == CLASS_UNKNOWN) {
             return 0;
         }
         key = key << CLASS_BITS | (unsigned)class_;
