@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import sys
 from _ctypes import (
     FUNCFLAG_CDECL,
@@ -32,7 +33,7 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .callable import NativeCallable
@@ -179,6 +180,8 @@ def gap(signature: Signature) -> str | None:
     for one in (*signature.args, result):
         if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
             return "it takes a small packed struct apart by other rules than C"
+    if _overrunning(signature):
+        return "it writes the float of a struct over another argument"
     return None
 
 
@@ -265,7 +268,7 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
         result = signature.result
         members = {
             "_flags_": flags,
-            "_argtypes_": tuple([foreign_type(arg, plain=plain) for arg in signature.args]),
+            "_argtypes_": tuple(_argument_types(signature, plain)),
             "_restype_": _result_type(result, plain),
         }
         found = type("NativeFunction", (CFuncPtr,), members)
@@ -282,6 +285,72 @@ def _result_type(result: CType, plain: bool) -> Any:
         # ctypes counts references of an object result that is NULL.
         return _RAW_POINTER
     return foreign_type(result, plain=plain)
+
+
+def _argument_types(signature: Signature, plain: bool) -> list[Any]:
+    types = [foreign_type(arg, plain=plain) for arg in signature.args]
+    if not plain:
+        for index in reversed(_overrunning(signature)):
+            types[index : index + 1] = _HALVES
+    return types
+
+
+# -- an error of libffi --------------------------------------------------------------------------
+
+_SYSTEM_V = _WORD == 8 and sys.platform != "win32" and os.uname().machine in ("x86_64", "amd64")
+_GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
+# A struct of these two words travels as two arguments do.
+_HALVES = (_RAW["Q"], _RAW["d"])
+
+
+def _overrunning(signature: Signature) -> list[int]:
+    """Arguments that libffi would write over the first vector register.
+
+    On x86-64 it copies a struct whose first word is an integer and whose second a float to the
+    general registers whole, and then the second word to its place. Where the first word takes the
+    last general register, the copy ends in the first vector register, which an argument may be in.
+    """
+    if not _SYSTEM_V:
+        return []
+    result = signature.result
+    general = int(isinstance(result, Struct) and not _words(result))
+    vector = 0
+    found = []
+    for index, arg in enumerate(signature.args):
+        words = _words(arg)
+        integers, floats = words.count("I"), words.count("F")
+        if general + integers > _GENERAL_REGISTERS or vector + floats > _VECTOR_REGISTERS:
+            continue
+        general, vector = general + integers, vector + floats
+        if words == "IF" and general == _GENERAL_REGISTERS and vector > 1:
+            found.append(index)
+    return found
+
+
+def _words(ctype: CType) -> str:
+    """The registers that each word of a value takes, ``I`` or ``F``; none for one in memory."""
+    if ctype.size > _REGISTERS:
+        return ""
+    words = [""] * ((ctype.size + _WORD - 1) // _WORD)
+    for offset, part in _scalars(ctype, 0):
+        if part.text in ("g", "Zg"):
+            return ""
+        for at in range(offset // _WORD, (offset + part.size - 1) // _WORD + 1):
+            if part.kind not in ("float", "complex") or not words[at]:
+                words[at] = "F" if part.kind in ("float", "complex") else "I"
+    return "".join(words)
+
+
+def _scalars(ctype: CType, offset: int) -> Iterator[tuple[int, CType]]:
+    """What a value consists of, and where."""
+    if isinstance(ctype, Struct):
+        for field in ctype.fields:
+            yield from _scalars(field.type, offset + field.offset)
+    elif isinstance(ctype, Array):
+        for at in range(0, ctype.size, ctype.item.size):
+            yield from _scalars(ctype.item, offset + at)
+    else:
+        yield offset, ctype
 
 
 def _check_limits(signature: Signature) -> None:
@@ -378,6 +447,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     fixed = signature.args
     offsets, size = _layout(fixed)
     kinds = [foreign_type(arg) for arg in fixed]
+    halved = _overrunning(signature)
     result_type = signature.result
     pin = _lib.types.pin
     settle = _lib.types.settle
@@ -427,7 +497,10 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 arguments.append(ctypes.py_object(value))
                 continue
             convert_one(i, ctype, value, at, keep)
-            arguments.append(types[i].from_address(at))
+            if i in halved:
+                arguments += [half.from_address(at + _WORD * k) for k, half in enumerate(_HALVES)]
+            else:
+                arguments.append(types[i].from_address(at))
         code = 0
         if errno:
             set_errno(0)

@@ -262,6 +262,8 @@ def chosen() -> Iterator[Case]:
         yield Case(Scalar("d"), [Scalar("i"), one, Scalar("d"), one], r)
         # With the registers nearly used up, a struct goes to memory whole.
         yield Case(one, [Scalar("q")] * 5 + [one] + [Scalar("d")] * 7 + [one, Scalar("i")], r)
+        # The first word may take the last general register while the vector registers are in use.
+        yield Case(Scalar("d"), [Scalar("d")] + [Scalar("q")] * 5 + [one, Scalar("d")], r)
 
 
 def random_type(r: random.Random, depth: int) -> Scalar | Struct:
