@@ -24,6 +24,7 @@ from _ctypes import (
     get_errno,
     set_errno,
 )
+from itertools import islice
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
@@ -185,29 +186,37 @@ def gap(signature: Signature) -> str | None:
     return None
 
 
-def _natural(struct: Struct) -> Struct:
-    """The struct of the same fields that is not packed."""
-    return Struct([(field.name, field.type) for field in struct.fields])
+def _loose(ctype: CType) -> Any:
+    """The type without packing, in whatever is inside it either."""
+    if isinstance(ctype, Struct):
+        return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
+    return Array(_loose(ctype.item), ctype.shape) if isinstance(ctype, Array) else ctype
+
+
+def _is_packed(ctype: CType) -> bool:
+    while isinstance(ctype, Array):
+        ctype = ctype.item
+    return isinstance(ctype, Struct) and (
+        ctype.packed or any(_is_packed(field.type) for field in ctype.fields)
+    )
 
 
 def _is_unaligned(struct: Struct) -> bool:
-    """Whether packing moves a member of a struct, or changes one inside it."""
-    fields = zip(_natural(struct).fields, struct.fields, strict=True)
-    if any(a.offset != b.offset for a, b in fields):
-        return True
-    for field in struct.fields:
-        inner = field.type
-        while isinstance(inner, Array):
-            inner = inner.item
-        if isinstance(inner, Struct) and (_is_unaligned(inner) or _is_tight(inner)):
-            return True
-    return False
+    """Whether packing moves anything in a struct."""
+    if not _is_packed(struct):
+        return False
+    loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
+    return any(a[0] != b[0] for a, b in loose)
 
 
 def _is_tight(struct: Struct) -> bool:
     """Whether packing takes padding from the end of a struct, or an alignment that stacks heed."""
-    natural = _natural(struct)
-    return natural.size != struct.size or natural.alignment > max(struct.alignment, _WORD)
+    return _loose(struct).size != struct.size or _is_lowered(struct)
+
+
+def _is_lowered(struct: Struct) -> bool:
+    """Whether packing takes an alignment that stacks heed."""
+    return bool(_loose(struct).alignment > max(struct.alignment, _WORD))
 
 
 def _make_struct(struct: Struct, plain: bool) -> Any:
@@ -235,7 +244,7 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
             rest = struct.size - struct.alignment
             first = _ALIGNED[struct.alignment]
             members = {"_fields_": [("first", first), ("rest", ctypes.c_uint8 * rest)]}
-    elif _is_unaligned(struct) or _natural(struct).alignment > max(struct.alignment, _WORD):
+    elif _is_unaligned(struct) or _is_lowered(struct):
         raise _refuse(f"the packed struct {struct.text!r}")
     return type("Struct", (ctypes.Structure,), members)
 
@@ -442,12 +451,15 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     hold = not flags & _lib.FLAG_RELEASE_GIL
     errors = flags & _lib.ERRORS_MASK
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
-    function = prototype(signature, hold=hold, errno=errno)(address)
+    type_ = prototype(signature, hold=hold, errno=errno)
+    function = type_(address)
     _check_result(signature)
     fixed = signature.args
     offsets, size = _layout(fixed)
-    kinds = [foreign_type(arg) for arg in fixed]
+    # The very types of the prototype: those of `foreign_type` may be made anew.
+    declared = iter(type_._argtypes_)
     halved = _overrunning(signature)
+    kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
     pin = _lib.types.pin
     settle = _lib.types.settle
@@ -486,7 +498,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 given.append(number)
             values = (*values[: len(fixed)], *given)
             places, total = _layout(fixed + tuple(extra))
-            types = kinds + [foreign_type(one) for one in extra]
+            types = kinds + [(foreign_type(one),) for one in extra]
         memory = ctypes.create_string_buffer(total + 16)
         base = (ctypes.addressof(memory) + 15) & ~15
         arguments: list[Any] = []
@@ -497,10 +509,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 arguments.append(ctypes.py_object(value))
                 continue
             convert_one(i, ctype, value, at, keep)
-            if i in halved:
-                arguments += [half.from_address(at + _WORD * k) for k, half in enumerate(_HALVES)]
-            else:
-                arguments.append(types[i].from_address(at))
+            arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types[i])]
         code = 0
         if errno:
             set_errno(0)

@@ -240,6 +240,7 @@ def chosen_structs() -> list[Struct]:
         S("d", "d", packed=True), S("i", "i", packed=True), S("h", A("d", 3), packed=True),
         S("d", "b", packed=True), S("g", "b", packed=True), S(S("g", "b", packed=True), "d"),
         S("b", S("d", "q", "b", packed=True), "b"), S("g", S("d", "b", packed=True)),
+        S("i", S("q", "q", "q", packed=True), "?"),
     ]  # fmt: skip
 
 
