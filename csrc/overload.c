@@ -230,7 +230,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 /* Values of a class cost the same for every argument type of a set of signatures. Those of ints
  * are numbered by each dispatcher, from CLASS_INT on. */
 enum {
-    CLASS_NONE_KNOWN = 0, /* the rule must be asked */
+    CLASS_UNKNOWN = 0, /* the rule must be asked */
     CLASS_FLOAT,
     CLASS_BOOL,
     CLASS_COMPLEX,
@@ -280,16 +280,16 @@ static void learn_type(PyObject *value)
                  : type == &PyBool_Type    ? CLASS_BOOL
                  : type == &PyComplex_Type ? CLASS_COMPLEX
                  : value == Py_None        ? CLASS_NONE
-                                           : CLASS_NONE_KNOWN;
+                                           : CLASS_UNKNOWN;
     if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return;
     }
-    for (int i = 0; class_ == CLASS_NONE_KNOWN && i < (int)NUMPY_SCALARS; i++) {
+    for (int i = 0; class_ == CLASS_UNKNOWN && i < (int)NUMPY_SCALARS; i++) {
         if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
             class_ = CLASS_NUMPY + i;
         }
     }
-    if (class_ != CLASS_NONE_KNOWN) {
+    if (class_ != CLASS_UNKNOWN) {
         known_types[place].class_ = class_;
         known_types[place].letter = nc_value_letter(value);
         known_types[place].type = type;
@@ -304,11 +304,13 @@ struct NcDispatcher {
     NcDispatcher *next; /* of the same bucket */
     size_t references;
     size_t hash;
-    size_t count;                    /* signatures */
-    unsigned char int_class[2][64];  /* of ints that have 64 bits, by sign and length */
-    uint64_t keys[MEMO_PLACES];      /* classes of arguments; 0 in an empty place */
-    Py_ssize_t choices[MEMO_PLACES]; /* the part's position for each */
-    const char *texts[1];            /* the signatures, interned: there are `count` */
+    size_t count;                   /* signatures */
+    unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
+    struct {
+        uint64_t key;      /* classes of arguments; 0 in an empty place */
+        Py_ssize_t choice; /* the part's position for them */
+    } memo[MEMO_PLACES];
+    const char *texts[1]; /* the signatures, interned: there are `count` */
 };
 
 enum { BUCKETS = 256 };
@@ -400,40 +402,45 @@ void nc_dispatcher_release(NcDispatcher *self)
     PyMem_Free(self);
 }
 
-/* Bits up to the highest one that is set. */
+/* Bits up to the highest one that is set; 1 for 0, too, since no integer type tells 0 from 1. */
 static inline int bit_length(uint64_t bits)
 {
 #if defined(__GNUC__)
-    return bits != 0 ? 64 - __builtin_clzll(bits) : 0;
+    return 64 - __builtin_clzll(bits | 1);
 #else
-    int length = 0;
-    for (; bits != 0; bits >>= 1) {
+    int length = 1;
+    for (; bits > 1; bits >>= 1) {
         length++;
     }
     return length;
 #endif
 }
 
+static inline int class_of_int(const NcDispatcher *self, int64_t number)
+{
+    int negative = number < 0;
+    return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
+}
+
+/* Of an int of several digits. */
+NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
+{
+    int overflow = 0;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
+}
+
 static inline int class_of(const NcDispatcher *self, PyObject *value)
 {
+    long small;
     if (PyFloat_CheckExact(value)) {
         return CLASS_FLOAT;
     }
+    if (nc_small_integer(value, &small)) {
+        return class_of_int(self, small);
+    }
     if (PyLong_CheckExact(value)) {
-        long small;
-        long long number;
-        int negative;
-        if (NC_LIKELY(nc_small_integer(value, &small))) {
-            number = small;
-        } else {
-            int overflow = 0;
-            number = PyLong_AsLongLongAndOverflow(value, &overflow);
-            if (overflow != 0) {
-                return CLASS_NONE_KNOWN;
-            }
-        }
-        negative = number < 0;
-        return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
+        return class_of_long_int(self, value);
     }
     return known_types[type_place(Py_TYPE(value))].class_;
 }
@@ -448,7 +455,7 @@ static inline uint64_t key_of(const NcDispatcher *self, PyObject *const *args, P
     }
     for (Py_ssize_t i = 0; i < nargs; i++) {
         int class_ = class_of(self, args[i]);
-        if (class_ == CLASS_NONE_KNOWN) {
+        if (class_ == CLASS_UNKNOWN) {
             return 0;
         }
         key = key << CLASS_BITS | (unsigned)class_;
@@ -505,13 +512,13 @@ static void remember(NcDispatcher *self, PyObject *parts, PyObject *const *args,
     place = memo_place(key);
     for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
         size_t next = (place + probe) % MEMO_PLACES;
-        if (self->keys[next] == 0) {
+        if (self->memo[next].key == 0) {
             place = next;
             break;
         }
     }
-    self->keys[place] = key;
-    self->choices[place] = choice;
+    self->memo[place].key = key;
+    self->memo[place].choice = choice;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -550,43 +557,44 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     return part;
 }
 
-PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
+/* A call that the table does not answer. */
+NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                    PyObject *kwnames)
 {
-    NcCallable *self = (NcCallable *)(void *)object;
-    const NcDispatcher *dispatcher = self->dispatcher;
-    NcCallable *part = NULL;
+    NcCallable *part;
     PyObject *result;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (NC_UNLIKELY(kwnames != NULL) && PyTuple_GET_SIZE(kwnames) != 0) {
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
         PyErr_Format(PyExc_TypeError,
                      "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
                      "in f['d:d'](x=1.0)",
                      self->name);
         return NULL;
     }
-    if (NC_LIKELY(dispatcher != NULL)) {
+    part = choose(self, args, nargs);
+    result = part != NULL ? part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL) : NULL;
+    Py_XDECREF(part);
+    return result;
+}
+
+PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const NcDispatcher *dispatcher = self->dispatcher;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
         uint64_t key = key_of(dispatcher, args, nargs);
         size_t place = memo_place(key);
-        for (size_t probe = 0; key != 0 && probe < MEMO_PROBES; probe++) {
+        for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
             size_t next = (place + probe) % MEMO_PLACES;
-            if (dispatcher->keys[next] == key) {
-                PyObject *found = PyTuple_GET_ITEM(self->parts, dispatcher->choices[next]);
-                part = (NcCallable *)(void *)Py_NewRef(found);
-                break;
+            if (NC_LIKELY(dispatcher->memo[next].key == key)) {
+                /* Whoever calls holds the callable, and that all parts it ever had. */
+                PyObject *part = PyTuple_GET_ITEM(self->parts, dispatcher->memo[next].choice);
+                return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }
         }
     }
-    if (NC_UNLIKELY(part == NULL)) {
-        part = choose(self, args, nargs);
-        if (part == NULL) {
-            return NULL;
-        }
-    }
-    /* Conversions may run Python code that adds an entry or drops the callable: the part stays. */
-    result = part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL);
-    Py_DECREF(part);
-    return result;
+    return call_by_rule(self, args, nargs, kwnames);
 }
 
 PyObject *nc_method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)

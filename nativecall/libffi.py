@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import sys
 from _ctypes import (
     FUNCFLAG_CDECL,
@@ -23,6 +24,7 @@ from _ctypes import (
     get_errno,
     set_errno,
 )
+from itertools import islice
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
@@ -32,7 +34,7 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .callable import NativeCallable
@@ -179,32 +181,42 @@ def gap(signature: Signature) -> str | None:
     for one in (*signature.args, result):
         if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
             return "it takes a small packed struct apart by other rules than C"
+    if _overrunning(signature):
+        return "it writes the float of a struct over another argument"
     return None
 
 
-def _natural(struct: Struct) -> Struct:
-    """The struct of the same fields that is not packed."""
-    return Struct([(field.name, field.type) for field in struct.fields])
+def _loose(ctype: CType) -> Any:
+    """The type without packing, in whatever is inside it either."""
+    if isinstance(ctype, Struct):
+        return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
+    return Array(_loose(ctype.item), ctype.shape) if isinstance(ctype, Array) else ctype
+
+
+def _is_packed(ctype: CType) -> bool:
+    while isinstance(ctype, Array):
+        ctype = ctype.item
+    return isinstance(ctype, Struct) and (
+        ctype.packed or any(_is_packed(field.type) for field in ctype.fields)
+    )
 
 
 def _is_unaligned(struct: Struct) -> bool:
-    """Whether packing moves a member of a struct, or changes one inside it."""
-    fields = zip(_natural(struct).fields, struct.fields, strict=True)
-    if any(a.offset != b.offset for a, b in fields):
-        return True
-    for field in struct.fields:
-        inner = field.type
-        while isinstance(inner, Array):
-            inner = inner.item
-        if isinstance(inner, Struct) and (_is_unaligned(inner) or _is_tight(inner)):
-            return True
-    return False
+    """Whether packing moves anything in a struct."""
+    if not _is_packed(struct):
+        return False
+    loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
+    return any(a[0] != b[0] for a, b in loose)
 
 
 def _is_tight(struct: Struct) -> bool:
     """Whether packing takes padding from the end of a struct, or an alignment that stacks heed."""
-    natural = _natural(struct)
-    return natural.size != struct.size or natural.alignment > max(struct.alignment, _WORD)
+    return _loose(struct).size != struct.size or _is_lowered(struct)
+
+
+def _is_lowered(struct: Struct) -> bool:
+    """Whether packing takes an alignment that stacks heed."""
+    return bool(_loose(struct).alignment > max(struct.alignment, _WORD))
 
 
 def _make_struct(struct: Struct, plain: bool) -> Any:
@@ -232,7 +244,7 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
             rest = struct.size - struct.alignment
             first = _ALIGNED[struct.alignment]
             members = {"_fields_": [("first", first), ("rest", ctypes.c_uint8 * rest)]}
-    elif _is_unaligned(struct) or _natural(struct).alignment > max(struct.alignment, _WORD):
+    elif _is_unaligned(struct) or _is_lowered(struct):
         raise _refuse(f"the packed struct {struct.text!r}")
     return type("Struct", (ctypes.Structure,), members)
 
@@ -265,7 +277,7 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
         result = signature.result
         members = {
             "_flags_": flags,
-            "_argtypes_": tuple([foreign_type(arg, plain=plain) for arg in signature.args]),
+            "_argtypes_": tuple(_argument_types(signature, plain)),
             "_restype_": _result_type(result, plain),
         }
         found = type("NativeFunction", (CFuncPtr,), members)
@@ -282,6 +294,72 @@ def _result_type(result: CType, plain: bool) -> Any:
         # ctypes counts references of an object result that is NULL.
         return _RAW_POINTER
     return foreign_type(result, plain=plain)
+
+
+def _argument_types(signature: Signature, plain: bool) -> list[Any]:
+    types = [foreign_type(arg, plain=plain) for arg in signature.args]
+    if not plain:
+        for index in reversed(_overrunning(signature)):
+            types[index : index + 1] = _HALVES
+    return types
+
+
+# -- an error of libffi --------------------------------------------------------------------------
+
+_SYSTEM_V = _WORD == 8 and sys.platform != "win32" and os.uname().machine in ("x86_64", "amd64")
+_GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
+# A struct of these two words travels as two arguments do.
+_HALVES = (_RAW["Q"], _RAW["d"])
+
+
+def _overrunning(signature: Signature) -> list[int]:
+    """Arguments that libffi would write over the first vector register.
+
+    On x86-64 it copies a struct whose first word is an integer and whose second a float to the
+    general registers whole, and then the second word to its place. Where the first word takes the
+    last general register, the copy ends in the first vector register, which an argument may be in.
+    """
+    if not _SYSTEM_V:
+        return []
+    result = signature.result
+    general = int(isinstance(result, Struct) and not _words(result))
+    vector = 0
+    found = []
+    for index, arg in enumerate(signature.args):
+        words = _words(arg)
+        integers, floats = words.count("I"), words.count("F")
+        if general + integers > _GENERAL_REGISTERS or vector + floats > _VECTOR_REGISTERS:
+            continue
+        general, vector = general + integers, vector + floats
+        if words == "IF" and general == _GENERAL_REGISTERS and vector > 1:
+            found.append(index)
+    return found
+
+
+def _words(ctype: CType) -> str:
+    """The registers that each word of a value takes, ``I`` or ``F``; none for one in memory."""
+    if ctype.size > _REGISTERS:
+        return ""
+    words = [""] * ((ctype.size + _WORD - 1) // _WORD)
+    for offset, part in _scalars(ctype, 0):
+        if part.text in ("g", "Zg"):
+            return ""
+        for at in range(offset // _WORD, (offset + part.size - 1) // _WORD + 1):
+            if part.kind not in ("float", "complex") or not words[at]:
+                words[at] = "F" if part.kind in ("float", "complex") else "I"
+    return "".join(words)
+
+
+def _scalars(ctype: CType, offset: int) -> Iterator[tuple[int, CType]]:
+    """What a value consists of, and where."""
+    if isinstance(ctype, Struct):
+        for field in ctype.fields:
+            yield from _scalars(field.type, offset + field.offset)
+    elif isinstance(ctype, Array):
+        for at in range(0, ctype.size, ctype.item.size):
+            yield from _scalars(ctype.item, offset + at)
+    else:
+        yield offset, ctype
 
 
 def _check_limits(signature: Signature) -> None:
@@ -373,11 +451,15 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     hold = not flags & _lib.FLAG_RELEASE_GIL
     errors = flags & _lib.ERRORS_MASK
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
-    function = prototype(signature, hold=hold, errno=errno)(address)
+    type_ = prototype(signature, hold=hold, errno=errno)
+    function = type_(address)
     _check_result(signature)
     fixed = signature.args
     offsets, size = _layout(fixed)
-    kinds = [foreign_type(arg) for arg in fixed]
+    # The very types of the prototype: those of `foreign_type` may be made anew.
+    declared = iter(type_._argtypes_)
+    halved = _overrunning(signature)
+    kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
     pin = _lib.types.pin
     settle = _lib.types.settle
@@ -416,7 +498,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 given.append(number)
             values = (*values[: len(fixed)], *given)
             places, total = _layout(fixed + tuple(extra))
-            types = kinds + [foreign_type(one) for one in extra]
+            types = kinds + [(foreign_type(one),) for one in extra]
         memory = ctypes.create_string_buffer(total + 16)
         base = (ctypes.addressof(memory) + 15) & ~15
         arguments: list[Any] = []
@@ -427,7 +509,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 arguments.append(ctypes.py_object(value))
                 continue
             convert_one(i, ctype, value, at, keep)
-            arguments.append(types[i].from_address(at))
+            arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types[i])]
         code = 0
         if errno:
             set_errno(0)

@@ -240,6 +240,7 @@ def chosen_structs() -> list[Struct]:
         S("d", "d", packed=True), S("i", "i", packed=True), S("h", A("d", 3), packed=True),
         S("d", "b", packed=True), S("g", "b", packed=True), S(S("g", "b", packed=True), "d"),
         S("b", S("d", "q", "b", packed=True), "b"), S("g", S("d", "b", packed=True)),
+        S("i", S("q", "q", "q", packed=True), "?"),
     ]  # fmt: skip
 
 
@@ -262,6 +263,8 @@ def chosen() -> Iterator[Case]:
         yield Case(Scalar("d"), [Scalar("i"), one, Scalar("d"), one], r)
         # With the registers nearly used up, a struct goes to memory whole.
         yield Case(one, [Scalar("q")] * 5 + [one] + [Scalar("d")] * 7 + [one, Scalar("i")], r)
+        # The first word may take the last general register while the vector registers are in use.
+        yield Case(Scalar("d"), [Scalar("d")] + [Scalar("q")] * 5 + [one, Scalar("d")], r)
 
 
 def random_type(r: random.Random, depth: int) -> Scalar | Struct:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall.jit import engine
 
 INTEGERS = {
     "b": ("same_i8", -(2**7), 2**7 - 1),
@@ -842,6 +843,51 @@ def test_arrays_in_structs_are_counted_before_they_are_read(lib, fails):
         f((1, range(10**12), (0.5, 7)))
     with fails(ValueError, f"{field} must have 2 items (got 1)"):
         f((1, Short(), (0.5, 7)))
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_structs_with_the_wrong_number_of_fields(lib, fails, way):
+    if way == "generated" and not engine.available():
+        pytest.skip(engine.reason())
+    f = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
+    f._choose(way)
+    for value in ((), (1.0,), (1.0, 2.0, 3.0), [1.0], [1.0] * 1000, ((1.0, 2.0),)):
+        with fails(
+            TypeError,
+            f"argument 2 of 'add_points' must have 2 fields ('x', 'y'), not {len(value)}",
+        ):
+            f((1.0, 2.0), value)
+    g = lib.function("next_mixed", f"{MIXED}:{MIXED}")
+    g._choose(way)
+    inner = "field 'inner' of argument 1 of 'next_mixed'"
+    for value in ((), (0.5,), (0.5, 7, 8)):
+        with fails(TypeError, f"{inner} must have 2 fields ('w', 'n'), not {len(value)}"):
+            g((1, [(1, 2), (3, 4)], value))
+    item = "item 1 of field 'at' of argument 1 of 'next_mixed'"
+    for value in ((), (1,), (1, 2, 3)):
+        with fails(TypeError, f"{item} must have 2 fields ('x', 'y'), not {len(value)}"):
+            g((1, [(1, 2), value], (0.5, 7)))
+    with fails(TypeError, f"{inner} lacks 'n'; its fields are 'w', 'n'"):
+        g((1, [(1, 2), (3, 4)], {"w": 0.5}))
+    for count in (0, 1, 3, 100):
+        with fails(
+            ValueError, f"field 'at' of argument 1 of 'next_mixed' must have 2 items (got {count})"
+        ):
+            g((1, [(1, 2)] * count, (0.5, 7)))
+    assert f((1, 2), (3, 4)) == (4.0, 6.0)
+
+
+def test_structs_too_large_for_a_stack_are_refused(lib):
+    """Before memory is made for them, whichever way the call would go."""
+    for text, count in (
+        ("v:T{(300000)d}", 1),
+        ("T{(300000)d}:", 0),
+        ("v:T{(100000000000)T{dd}}", 1),
+        ("v:" + 300 * "T{(200)d}", 300),
+    ):
+        f = nc.wrap(lib.address("add_points"), text)
+        with pytest.raises(nc.SignatureError, match="by value are more than the 262144"):
+            f(*[((0.0,) * 4,)] * count)
 
 
 def test_nested_structs_and_arrays(lib, fails):

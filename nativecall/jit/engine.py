@@ -182,7 +182,9 @@ class _Machine:
             linker = self._linker = _Linker(jit)
         builder = self.llvm.JITLibraryBuilder().add_object_img(data)
         for name, address in symbols:
-            builder.import_symbol(name, address)
+            # An object file spells what it refers to. Every definition more costs microseconds.
+            if name.encode() in data:
+                builder.import_symbol(name, address)
         for name in exports:
             builder.export_symbol(name)
         tracker = builder.link(linker.jit, f"nativecall.{next(self._names)}")
