@@ -292,6 +292,7 @@ C_TYPES = {
     "P": "void *",
     "O": "PyObject *",
     POINT: "struct point",
+    f"&{POINT}": "struct point *",
 }
 
 
@@ -357,7 +358,14 @@ ARRAYS = [
     *[np.zeros(2, code) for code in ("?", "i1", "u1", "i4", "f2", "f4", "f8", "c16", "M8[s]", "O")],
     *(np.zeros((2, 2)), np.zeros(4)[::2], np.zeros(0), np.array(1.5), np.zeros(2, ">f8")),
     *(np.zeros(2, "f8,f8"), np.frombuffer(bytes(16)), memoryview(np.zeros(2)), memoryview(b"text")),
-    *(b"text", b"", bytearray(16), ORACLE.buffer(ORACLE.new("double[2]"))),
+    *(
+        b"text",
+        b"",
+        bytes(16),
+        bytearray(16),
+        bytearray(15),
+        ORACLE.buffer(ORACLE.new("double[2]")),
+    ),
 ]
 VALUES = [
     *(0.0, -1.5, 1e300, float("inf"), True, False, 1j, None),
@@ -436,6 +444,22 @@ def test_arrays_choose_by_their_elements_every_time(offer, fails):
         "pass a contiguous copy",
     ):
         which(np.zeros(4)[::2])
+
+
+def test_buffers_of_bytes_choose_by_their_length_every_time(numbered):
+    types = f"&{POINT}", "P", "d"
+    f = nc.wrap({f"q:{one}": numbered[f"q:{one}"][0] for one in types}, owner=numbered)
+    points, anything = [f[f"q:{one}"](None) for one in types[:2]]
+    assert points != anything
+    for _ in range(3):
+        assert [f(bytearray(size)) for size in (16, 15, 32)] == [points, anything, points]
+
+
+def test_callables_of_other_signatures_choose_for_themselves(offer):
+    made = [offer(*types) for types in (("d", "q"), ("q", "d"), ("f", "i"), ("Q", "f"), ("q", "f"))]
+    for _ in range(3):
+        assert [which(1) for which in made] == ["i64", "i64", "i32", "u64", "i64"]
+        assert [which(1.0) for which in made] == ["f64", "f64", "f32", "f32", "f32"]
 
 
 def test_callables_of_the_same_signatures_call_their_own_functions():
