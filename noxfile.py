@@ -28,6 +28,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHONS[0])
+def libffi(session: nox.Session) -> None:
+    """The whole suite without generated code."""
+    session.install(".[test]")
+    session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"})
+
+
+@nox.session(python=PYTHONS[0])
 def sanitizers(session: nox.Session) -> None:
     """The C tests under ASan, UBSan and TSan, and the Python suite under ASan and UBSan."""
     session.install(*BUILD)
@@ -146,7 +153,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(python=PYTHONS[0])
 def types(session: nox.Session) -> None:
     """mypy, strict."""
-    session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy", "rich")
+    session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy", "platformdirs", "rich")
     session.run("mypy")
 
 

@@ -7,7 +7,8 @@
  * fits, the error lists what there is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
- * each of NumPy's scalar types, and an int by the entries' integer types that it fits. A dispatcher
+ * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array by
+ * its element type, where the entries take arrays of numbers by pointer only. A dispatcher
  * is a table from the classes of a call's arguments to the entry that the rule chose for such
  * arguments before; callables with the same signatures in the same order share one. The rule alone
  * fills it, so the table cannot choose otherwise.
@@ -235,11 +236,16 @@ enum {
     CLASS_BOOL,
     CLASS_COMPLEX,
     CLASS_NONE,
-    CLASS_NUMPY,    /* the first of NumPy's scalar types */
-    CLASS_INT = 32, /* the first class of ints */
+    CLASS_NUMPY,       /* the first of NumPy's scalar types */
+    CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
+    CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
+    CLASS_ARRAY = 44,  /* the first class of arrays */
     CLASS_BITS = 6,
     MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
 };
+
+/* The element types of arrays that have a class. */
+static const char array_letters[] = "?bBhHiIqQefdgzZY";
 
 /* Types whose instances all say the same about themselves. Their subclasses are other types. */
 static const char *const numpy_scalars[] = {
@@ -280,7 +286,10 @@ static void learn_type(PyObject *value)
                  : type == &PyBool_Type    ? CLASS_BOOL
                  : type == &PyComplex_Type ? CLASS_COMPLEX
                  : value == Py_None        ? CLASS_NONE
-                                           : CLASS_UNKNOWN;
+                 : type == &PyMemoryView_Type || type == &PyBytes_Type ||
+                         type == &PyByteArray_Type || strcmp(type->tp_name, "numpy.ndarray") == 0
+                     ? CLASS_BUFFER
+                     : CLASS_UNKNOWN;
     if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return;
     }
@@ -291,7 +300,7 @@ static void learn_type(PyObject *value)
     }
     if (class_ != CLASS_UNKNOWN) {
         known_types[place].class_ = class_;
-        known_types[place].letter = nc_value_letter(value);
+        known_types[place].letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
         known_types[place].type = type;
     }
 }
@@ -305,6 +314,7 @@ struct NcDispatcher {
     size_t references;
     size_t hash;
     size_t count;                   /* signatures */
+    int takes_arrays;               /* whether an array is known by its elements */
     unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
     struct {
         uint64_t key;      /* classes of arguments; 0 in an empty place */
@@ -350,6 +360,23 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     }
 }
 
+/* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
+ * scalars. Structs and views ask the value for more. */
+static int knows_arrays(PyObject *parts)
+{
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            char code = plan->codes[i];
+            int plain = code == 'P' && (plan->pointees[i] == 'v' || scalar_kind(plan->pointees[i]));
+            if (!plain && code != 'O' && scalar_kind(code) == '\0') {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
 /* The dispatcher of the parts' signatures; NULL with an exception. */
 static NcDispatcher *dispatcher_acquire(PyObject *parts)
 {
@@ -383,6 +410,7 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
         self->texts[p] = part_text(parts, p);
     }
     number_ints(self, parts);
+    self->takes_arrays = knows_arrays(parts);
     self->next = dispatchers[hash % BUCKETS];
     dispatchers[hash % BUCKETS] = self;
     return self;
@@ -430,9 +458,30 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
     return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
 }
 
+NC_NOINLINE int class_of_array(const NcDispatcher *self, PyObject *value)
+{
+    Py_buffer buffer;
+    char letter = '\0';
+    const char *found;
+    if (!self->takes_arrays) {
+        return CLASS_UNKNOWN;
+    }
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        return CLASS_UNKNOWN;
+    }
+    if (buffer.ndim != 0) {
+        letter = nc_buffer_letter(&buffer);
+    }
+    PyBuffer_Release(&buffer);
+    found = letter != '\0' ? strchr(array_letters, letter) : NULL;
+    return found != NULL ? CLASS_ARRAY + (int)(found - array_letters) : CLASS_UNKNOWN;
+}
+
 static inline int class_of(const NcDispatcher *self, PyObject *value)
 {
     long small;
+    int class_;
     if (PyFloat_CheckExact(value)) {
         return CLASS_FLOAT;
     }
@@ -442,7 +491,8 @@ static inline int class_of(const NcDispatcher *self, PyObject *value)
     if (PyLong_CheckExact(value)) {
         return class_of_long_int(self, value);
     }
-    return known_types[type_place(Py_TYPE(value))].class_;
+    class_ = known_types[type_place(Py_TYPE(value))].class_;
+    return class_ == CLASS_BUFFER ? class_of_array(self, value) : class_;
 }
 
 /* The classes of all arguments in one number, 0 where one has none. The bit above them tells

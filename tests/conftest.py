@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# No test reads or writes the user's cache; those of the cache on disk name a directory.
+os.environ["NATIVECALL_CACHE_DIR"] = ""
 assert "nativecall" not in sys.modules, "nativecall was imported before the tests began"
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 

@@ -419,6 +419,8 @@ def random_object(draw: random.Random, layout: Layout, ctype: CType) -> bytes:
 
 def linked(module: ir.Module, exports: Sequence[str], symbols: Mapping[str, int]) -> engine.Code:
     """Machine code of a module."""
+    if not engine.available():
+        pytest.skip(engine.reason())
     text = str(module)
     needed = {
         symbol: ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value or 0

@@ -287,9 +287,12 @@ C_TYPES = {
     "g": "long double",
     "Zd": "double _Complex",
     "&d": "double *",
+    "&f": "float *",
+    "&B": "unsigned char *",
     "P": "void *",
     "O": "PyObject *",
     POINT: "struct point",
+    f"&{POINT}": "struct point *",
 }
 
 
@@ -322,9 +325,11 @@ TWINS = {
         *(float, int, complex),
         *(np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128),
         *(np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64),
-        *(np.longlong, np.ulonglong, np.intc),
+        *(np.longlong, np.ulonglong, np.intc, bytes, bytearray),
     )
 }
+Array = subclass(np.ndarray)
+TWINS[np.ndarray] = lambda array: array.view(Array)
 
 
 def ends_of(bits):
@@ -338,21 +343,37 @@ INTS = sorted(
 
 def numpy_values():
     for of in TWINS:
+        if not issubclass(of, np.generic):
+            continue
         if issubclass(of, np.integer):
             limits = np.iinfo(of)
             for value in INTS:
                 if limits.min <= value <= limits.max:
                     yield of(value)
-        elif issubclass(of, np.generic):
+        else:
             yield from (of(0.0), of(1.5))
 
 
+ARRAYS = [
+    *[np.zeros(2, code) for code in ("?", "i1", "u1", "i4", "f2", "f4", "f8", "c16", "M8[s]", "O")],
+    *(np.zeros((2, 2)), np.zeros(4)[::2], np.zeros(0), np.array(1.5), np.zeros(2, ">f8")),
+    *(np.zeros(2, "f8,f8"), np.frombuffer(bytes(16)), memoryview(np.zeros(2)), memoryview(b"text")),
+    *(
+        b"text",
+        b"",
+        bytes(16),
+        bytearray(16),
+        bytearray(15),
+        ORACLE.buffer(ORACLE.new("double[2]")),
+    ),
+]
 VALUES = [
     *(0.0, -1.5, 1e300, float("inf"), True, False, 1j, None),
     *INTS,
     *numpy_values(),
     *(np.True_, np.False_, np.datetime64(5, "s"), np.str_("x"), np.void(b"12345678")),
-    *(np.zeros(2), np.zeros(2, "f"), np.array(1.5), (1.0, 2.0), (1, 2), b"text", "text"),
+    *(*ARRAYS, *ARRAYS, *ARRAYS, *ARRAYS),
+    *((1.0, 2.0), (1, 2), "text"),
     *(Index(5), Index(2**40), Float()),
 ]
 
@@ -371,15 +392,16 @@ def test_remembered_choices_are_the_rules(numbered, seed):
     arity = rng.choice([1, 2])
     of_arity = [text for text in numbered if len(parse(text).args) == arity]
     # Some sets have few types, so that exact matches are frequent, and some two arities.
-    few = rng.sample([*C_TYPES], rng.randint(2, 5))
-    narrow = [text for text in of_arity if all(arg.text in few for arg in parse(text).args)]
+    few = {parse(f"q:{one}").args[0] for one in rng.sample([*C_TYPES], rng.randint(2, 5))}
+    narrow = [text for text in of_arity if few.issuperset(parse(text).args)]
     texts = rng.sample(narrow or of_arity, min(len(narrow) or 2, rng.randint(2, 8)))
     texts += rng.sample([*numbered], rng.randint(0, 2))
-    texts = [*dict.fromkeys(texts), *(["q:d"] if len(texts) < 2 and "q:d" not in texts else [])]
+    texts = [*dict.fromkeys([*texts, f"q:{'d' * arity}"])]
+    rng.shuffle(texts)
     f = nc.wrap({text: numbered[text][0] for text in texts}, name="which", owner=numbered)
     calls = [tuple(rng.choices(VALUES, k=arity)) for _ in range(400)]
     found = [outcome(f, values) for values in calls]
-    assert int in {type(one) for one in found}
+    assert int in {type(one) for one in found}, texts
     # What was remembered meanwhile changes nothing.
     assert [outcome(f, values) for values in calls] == found
     asked = 0
@@ -402,6 +424,42 @@ def test_ints_choose_by_size_every_time(offer):
     expected = {0: "i64", -129: "i64", 2**62: "i64", 2**63: "u64", 2**64: "f64", -(2**63): "i64"}
     for _ in range(3):
         assert [which(value) for value in expected] == [*expected.values()]
+
+
+def test_arrays_choose_by_their_elements_every_time(offer, fails):
+    which = offer("&f", "&d", "&c")
+    released = memoryview(bytearray(8)).cast("d")
+    for _ in range(3):
+        assert which(np.zeros(2)) == which(np.zeros((2, 2))) == which(released) == "doubles"
+        assert which(np.zeros(2, "f")) == "floats"
+        assert which(b"text") == which(bytearray(4)) == "bytes"
+    released.release()
+    with fails(
+        TypeError, "no entry of 'which' takes (memoryview); it offers '&b:&f', '&b:&d', '&b:&b'"
+    ):
+        which(released)
+    with fails(
+        ValueError,
+        "argument 1 of 'which' must be C-contiguous, this numpy.ndarray is not; "
+        "pass a contiguous copy",
+    ):
+        which(np.zeros(4)[::2])
+
+
+def test_buffers_of_bytes_choose_by_their_length_every_time(numbered):
+    types = f"&{POINT}", "P", "d"
+    f = nc.wrap({f"q:{one}": numbered[f"q:{one}"][0] for one in types}, owner=numbered)
+    points, anything = [f[f"q:{one}"](None) for one in types[:2]]
+    assert points != anything
+    for _ in range(3):
+        assert [f(bytearray(size)) for size in (16, 15, 32)] == [points, anything, points]
+
+
+def test_callables_of_other_signatures_choose_for_themselves(offer):
+    made = [offer(*types) for types in (("d", "q"), ("q", "d"), ("f", "i"), ("Q", "f"), ("q", "f"))]
+    for _ in range(3):
+        assert [which(1) for which in made] == ["i64", "i64", "i32", "u64", "i64"]
+        assert [which(1.0) for which in made] == ["f64", "f64", "f32", "f32", "f32"]
 
 
 def test_callables_of_the_same_signatures_call_their_own_functions():

@@ -647,7 +647,7 @@ def test_the_second_view_fails_and_the_first_is_released(function):
 def test_buffers_in_a_struct_are_released_when_its_next_field_fails(function):
     f = function("fail", "i:[1]dT{&d:x:d:y:}d")
     data, vector = bytearray(8), np.zeros(1)
-    with memoryview(data).cast("d") as view, pytest.raises(TypeError, match="^field 'y' of arg"):
+    with memoryview(data).cast("d") as view, pytest.raises(TypeError, match=r"^field 'y' of arg"):
         f(vector, (view, "x"), 0.0)
     assert is_free(data)
 

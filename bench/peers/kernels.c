@@ -56,6 +56,11 @@ float kernel_f_f(float a)
     return a + 1.0f;
 }
 
+float kernel_f_Pfq(float *values, int64_t count)
+{
+    return values[count - 1];
+}
+
 double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b)
 {
     return a + b;

@@ -66,6 +66,7 @@ BENCH_EXPORT int32_t kernel_i_i(int32_t a);
 BENCH_EXPORT int64_t kernel_q_q(int64_t a);
 BENCH_EXPORT int64_t kernel_q_qq(int64_t a, int64_t b);
 BENCH_EXPORT float kernel_f_f(float a);
+BENCH_EXPORT float kernel_f_Pfq(float *values, int64_t count);
 BENCH_EXPORT double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b);
 
 #ifdef __cplusplus

@@ -144,6 +144,8 @@ OVERLOADED_KERNELS = {
     "d:dd": "kernel_d_dd",
     "q:qq": "kernel_q_qq",
     "Zd:ZdZd": "kernel_Zd_ZdZd",
+    "d:&dq": "kernel_d_Pdq",
+    "f:&fq": "kernel_f_Pfq",
 }
 
 
@@ -160,7 +162,7 @@ class Overloads(Called):
     def name(self) -> str:
         """What the row is called in reports."""
         types = ", ".join(
-            f"np.{type(value).__name__}" if isinstance(value, np.generic) else type(value).__name__
+            f"{'np.' if isinstance(value, np.generic) else ''}{type(value).__name__}"
             for value in self.arguments
         )
         return f"{{{', '.join(self.entries)}}}({types})"
@@ -170,6 +172,7 @@ ONE = ("d:d", "q:q")
 THREE = ("f:f", "d:d", "q:q")
 TWO = ("d:dd", "q:qq", "Zd:ZdZd")
 LAST = ("i:i", "f:f", "q:q", "d:d")
+ARRAYS = ("f:&fq", "d:&dq")
 OVERLOADS = (
     Overloads(ONE, (0.5,), "d:d", 1.5),
     Overloads(ONE, (1000,), "q:q", 1001),
@@ -182,6 +185,7 @@ OVERLOADS = (
     Overloads(TWO, (1000, 2000), "q:qq", 3000),
     Overloads(TWO, (0.5j, 0.25), "Zd:ZdZd", 0.25 + 0.5j),
     Overloads(LAST, (0.5,), "d:d", 1.5),
+    Overloads(ARRAYS, (BUFFER, len(BUFFER)), "d:&dq", 15.0),
 )
 
 

@@ -2,7 +2,7 @@
 //
 // make(signature, address) returns what `m.def(name, pointer)` makes; add(module, name, signature,
 // address) is that `m.def`, which adds an overload where the name is taken. A NumPy array is taken
-// as a writable, C-contiguous nb::ndarray of double.
+// as a writable, C-contiguous nb::ndarray.
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -13,11 +13,20 @@
 #include <nanobind/stl/string.h>
 
 namespace nb = nanobind;
-using Array = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename Item>
+using Array = nb::ndarray<Item, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <typename Function> static Function *as(std::uintptr_t address)
 {
     return reinterpret_cast<Function *>(address);
+}
+
+template <typename Item> static auto of_array(std::uintptr_t address)
+{
+    auto *function = as<Item(Item *, std::int64_t)>(address);
+    return [function](Array<Item> values, std::int64_t count) {
+        return function(values.data(), count);
+    };
 }
 
 template <typename... Extra>
@@ -48,12 +57,10 @@ static nb::object define(const std::string &signature, std::uintptr_t address,
         return nb::cpp_function(as<float(float)>(address), extra...);
     if (signature == "Zd:ZdZd")
         return nb::cpp_function(as<Complex(Complex, Complex)>(address), extra...);
-    if (signature == "d:&dq") {
-        auto *function = as<double(double *, int64_t)>(address);
-        return nb::cpp_function(
-            [function](Array values, int64_t count) { return function(values.data(), count); },
-            extra...);
-    }
+    if (signature == "d:&dq")
+        return nb::cpp_function(of_array<double>(address), extra...);
+    if (signature == "f:&fq")
+        return nb::cpp_function(of_array<float>(address), extra...);
     throw nb::key_error(("no kernel with signature '" + signature + "'").c_str());
 }
 

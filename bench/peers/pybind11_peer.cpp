@@ -2,7 +2,7 @@
 //
 // make(signature, address) returns what `m.def(name, pointer)` makes; add(module, name, signature,
 // address) is that `m.def`, which adds an overload where the name is taken. A NumPy array is taken
-// as a C-contiguous py::array_t<double>.
+// as a C-contiguous py::array_t.
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -12,11 +12,19 @@
 #include <pybind11/pybind11.h>
 
 namespace py = pybind11;
-using Array = py::array_t<double, py::array::c_style>;
+template <typename Item> using Array = py::array_t<Item, py::array::c_style>;
 
 template <typename Function> static Function *as(std::uintptr_t address)
 {
     return reinterpret_cast<Function *>(address);
+}
+
+template <typename Item> static auto of_array(std::uintptr_t address)
+{
+    auto *function = as<Item(Item *, std::int64_t)>(address);
+    return [function](Array<Item> values, std::int64_t count) {
+        return function(values.mutable_data(), count);
+    };
 }
 
 template <typename... Extra>
@@ -47,14 +55,10 @@ static py::object define(const std::string &signature, std::uintptr_t address,
         return py::cpp_function(as<float(float)>(address), extra...);
     if (signature == "Zd:ZdZd")
         return py::cpp_function(as<Complex(Complex, Complex)>(address), extra...);
-    if (signature == "d:&dq") {
-        auto *function = as<double(double *, int64_t)>(address);
-        return py::cpp_function(
-            [function](Array values, int64_t count) {
-                return function(values.mutable_data(), count);
-            },
-            extra...);
-    }
+    if (signature == "d:&dq")
+        return py::cpp_function(of_array<double>(address), extra...);
+    if (signature == "f:&fq")
+        return py::cpp_function(of_array<float>(address), extra...);
     throw py::key_error("no kernel with signature '" + signature + "'");
 }
 

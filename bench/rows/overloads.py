@@ -10,9 +10,9 @@ from bench.section import Section
 METHOD = (
     "ns per call of a callable with several entries, called with one kind of values; a row names "
     "the entries in their order and the types of the values. nanobind and pybind11 have the same "
-    "functions as overloads in the same order, and run the same one. 'nativecall, the entry "
-    "itself' is that one called directly: what is over it is the choice. Otherwise as calls are "
-    "measured."
+    "functions as overloads in the same order; one that runs another entry is absent. 'nativecall, "
+    "the entry itself' is that one called directly: what is over it is the choice. Otherwise as "
+    "calls are measured."
 )
 
 

@@ -48,6 +48,7 @@ _EXPORT = "method"
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
+_MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _RECENT = 256  # trampolines that stay when no callable uses them
 
 
@@ -105,7 +106,7 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
         return found
 
     try:
-        code = engine.compile(f"trampoline {wanted}", text, _symbols, (_EXPORT,))
+        code = engine.compile(f"trampoline {wanted}", text, _symbols, (_EXPORT,), effort=0)
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
@@ -239,6 +240,9 @@ class _Trampoline:
         self.lowering = lowering
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
         self.frame = self._lay_out()
+        self.direct = self.owners <= _MAX_DIRECT and all(
+            [place.inline or place.letter in ("P", "O") for place in self.places]
+        )
         errors = flags & _lib.ERRORS_MASK
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
         self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
@@ -370,7 +374,7 @@ class _Trampoline:
         if count >= 2:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
-            if count >= 2 and (place.inline or place.letter == "O"):
+            if count >= 2 and (place.inline or self.direct):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
         for index, place in enumerate(self.places):
@@ -388,7 +392,7 @@ class _Trampoline:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
             self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values, tail=True)}")
-        if any(place.letter != "O" for place in self.places):
+        if "nc_convert_arguments" in self.declared:
             self.begin("refused")
             self.line("ret ptr null")
 
@@ -397,9 +401,27 @@ class _Trampoline:
         self.begin("end")
         came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
         value = self.new(f"phi ptr {', '.join(came)}")
+        if self.owners and self.direct:
+            self.release_buffers(value)
         if self.owners:
             value = self.call("nc_leave", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}")
         self.line(f"ret ptr {value}")
+
+    def release_buffers(self, value: str) -> None:
+        """Return `value`, unless an argument keeps more than a buffer."""
+        for owner in range(self.owners):
+            keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
+            self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
+        for owner in range(self.owners):
+            buffer = self.at("%frame", self.owned(owner, "pointer_buffer"))
+            self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        self.line(f"ret ptr {value}")
+        self.begin("kept")
+
+    @staticmethod
+    def owned(owner: int, part: str) -> int:
+        """Where in the frame a part of an owner is."""
+        return owner * _layout["pointer_bytes"] + _layout[part]
 
     def converted(self) -> None:
         """What follows the inline conversions, with all arguments where they are wanted."""
@@ -407,7 +429,9 @@ class _Trampoline:
         numbers = [place for place in inline if place.value]
         given = [place for place in self.places if place.letter != "O"]
         others = [place for place in given if not place.inline]
-        if others:
+        if others and self.direct:
+            self.convert_pointers(others)
+        elif others:
             self.convert("others", others)
         if not inline:
             return
@@ -422,6 +446,22 @@ class _Trampoline:
         for place, other in zip(numbers, loaded, strict=True):
             type = self.type(place.ctype)
             place.value = self.new(f"phi {type} [{place.value}, %{came}], [{other}, %{also}]")
+
+    def convert_pointers(self, places: Sequence[_Place]) -> None:
+        """Conversions by the core, a call for each; `places` are all that have owners."""
+        for place in places:
+            for part in ("pointer_object", "pointer_keep"):
+                self.store("ptr", "null", "%frame", self.owned(place.owner, part))
+        for place in places:
+            status = self.call(
+                "nc_convert_pointer",
+                "i32",
+                "ptr %self",
+                f"i64 {place.index}",
+                f"ptr %a{place.index}",
+                f"ptr {self.at('%frame', self.owned(place.owner, 'pointer_address'))}",
+            )
+            self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
 
     def convert(self, table: str, places: Sequence[_Place]) -> None:
         """Conversions by the core."""
@@ -570,7 +610,7 @@ class _Trampoline:
         if place.letter == "O":
             return _Operand(value_type(place.ctype), f"%a{index}")
         if place.letter in ("P", "V"):
-            at = place.owner * _layout["pointer_bytes"] + _layout["pointer_address"]
+            at = self.owned(place.owner, "pointer_address")
             return _Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
         if in_memory(place.ctype):
             from .abi.lowering import POINTER
