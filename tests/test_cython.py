@@ -47,7 +47,8 @@ EXCLUDED = {
     "steps of other functions": {
         *("nc_slots_of", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
         *("nc_native_find_else", "nc_native_packed_rest", "nc_native_packed_else"),
-        *("nc_native_packed_find", "nc_native_first_packed"),
+        *("nc_native_packed_find", "nc_native_first_packed", "nc_native_packed_in_calls"),
+        *("nc_packed_nibble", "nc_packed_is_text"),
         *("nc_calltable_matches", "nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
         *("nc_nativeapi_tag", "nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),

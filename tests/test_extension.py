@@ -139,6 +139,68 @@ def test_a_providers_own_call_table(consumer, provider):
     assert consumer.entry(provider.Base(), "d:d") == (0, provider.HALF)
 
 
+def test_packed_lookups_find_what_has_a_call_table_only(consumer, provider):
+    """No packed table is required of a provider: without one, the call table is read."""
+
+    def found(signature, refuse=0, base=None, flags=0):
+        words = packed.pack(signature, flags)
+        return consumer.packed(base, b"".join(w.to_bytes(8, sys.byteorder) for w in words), refuse)
+
+    class Sub(provider.Base):
+        pass
+
+    class Overrides(provider.Base):
+        def __call__(self, x):
+            return x
+
+    long = "v:T{d(2,3)i}X{i:P}[2]dddd"
+    assert len(packed.pack("d:ddddddddddddd")) == len(packed.pack(long)) == 3
+    for cls in (provider.Base, provider.Derived, Sub):
+        base = cls()
+        assert found("d:d", base=base) == provider.HALF
+        for other in ("f:f", "d:dd", "d:", "v:d", "d:&d", "d:ddddddddddddd", long, "?:?"):
+            assert found(other, base=base) is None, other
+        base.add("d:dd", consumer.NEEDS_GIL, 16)
+        base.add("d:ddddddddddddd", 0, 32)  # the 0 at the end has two words of its own
+        base.add(long, 0x10, 48)
+        base.add("d:dd", 0, 64)
+        base.add("?:?", 0x01000000 >> 1, 80)  # a flag of later versions, which does not matter
+        assert found("d:dd", base=base) == 16
+        assert found("d:dd", consumer.NEEDS_GIL, base) == 64
+        assert found("d:ddddddddddddd", base=base) == 32
+        assert found(long, base=base) == 48
+        assert found(long, 0xF0, base) is None
+        assert found("?:?", 0xFF, base) == 80
+        # The beginning, and more, of what is there.
+        for other in ("d:dddddddddddd", "d:dddddddddddddd", long + "d", long[:-1], "d:ddd"):
+            assert found(other, base=base) is None, other
+        base.replace()
+        assert found("d:d", base=base) == provider.THIRD
+    assert found("d:d", base=Overrides()) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (0,),
+        (0x0011000000000000,),  # no start
+        (0x8011000000000001,),  # something behind the end
+        (0x8011000000000000, 0x4000000000000000, 0x4000000000000000),  # words too many
+        (0x8011111111111111, 0x4000000000000000, 0),  # no continuation
+        (0x8011111111111111, 0x4000000000000000, 0x4000000000000001),
+        (0x8011111111111111, 0x4000000000000000),
+        (0x8011111111111111,),  # no end
+        (0x801111111111111C,),
+    ],
+)
+def test_words_that_are_no_signature_find_nothing(consumer, provider, lib, words):
+    base = provider.Base()
+    base.add("d:ddddddddddddd", 0, 32)
+    base.add("d:ddddddddddddI", 0, 48)
+    data = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
+    assert consumer.packed(base, data) is None
+
+
 def test_a_static_subclass_overrides_and_adds(consumer, provider):
     derived = provider.Derived()
     key = consumer.intern(KEY)

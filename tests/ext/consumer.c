@@ -121,6 +121,39 @@ static PyObject *entry(PyObject *module, PyObject *args)
                          PyLong_FromVoidPtr(nc_calltable_funcptr(found)));
 }
 
+/* packed(object, words as bytes, refuse) -> the address of the function by packed signature, or
+ * None: of a signature of one word, by nc_native_function_word too, which must agree. */
+static PyObject *packed(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *bytes;
+    Py_ssize_t length = 0;
+    Py_ssize_t refuse = 0;
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    void *found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oy#|n", &object, &bytes, &length, &refuse)) {
+        return NULL;
+    }
+    if (length <= 0 || (size_t)length > sizeof words) {
+        PyErr_SetString(PyExc_AssertionError, "not packed words");
+        return NULL;
+    }
+    memcpy(words, bytes, (size_t)length);
+    Py_BEGIN_ALLOW_THREADS found =
+        nc_native_function_packed(object, words, (size_t)length / sizeof *words, (uintptr_t)refuse);
+    Py_END_ALLOW_THREADS if (length == sizeof *words &&
+                             nc_native_function_word(object, words[0], (uintptr_t)refuse) != found)
+    {
+        PyErr_SetString(PyExc_AssertionError, "a word and words of one find different functions");
+        return NULL;
+    }
+    if (found == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromVoidPtr(found);
+}
+
 /* total(object, x, n): f(x) + f(x + 1) + ... of n terms, found once and called with the GIL
  * released; through Python where there is no entry. -> (total, "native" or "python") */
 static PyObject *total(PyObject *module, PyObject *args)
@@ -205,6 +238,7 @@ static PyMethodDef methods[] = {
     {"table", table, METH_O, NULL},
     {"intern", intern, METH_O, NULL},
     {"entry", entry, METH_VARARGS, NULL},
+    {"packed", packed, METH_VARARGS, NULL},
     {"total", total, METH_VARARGS, NULL},
     {"lookups", lookups, METH_VARARGS, NULL},
     {"metatype", metatype, METH_NOARGS, NULL},

@@ -83,7 +83,27 @@ static PyObject *object_replace(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+/* add(signature, flags, address): one more entry. */
+static PyObject *object_add(PyObject *object, PyObject *args)
+{
+    const char *text;
+    const char *signature = NULL;
+    Py_ssize_t flags;
+    Py_ssize_t address;
+    if (!PyArg_ParseTuple(args, "snn", &text, &flags, &address) ||
+        nc_signature_intern(text, &signature) < 0) {
+        return NULL;
+    }
+    if (nc_calltable_append(&((Object *)(void *)object)->calls, signature, (uintptr_t)flags,
+                            (void *)address) != NC_OK) {
+        PyErr_SetString(PyExc_ValueError, "no such entry can be");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef object_methods[] = {
+    {"add", object_add, METH_VARARGS, NULL},
     {"replace", object_replace, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

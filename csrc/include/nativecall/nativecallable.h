@@ -243,15 +243,42 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
     return (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
 }
 
-/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views. */
+/* A packed lookup in the call table of an object without a packed table: every provider has a call
+ * table (docs/abi.md), which this reads by the text that an interned signature leads to. */
+NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
+                                        uintptr_t refuse)
+{
+    const PyNativeCallableTable *table = nc_native_table(obj);
+    const PyNativeCallableEntry *entry;
+    const char *signature;
+    if (table == NULL) {
+        table = nc_native_table_by_slot(obj);
+        if (table == NULL) {
+            return NULL;
+        }
+    }
+    for (entry = table->entries;
+         (signature = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
+        if (nc_calltable_flags_suit(entry->flags, refuse) &&
+            nc_packed_is_text(words, count, signature)) {
+            return nc_calltable_funcptr(entry);
+        }
+    }
+    return NULL;
+}
+
+/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views, objects with a
+ * call table only. */
 NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
                                           uintptr_t refuse)
 {
     PyObject *viewed = nc_native_viewed(obj);
-    const uint64_t *table = nc_native_packed_table(viewed != NULL ? viewed : obj);
+    const uint64_t *table;
     const uint64_t *entry;
+    obj = viewed != NULL ? viewed : obj;
+    table = nc_native_packed_table(obj);
     if (NC_UNLIKELY(table == NULL)) {
-        return NULL;
+        return nc_native_packed_in_calls(obj, words, count, refuse);
     }
     entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
