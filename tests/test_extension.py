@@ -8,6 +8,7 @@ at all) is tried in processes of their own.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -199,6 +200,58 @@ def test_words_that_are_no_signature_find_nothing(consumer, provider, lib, words
     base.add("d:ddddddddddddI", 0, 48)
     data = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
     assert consumer.packed(base, data) is None
+
+
+CALL_OVERRIDDEN_MEANWHILE = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import nc_provider, nc_consumer
+
+class Called(nc_provider.Base):
+    pass
+
+called, counts, ended = Called(), [], threading.Event()
+
+def look():
+    while not ended.is_set():
+        counts.append(nc_consumer.lookups(called, 1000, nc_provider.HALF, 0))
+
+thread = threading.Thread(target=look)
+thread.start()
+while len(set(counts)) < 2 or len(counts) < 50:
+    Called.__call__ = lambda self, x: x
+    del Called.__call__
+ended.set()
+thread.join()
+"""
+
+
+def test_a_call_is_overridden_while_threads_look(builder, build, include, tmp_path, monkeypatch):
+    """The thread sanitizer sees no race between a lookup without the GIL and a change of the class.
+
+    The first module, which brings the metaclass, and the one that looks are instrumented.
+    """
+    if sys.platform != "linux":
+        pytest.skip("needs a sanitizer's library that can be loaded before Python")
+    command = [*build.compiler(), "-print-file-name=libtsan.so"]
+    library = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def run(*arguments):
+        environment = {**os.environ, "LD_PRELOAD": library, "TSAN_OPTIONS": "exitcode=66"}
+        command = [sys.executable, "-c", *map(str, arguments)]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+
+    if not Path(library).is_absolute() or run("pass").returncode != 0:
+        pytest.skip("no thread sanitizer with this C compiler and this Python")
+    monkeypatch.setenv("NATIVECALL_TEST_CFLAGS", "-g -fsanitize=thread")
+    for name in ("provider", "consumer"):
+        path = builder.extension(
+            f"{name}.c", f"nc_{name}", include=include, directory="thread_sanitizer"
+        )
+    done = run(CALL_OVERRIDDEN_MEANWHILE, path.parent)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_static_subclass_overrides_and_adds(consumer, provider):

@@ -113,17 +113,24 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyNativeCallableTable *table;
+    intptr_t shift;
     if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
         return NULL;
     }
+    /* Relaxed: no memory is reached through the number alone; all of the object, its pointer
+     * included, is older than the caller's reference. */
 #ifdef Py_GIL_DISABLED
-    /* There an object starts with other fields, which prove nothing. */
-    if (NC_UNLIKELY(type->etp_obj_custom_slots_offset == 0)) {
+    /* There a type starts with other fields, which prove nothing. */
+    shift = nc_load_relaxed_intptr(&type->etp_obj_custom_slots_offset);
+    if (NC_UNLIKELY(shift == 0)) {
         return NULL;
     }
+    shift -= (intptr_t)offsetof(PyObject, ob_type);
+#else
+    shift = nc_load_relaxed_intptr(&type->etp_table_shift);
 #endif
-    table = (const PyNativeCallableTable *)nc_load_acquire_ptr(
-        (const char *)obj + offsetof(PyObject, ob_type) + type->etp_table_shift);
+    table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
+                                                               offsetof(PyObject, ob_type) + shift);
     return &table->entries[0];
 }
 
