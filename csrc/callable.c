@@ -216,9 +216,11 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
     return (PyObject *)self;
 }
 
-/* Keeps an owner as long as the callable; None counts once there are others before it. */
+/* Keeps an owner as long as the callable, once however often it comes, and as the last one of all;
+ * None counts once there are others before it. */
 static int own(NcCallable *self, PyObject *owner)
 {
+    Py_ssize_t count;
     if (owner == Py_None && self->owners == NULL) {
         return 0;
     }
@@ -226,6 +228,17 @@ static int own(NcCallable *self, PyObject *owner)
         self->owners = PyList_New(0);
         if (self->owners == NULL) {
             return -1;
+        }
+    }
+    count = PyList_GET_SIZE(self->owners);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyList_GET_ITEM(self->owners, i) == owner) {
+            /* No reference is counted: it is the same list in another order. */
+            for (; i < count - 1; i++) {
+                PyList_SET_ITEM(self->owners, i, PyList_GET_ITEM(self->owners, i + 1));
+            }
+            PyList_SET_ITEM(self->owners, count - 1, owner);
+            return 0;
         }
     }
     return PyList_Append(self->owners, owner);
