@@ -68,10 +68,11 @@ def ctype_of(kind: Any) -> CType:
             if len(field) > 2:
                 raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
             fields.append((field[0], ctype_of(field[1])))
-        made = Struct(fields, packed=getattr(kind, "_pack_", 0) == 1)
-        if made.size != ctypes.sizeof(kind):
-            raise SignatureError(f"{kind.__name__} has a layout that C's rules do not give")
-        return made
+        packed = getattr(kind, "_pack_", 0) == 1
+        for made in (Struct(fields, packed), Struct(fields, not packed)):
+            if _same_layout(made, kind):
+                return made
+        raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
     elif issubclass(kind, ctypes.Array):
         from ..ctype import Array
 
@@ -80,9 +81,23 @@ def ctype_of(kind: Any) -> CType:
 
 
 def _is_swapped(kind: Any) -> bool:
-    """Whether a simple type is the one that ctypes made for the other byte order."""
-    native = "__ctype_le__" if sys.byteorder == "little" else "__ctype_be__"
-    return getattr(kind, native, kind) is not kind
+    """Whether a simple type is the one that ctypes made of another for the other byte order.
+
+    Types of one byte are both at once.
+    """
+    orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
+    native, other = orders if sys.byteorder == "little" else reversed(orders)
+    return other is kind and native is not kind
+
+
+def _same_layout(struct: Struct, kind: Any) -> bool:
+    """Whether a Structure lies in memory as `struct` does, whatever laid it out."""
+    if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
+        return False
+    return all(
+        getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
+        for field in struct.fields
+    )
 
 
 def _wide() -> str:
@@ -109,6 +124,11 @@ def function(obj: Any) -> Function | None:
     if not isinstance(obj, _CFuncPtr):
         return None
     address = ctypes.cast(obj, ctypes.c_void_p).value or 0
+    if hasattr(obj.restype, "_check_retval_"):
+        raise SignatureError(
+            f"ctypes calls {obj.restype.__name__}._check_retval_ with the results of {obj!r}",
+            hint="for the function without that check, pass its address and a signature",
+        )
     signature = _signature(type(obj), obj.argtypes, obj.restype)
     name = getattr(obj, "__name__", None)
     gil = errors = None
