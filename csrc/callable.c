@@ -171,8 +171,7 @@ static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     self->vectorcall = vectorcall_empty;
-    nc_calltable_clear(&self->calls);
-    nc_packedtable_clear(&self->packed);
+    nc_nativetable_clear(&self->native);
     Py_CLEAR(self->invoke);
     Py_CLEAR(self->parts);
     Py_CLEAR(self->only);
@@ -203,8 +202,7 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
     if (self == NULL) {
         return NULL;
     }
-    nc_calltable_init(&self->calls);
-    nc_packedtable_init(&self->packed);
+    nc_nativetable_init(&self->native);
     self->vectorcall = vectorcall_empty;
     self->doc = Py_NewRef(Py_None);
     self->module = Py_NewRef(Py_None);
@@ -273,20 +271,10 @@ static PyObject *raise_status(int status)
     return NULL;
 }
 
-/* Adds an entry to both tables, or to none. */
 static int append_entry(NcCallable *self, const NcPlan *plan, uintptr_t flags, void *target)
 {
-    uint64_t words[NC_PACKED_MAX_WORDS];
-    int status = nc_packedtable_reserve(&self->packed, plan->word_count);
-    if (status == NC_OK) {
-        status = nc_calltable_append(&self->calls, plan->text, flags, target);
-    }
-    if (status != NC_OK) {
-        return status;
-    }
-    memcpy(words, plan->words, plan->word_count * sizeof(uint64_t));
-    words[0] |= NC_PACKED_FLAGS(flags);
-    return nc_packedtable_append(&self->packed, words, plan->word_count, target);
+    return nc_nativetable_add_packed(&self->native, plan->text, plan->words, plan->word_count,
+                                     flags, target);
 }
 
 /* _set_single(plan, address, flags, owner): the only entry of an empty callable. */
@@ -343,7 +331,7 @@ static int is_single(PyObject *object)
 static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t present = self->calls.published->count;
+    Py_ssize_t present = self->native.calls.published->count;
     if (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) <= present) {
         PyErr_SetString(PyExc_TypeError, "parts must be a tuple longer than the present one");
         return NULL;
@@ -406,11 +394,10 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (own(self, owner) < 0) {
         return NULL;
     }
-    status = nc_calltable_replace(&self->calls, (size_t)position, target);
+    status = nc_nativetable_replace(&self->native, (size_t)position, target);
     if (status != NC_OK) {
         return raise_status(status);
     }
-    (void)nc_packedtable_replace(&self->packed, (size_t)position, target);
     if (self->parts == NULL) {
         nc_store_release_ptr(&self->target, target);
         Py_XSETREF(self->plan, (NcPlan *)(void *)Py_NewRef(plan));
@@ -502,7 +489,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
 static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const PyNativeCallableTable *table = nc_calltable_published(&self->calls);
+    const PyNativeCallableTable *table = nc_calltable_published(&self->native.calls);
     Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
     PyObject *rows = PyList_New(count);
     for (Py_ssize_t i = 0; rows != NULL && i < count; i++) {
@@ -523,11 +510,8 @@ static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_BuildValue("(nn)",
-                         (Py_ssize_t)(nc_calltable_live_bytes(&self->calls) +
-                                      nc_packedtable_live_bytes(&self->packed)),
-                         (Py_ssize_t)(nc_calltable_retired_bytes(&self->calls) +
-                                      nc_packedtable_retired_bytes(&self->packed)));
+    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->native),
+                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->native));
 }
 
 static PyObject *callable_get_generic(PyObject *object, void *Py_UNUSED(closure))
@@ -601,9 +585,9 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
 int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, calls) + offsetof(NcCallTable, published));
+        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_CALLS);
     callable_slots[1].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, packed) + offsetof(NcPackedTable, published));
+        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_PACKED);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || PyType_Ready(&NcPlan_Type) < 0) {

@@ -143,9 +143,8 @@ def test_a_providers_own_call_table(consumer, provider):
 def test_packed_lookups_find_what_has_a_call_table_only(consumer, provider):
     """No packed table is required of a provider: without one, the call table is read."""
 
-    def found(signature, refuse=0, base=None, flags=0):
-        words = packed.pack(signature, flags)
-        return consumer.packed(base, b"".join(w.to_bytes(8, sys.byteorder) for w in words), refuse)
+    def found(signature, refuse=0, base=None):
+        return consumer.packed(base, packed_bytes(signature), refuse)
 
     class Sub(provider.Base):
         pass
@@ -200,6 +199,59 @@ def test_words_that_are_no_signature_find_nothing(consumer, provider, lib, words
     base.add("d:ddddddddddddI", 0, 48)
     data = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
     assert consumer.packed(base, data) is None
+
+
+def packed_bytes(signature):
+    """The packed words of a signature as C has them in memory."""
+    return b"".join(word.to_bytes(8, sys.byteorder) for word in packed.pack(signature))
+
+
+def test_both_tables_from_one_registration(consumer, provider, fails):
+    """nativetable.h: what is found by interned and by packed signature is the same."""
+    both = provider.Both()
+    texts = ["d:d", "d:ddddddddddddd", "q:qq", "f:f", "v:"]
+    flags = [0, consumer.NEEDS_GIL, 0x80, 0x15, 0]  # convention 8 has no packed form
+
+    def check(count, functions):
+        for i, text in enumerate(texts):
+            expected = (flags[i], functions[i]) if i < count else None
+            for by_slot in (False, True):
+                assert consumer.entry(both, text, 0, by_slot) == expected
+            address = functions[i] if i < count and flags[i] != 0x80 else None
+            assert consumer.packed(both, packed_bytes(text)) == address
+            if flags[i]:
+                assert consumer.packed(both, packed_bytes(text), 0xFF) is None
+                assert consumer.entry(both, text, 0xFF) is None
+
+    functions = [16 * (i + 1) for i in range(len(texts))]
+    check(0, functions)
+    for i, text in enumerate(texts):
+        # Any spelling; what cannot be leaves both tables alone.
+        both.add(" ".join(text), flags[i], functions[i])
+        check(i + 1, functions)
+        with fails(ValueError, "signature 'd:d!': malformed input at offset 3"):
+            both.add("d:d!", 0, 16)
+        message = re.compile("signature 'v:d' cannot have an entry with function .* and flags .*")
+        for bad in ((1 << 24, 16), (0, 0)):
+            with pytest.raises(ValueError, match=message):
+                both.add("v:d", *bad)
+        check(i + 1, functions)
+    for i in range(len(texts)):
+        functions[i] += 1600
+        both.replace(i, functions[i])
+        check(len(texts), functions)
+    with pytest.raises(IndexError):
+        both.replace(len(texts), 16)
+    check(len(texts), functions)
+
+
+@pytest.mark.parametrize("by_slot", [False, True])
+def test_a_null_signature_is_not_found(consumer, provider, lib, by_slot):
+    """nc_interned_find gives NULL for what nobody interned: it may be looked up as it is."""
+    square = lib.function("square", "d:d")
+    empty = nc.NativeCallable.__new__(nc.NativeCallable)
+    for obj in (provider.Both(), provider.Base(), empty, square, square.builtin, len, 1, nc.wrap):
+        assert consumer.entry(obj, None, 0, by_slot) is None
 
 
 CALL_OVERRIDDEN_MEANWHILE = """

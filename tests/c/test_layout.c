@@ -9,6 +9,7 @@
 #include "layout.h"
 #include "nativecall/calltable.h"
 #include "nativecall/intern.h"
+#include "nativecall/nativetable.h"
 #include "nativecall/packed.h"
 #include "nativecall/packedtable.h"
 #include "nativecall/slottable.h"
@@ -120,6 +121,10 @@ LAYOUT_FIELD(NcPackedTable, spare, 32, NcPackedBlock *);
 LAYOUT_SIZE(NcPackedBlock, 16);
 LAYOUT_FIELD(NcPackedBlock, superseded, 0, struct NcPackedBlock *);
 LAYOUT_FIELD(NcPackedBlock, capacity, 8, size_t);
+
+LAYOUT_SIZE(NcNativeTable, 72);
+LAYOUT_FIELD(NcNativeTable, calls, 0, NcCallTable);
+LAYOUT_FIELD(NcNativeTable, packed, 32, NcPackedTable);
 
 /* ---- a reader that knows the document only --------------------------------------------------- */
 

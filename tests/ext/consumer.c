@@ -98,7 +98,8 @@ static PyObject *intern(PyObject *module, PyObject *key)
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
-/* entry(object, signature, refuse, by_slot) -> (flags, address) or None */
+/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None is
+ * looked up as NULL */
 static PyObject *entry(PyObject *module, PyObject *args)
 {
     PyObject *object;
@@ -108,13 +109,19 @@ static PyObject *entry(PyObject *module, PyObject *args)
     int by_slot = 0;
     const PyNativeCallableEntry *found;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Os|np", &object, &text, &refuse, &by_slot) ||
-        nc_signature_intern(text, &signature) < 0) {
+    if (!PyArg_ParseTuple(args, "Oz|np", &object, &text, &refuse, &by_slot) ||
+        (text != NULL && nc_signature_intern(text, &signature) < 0)) {
         return NULL;
     }
     found = by_slot ? nc_native_find_by_slot(object, signature, (uintptr_t)refuse)
                     : nc_native_find(object, signature, (uintptr_t)refuse);
     if (found == NULL) {
+        void *function = by_slot ? nc_native_function_by_slot(object, signature, (uintptr_t)refuse)
+                                 : nc_native_function(object, signature, (uintptr_t)refuse);
+        if (function != NULL) {
+            PyErr_SetString(PyExc_AssertionError, "a function is found, and no entry");
+            return NULL;
+        }
         Py_RETURN_NONE;
     }
     return Py_BuildValue("(nN)", (Py_ssize_t)found->flags,

@@ -20,6 +20,7 @@
 
 #include "calltable.h"
 #include "customslots.h"
+#include "nativetable.h"
 #include "packed.h"
 
 #ifdef __cplusplus
@@ -30,6 +31,40 @@ extern "C" {
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return PyExtensibleType_Intern(signature, (Py_ssize_t)strlen(signature), out);
+}
+
+/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not be
+ * canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature that
+ * is malformed, for flags of another ABI and for no function; MemoryError. */
+NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
+                            void *function)
+{
+    char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
+    const char *interned = NULL;
+    size_t length = 0;
+    int status =
+        nc_signature_canonical(signature, strlen(signature), canonical, sizeof canonical, &length);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
+                     nc_status_text(status), length);
+        return -1;
+    }
+    if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
+        return -1;
+    }
+    status = nc_nativetable_add(table, interned, flags, function);
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError,
+                     "signature '%.200s' cannot have an entry with function %p and flags %p; an "
+                     "entry needs a function, and flags below 0x1000000",
+                     signature, function, (void *)flags);
+        return -1;
+    }
+    return 0;
 }
 
 /* The callable behind a built-in view, a borrowed reference; NULL when obj is no such view.
@@ -159,7 +194,8 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     return &table->entries[0];
 }
 
-/* The entry of an interned signature (never NULL) none of whose flags is in `refuse`, or NULL. */
+/* The entry of an interned signature none of whose flags is in `refuse`, or NULL. A NULL signature,
+ * which is what nc_interned_find gives for one that nobody interned, finds nothing. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {
