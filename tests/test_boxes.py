@@ -237,6 +237,36 @@ def test_structs_of_ctypes_are_passed_as_they_lie(c, path):
         c.add(lib.add_packed)
 
 
+class Node(ctypes.Structure):
+    pass
+
+
+class Edge(ctypes.Structure):
+    _fields_ = (("node", ctypes.POINTER(Node)), ("weight", ctypes.c_double))
+
+
+Node._fields_ = (
+    ("next", ctypes.POINTER(ctypes.POINTER(Node))),
+    ("edges", ctypes.POINTER(Edge) * 2),
+    ("visit", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Node), ctypes.POINTER(ctypes.c_int))),
+    ("label", ctypes.POINTER(ctypes.c_float)),
+)
+
+
+def test_structs_of_ctypes_that_lead_back_to_themselves():
+    """As in cffi, where `void *` ends the circle at the same places."""
+    ffi = cffi.FFI()
+    ffi.cdef("""
+        typedef struct node node;
+        typedef struct { node *node; double weight; } edge;
+        struct node { node **next; edge *edges[2]; int (*visit)(node *, int *); float *label; };
+    """)
+    node = "T{P(2)PX{i:P&i}&f}"
+    assert wrapped(ffi.cast("void(*)(node *, edge)", 1 << 20)) == f"v:&{node}T{{Pd}}"
+    box = ctypes.CFUNCTYPE(None, ctypes.POINTER(Node), Edge)(1 << 20)
+    assert wrapped(box) == f"v:&{node}T{{Pd}}"
+
+
 class Checked(ctypes.c_int):
     """As HRESULT on Windows: its results are checked."""
 
