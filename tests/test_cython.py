@@ -65,6 +65,8 @@ EXCLUDED = {
         *("nc_callback_from_python", "nc_message_add", "nc_message_offers"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),
         *("nc_call_unbox_integer", "nc_call_native", "nc_call_outcome"),
+        *("nc_call_offer_found", "nc_call_ellipsis", "nc_call_unbox_float"),
+        *("nc_nativeapi_usable", "nc_nativeapi_entry"),
     },
     "the reader of signatures": {
         *("nc_scalar_canonical", "nc_scalar_layout", "nc_signature_is_space"),
@@ -85,7 +87,7 @@ EXCLUDED = {
         "nc_calltable_clear",
     },
 }
-EXCLUDED_CONSTANTS = {"NC_ERRORS_SHIFT", "NC_NATIVEAPI_ROWS"}
+EXCLUDED_CONSTANTS = {"NC_ERRORS_SHIFT", "NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
 
 
 def consumer_headers() -> list[str]:
