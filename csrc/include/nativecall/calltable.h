@@ -7,9 +7,9 @@
  * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
  *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
  *             the count, and a scan ends at the first NULL signature. No entries: a shared static
- *             table of one entry that nobody finds; the pointer is never NULL. NcCallTable is the writer's
- *             side, its first field is that pointer: put an NcCallTable into the object, and its
- *             offset is the slot's objoffset.
+ *             table of one entry that nobody finds; the pointer is never NULL. NcCallTable is the
+ *             writer's side, its first field is that pointer: put an NcCallTable into the object,
+ *             and its offset is the slot's objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
@@ -101,8 +101,8 @@ typedef struct {
     PyNativeCallableEntry entries[1]; /* count + 1 or more */
 } PyNativeCallableTable;
 
-/* The table of an object without entries. The flags suit no reader, so that not even a NULL signature,
- * which is what nc_interned_find gives for a string that nobody interned, equals what is there. */
+/* The table of an object without entries. The flags suit no reader, so that not even a NULL
+ * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 

@@ -33,9 +33,9 @@ NC_STATIC int nc_signature_intern(const char *signature, const char **out)
     return PyExtensibleType_Intern(signature, (Py_ssize_t)strlen(signature), out);
 }
 
-/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not be
- * canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature that
- * is malformed, for flags of another ABI and for no function; MemoryError. */
+/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
+ * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
+ * that is malformed, for flags of another ABI and for no function; MemoryError. */
 NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                             void *function)
 {

@@ -1,4 +1,4 @@
-/* nativecall/nativetable.h: for providers: an object's call table and packed table, one registration.
+/* nativecall/nativetable.h: for providers: both tables of an object from one registration.
  *
  *     typedef struct {
  *         PyObject_HEAD
@@ -14,21 +14,21 @@
  *     nc_nativetable_add(&self->native, signature, 0, function)  an entry, or nc_native_add
  *     nc_nativetable_clear(&self->native);                       when it is deallocated
  *
- * Idea:       SEP 201 has two formats of the same entries, and consumers choose. A provider says each
- *             entry once; it is in both tables or in none.
+ * Idea:       SEP 201 has two formats of the same entries, and consumers choose. A provider says
+ *             each entry once; it is in both tables or in none.
  *
  * Invariants: the packed table has the entries of the call table whose flags have a packed form
  *             (NC_PACKED_FLAGS_ALL), in the same order; the others are in the call table only.
  *
- * Threads:    writers of one NcNativeTable are serialised by the caller (the GIL or a lock). Readers
- *             are not restrained. A reader may see a new entry, or a new function of an entry, in
- *             one of the tables earlier than in the other.
+ * Threads:    writers of one NcNativeTable are serialised by the caller (the GIL or a lock).
+ *             Readers are not restrained. A reader may see a new entry, or a new function of an
+ *             entry, in one of the tables earlier than in the other.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE, NC_E_FORMAT, NC_E_TOOLONG; readers then see what they saw.
  * Memory:     superseded tables of either format take less together than the one in use. After
  *             NC_E_NOMEM a packed table may be kept in reserve for the next entry.
- * Ownership:  tables belong to the NcNativeTable; signatures are immortal; what functions lead to is
- *             the object's to keep alive, replaced functions included.
+ * Ownership:  tables belong to the NcNativeTable; signatures are immortal; what functions lead to
+ *             is the object's to keep alive, replaced functions included.
  * Source:     SEP 201, "Native dispatch table", both approaches. */
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
@@ -99,8 +99,9 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
     return nc_packedtable_append(&table->packed, flagged, count, function);
 }
 
-/* The same by the interned signature alone, which must be canonical (NC_E_FORMAT, NC_E_TOOLONG). The
- * same signature may come more than once, with other flags; readers take the first that suits. */
+/* The same by the interned signature alone, which must be canonical (NC_E_FORMAT, NC_E_TOOLONG).
+ * The same signature may come more than once, with other flags; readers take the first that
+ * suits. */
 NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                                  void *function)
 {

@@ -114,7 +114,8 @@ NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
     return 1 + position / NC_PACKED_NEXT_NIBBLES;
 }
 
-/* The packed words of a signature, which need not be canonical, with flags of calltable.h.
+/* The packed words of a signature of the grammar (nc_signature_canonical), which need not be
+ * canonical, with flags of calltable.h.
  *
  * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: as from
  * nc_signature_canonical, *count is the offset of what is wrong. NC_E_RANGE: *count is the number
