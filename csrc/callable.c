@@ -225,8 +225,7 @@ static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     self->vectorcall = vectorcall_empty;
-    nc_calltable_clear(&self->calls);
-    nc_packedtable_clear(&self->packed);
+    nc_nativetable_clear(&self->native);
     Py_CLEAR(self->invoke);
     nc_dispatcher_release(self->dispatcher);
     self->dispatcher = NULL;
@@ -260,8 +259,7 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
     if (self == NULL) {
         return NULL;
     }
-    nc_calltable_init(&self->calls);
-    nc_packedtable_init(&self->packed);
+    nc_nativetable_init(&self->native);
     self->vectorcall = vectorcall_empty;
     self->doc = Py_NewRef(Py_None);
     self->module = Py_NewRef(Py_None);
@@ -273,9 +271,11 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
     return (PyObject *)self;
 }
 
-/* Keeps an owner as long as the callable; None counts once there are others before it. */
+/* Keeps an owner as long as the callable, once however often it comes, and as the last one of all;
+ * None counts once there are others before it. */
 static int own(NcCallable *self, PyObject *owner)
 {
+    Py_ssize_t count;
     if (owner == Py_None && self->owners == NULL) {
         return 0;
     }
@@ -283,6 +283,17 @@ static int own(NcCallable *self, PyObject *owner)
         self->owners = PyList_New(0);
         if (self->owners == NULL) {
             return -1;
+        }
+    }
+    count = PyList_GET_SIZE(self->owners);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyList_GET_ITEM(self->owners, i) == owner) {
+            /* No reference is counted: it is the same list in another order. */
+            for (; i < count - 1; i++) {
+                PyList_SET_ITEM(self->owners, i, PyList_GET_ITEM(self->owners, i + 1));
+            }
+            PyList_SET_ITEM(self->owners, count - 1, owner);
+            return 0;
         }
     }
     return PyList_Append(self->owners, owner);
@@ -317,20 +328,10 @@ static PyObject *raise_status(int status)
     return NULL;
 }
 
-/* Adds an entry to both tables, or to none. */
 static int append_entry(NcCallable *self, const NcPlan *plan, uintptr_t flags, void *target)
 {
-    uint64_t words[NC_PACKED_MAX_WORDS];
-    int status = nc_packedtable_reserve(&self->packed, plan->word_count);
-    if (status == NC_OK) {
-        status = nc_calltable_append(&self->calls, plan->text, flags, target);
-    }
-    if (status != NC_OK) {
-        return status;
-    }
-    memcpy(words, plan->words, plan->word_count * sizeof(uint64_t));
-    words[0] |= NC_PACKED_FLAGS(flags);
-    return nc_packedtable_append(&self->packed, words, plan->word_count, target);
+    return nc_nativetable_add_packed(&self->native, plan->text, plan->words, plan->word_count,
+                                     flags, target);
 }
 
 /* _set_single(plan, address, flags, owner): the only entry of an empty callable. */
@@ -386,7 +387,7 @@ static int is_single(PyObject *object)
 static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t present = self->calls.published->count;
+    Py_ssize_t present = self->native.calls.published->count;
     if (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) <= present) {
         PyErr_SetString(PyExc_TypeError, "parts must be a tuple longer than the present one");
         return NULL;
@@ -451,11 +452,10 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (own(self, owner) < 0) {
         return NULL;
     }
-    status = nc_calltable_replace(&self->calls, (size_t)position, target);
+    status = nc_nativetable_replace(&self->native, (size_t)position, target);
     if (status != NC_OK) {
         return raise_status(status);
     }
-    (void)nc_packedtable_replace(&self->packed, (size_t)position, target);
     if (self->parts == NULL) {
         nc_store_release_ptr(&self->target, target);
         Py_XSETREF(self->plan, (NcPlan *)(void *)Py_NewRef(plan));
@@ -565,7 +565,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
 static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const PyNativeCallableTable *table = nc_calltable_published(&self->calls);
+    const PyNativeCallableTable *table = nc_calltable_published(&self->native.calls);
     Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
     PyObject *rows = PyList_New(count);
     for (Py_ssize_t i = 0; rows != NULL && i < count; i++) {
@@ -586,11 +586,8 @@ static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_BuildValue("(nn)",
-                         (Py_ssize_t)(nc_calltable_live_bytes(&self->calls) +
-                                      nc_packedtable_live_bytes(&self->packed)),
-                         (Py_ssize_t)(nc_calltable_retired_bytes(&self->calls) +
-                                      nc_packedtable_retired_bytes(&self->packed)));
+    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->native),
+                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->native));
 }
 
 /* _way(): how calls of a single are made; decides it if no call has yet. */
@@ -698,9 +695,9 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
 int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, calls) + offsetof(NcCallTable, published));
+        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_CALLS);
     callable_slots[1].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, packed) + offsetof(NcPackedTable, published));
+        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_PACKED);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || PyType_Ready(&NcPlan_Type) < 0) {

@@ -17,7 +17,7 @@
 #include <Python.h>
 
 #include "nativecall/nativecallable.h"
-#include "nativecall/packedtable.h"
+#include "nativecall/nativetable.h"
 
 /* The machine code for one shape: a signature with every pointer written 'P'. The core's own are
  * static; those that were generated live in an NcGenerated. */
@@ -62,8 +62,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
     void *target;                /* what trampolines call: the single's function pointer */
-    NcCallTable calls;           /* what native callers find; etp_obj_custom_slots_offset */
-    NcPackedTable packed;        /* the same entries by packed signature (D6) */
+    NcNativeTable native;        /* both tables of the entries: what native callers find (D6) */
     NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */
     NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */

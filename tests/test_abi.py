@@ -9,6 +9,7 @@ handshake, interns, finds slots and calls an entry.
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -498,10 +499,9 @@ def test_the_offset_and_the_shift(stranger):
 
 
 OFFERED = """
-import ctypes, sys, types
+import ctypes, json, sys, types
 sys.path.insert(0, sys.argv[1])
-offset, value, size = map(int, sys.argv[2:5])
-name = sys.argv[5].encode()
+changes, size, name = json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode()
 import nativecall
 get = ctypes.pythonapi.PyCapsule_GetPointer
 get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -510,8 +510,8 @@ new.restype = ctypes.py_object
 new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 real = get(sys.modules["_extensibletype"].runtime_v1, b"_extensibletype.runtime_v1")
 offered = ctypes.create_string_buffer(ctypes.string_at(real, size) + bytes(64))
-if offset >= 0:
-    offered[offset : offset + 4] = value.to_bytes(4, sys.byteorder)
+for offset, value, width in changes:
+    offered[offset : offset + width] = value.to_bytes(width, sys.byteorder)
 before = bytes(offered)
 module = types.ModuleType("_extensibletype")
 module.runtime_v1 = new(ctypes.addressof(offered), name, None)
@@ -527,27 +527,28 @@ else:
     print("accepted")
 """
 CAPSULE = "_extensibletype.runtime_v1"
+POINTERS = ("provider", "metatype", "registry", "intern", "ready")
 
 
 def messages() -> list[str]:
     """The ImportErrors of the document as patterns."""
     blocks = re.findall(r"(?:^ {7}\S.*\n)+", section("The runtime and the handshake"), re.M)
     texts = [" ".join(block.split()) for block in blocks]
-    assert len(texts) == 2
+    assert len(texts) == 3
     return [re.sub(r"<[\w\\ ]+>", "(.+)", re.escape(text)) for text in texts]
 
 
-def offered(python, layout, field, value, name=CAPSULE):
-    offset = at("NcRuntime", field) if field else -1
-    return python(
-        OFFERED, Path(layout.__file__).parent, offset, value, SIZES["NcRuntime"], name
-    ).strip()
+def offered(python, layout, name=CAPSULE, **changes):
+    """What importing a module prints where a runtime with these fields is there."""
+    fields = [(at("NcRuntime", f), n, int(f in POINTERS) * 4 + 4) for f, n in changes.items()]
+    directory = Path(layout.__file__).parent
+    return python(OFFERED, directory, json.dumps(fields), SIZES["NcRuntime"], name).strip()
 
 
 @needs_64_bits
 def test_runtimes_that_do(python, layout):
-    assert offered(python, layout, None, 0) == "accepted"
-    assert offered(python, layout, "struct_size", 64) == "accepted"
+    assert offered(python, layout) == "accepted"
+    assert offered(python, layout, struct_size=64) == "accepted"
 
 
 @needs_64_bits
@@ -572,7 +573,7 @@ def test_runtimes_that_do_not(python, layout, field, change):
     }
     wanted = dict(sizes)
     sizes[field] += change
-    found = re.fullmatch(messages()[1], offered(python, layout, field, sizes[field]))
+    found = re.fullmatch(messages()[1], offered(python, layout, **{field: sizes[field]}))
     assert found is not None
     provider = "nativecall" if sizes["abi_version"] else "another module"
 
@@ -591,7 +592,27 @@ def test_runtimes_that_do_not(python, layout, field, change):
 
 @needs_64_bits
 def test_what_is_no_runtime(python, layout):
-    message = offered(python, layout, None, 0, "_extensibletype.runtime_v2")
+    message = offered(python, layout, "_extensibletype.runtime_v2")
     found = re.fullmatch(messages()[0], message)
     assert found is not None
     assert found.groups() == ("<module '_extensibletype'>", "nc_layout", "1")
+
+
+@needs_64_bits
+@pytest.mark.parametrize("struct_size", [0, 8])
+@pytest.mark.parametrize("missing", POINTERS)
+def test_runtimes_with_nulls(python, layout, missing, struct_size):
+    """Such a runtime is refused before anything that it lacks is needed."""
+    changes = {missing: 0, "struct_size": int(SIZES["NcRuntime"]) + struct_size}
+    found = re.fullmatch(messages()[2], offered(python, layout, **changes))
+    assert found is not None
+    provider = "another module" if missing == "provider" else "nativecall"
+    assert found.groups() == (provider, "nc_layout", "1", missing)
+
+
+@needs_64_bits
+def test_a_runtime_that_does_not_say_whose_it_is(python, layout):
+    message = offered(python, layout, abi_version=3, provider=0)
+    found = re.fullmatch(messages()[1], message)
+    assert found is not None
+    assert found.groups()[3:5] == ("another module", "3")

@@ -45,6 +45,7 @@ SANITIZED_COUNT = {
     "test_intern": 20_000,
     "test_slottable": 20_000,
     "test_calltable": 2_000,
+    "test_nativetable": 300,
     "test_nomem": 300,
     "test_signature": 20_000,
     "test_threads": 20_000,
@@ -125,7 +126,9 @@ def build_and_run(name: str, directory: Path, options: list[str], arguments: lis
 
 
 def test_nothing_is_left_out() -> None:
-    assert {"base.h", "hash.h", "intern.h", "slottable.h", "calltable.h"} <= set(HEADERS)
+    assert {"base.h", "hash.h", "intern.h", "slottable.h", "calltable.h", "nativetable.h"} <= set(
+        HEADERS
+    )
     assert set(PROGRAMS) == set(SANITIZED_COUNT)
 
 

@@ -9,6 +9,7 @@ import gc
 import inspect
 import math
 import pickle
+import sys
 import weakref
 
 import pytest
@@ -405,6 +406,31 @@ def test_owners_live_as_long_as_the_callable():
     del owners
     gc.collect()
     assert all(one() is not None for one in alive), "a reader may still call the replaced function"
+    del f
+    gc.collect()
+    assert [one() for one in alive] == [None] * 3
+
+
+@pytest.mark.parametrize("overloaded", [False, True])
+def test_functions_that_take_turns_are_kept_once(overloaded):
+    """Replacing does not retain memory for what has been there before."""
+    owners = [Owner(), None, Owner(), Owner()]
+    alive = [weakref.ref(one) for one in owners if one is not None]
+    f = nc.wrap(COS, "d:d", owner=owners[0])
+    if overloaded:
+        f.add("f:f", COSF)
+    sizes = set()
+    for i in range(40):
+        owner = owners[i % 4]
+        f.add("d:d", (SIN, COS)[i % 2], replace=True, owner=owner)
+        assert f.entries[0].owner is owner
+        if i >= 4:
+            sizes.add((sys.getsizeof(f._owners), len(f._owners)))
+    assert len(sizes) == 1
+    assert {id(one) for one in owners} <= {id(one) for one in f._owners}
+    del owners, owner
+    gc.collect()
+    assert all(one() is not None for one in alive)
     del f
     gc.collect()
     assert [one() for one in alive] == [None] * 3

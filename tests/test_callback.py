@@ -409,6 +409,64 @@ def test_entries_that_report_failures(c):
     assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL | c.CHECKS_ERRORS)[1]
 
 
+def test_messages_say_why_an_entry_was_passed_over(c, fails):
+    address = nc.load("m").address("erf")
+    gil = "needs the GIL, which the caller does not hold"
+    errors = "reports failures, which the caller does not look for"
+    both = (
+        "needs the GIL, which the caller does not hold, and reports failures, which it does not "
+        "look for"
+    )
+    python = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+    needs = nc.wrap(address, "d:d", gil="need")
+    reports = nc.wrap(address, "d:d", errno=True, errors="errno")
+    cases = [
+        (needs, c.CHECKS_ERRORS, gil),
+        (needs.builtin, 0, gil),
+        (reports, c.HOLDS_GIL, errors),
+        (python, c.CHECKS_ERRORS, gil),
+        (python, c.HOLDS_GIL, errors),
+        (python, 0, both),
+    ]
+    for f, options, why in cases:
+        message = f"no function for 'd:d' in {f!r}; it offers 'd:d' ({why})"
+        with fails(TypeError, message):
+            c.integrate(f, 0, 1, 1, "n", options)
+    offering = type("T", (), {"__nativecall_api__": c.api(0), "__repr__": lambda self: "T"})()
+    offers = f"'f:f', 'd:d', 'd:i&d' ({gil}), 'i:i' (has no function yet)"
+    for letter, signature in [("v", "d:i&d"), ("i", "i:i")]:
+        with fails(TypeError, f"no function for '{signature}' in T; it offers {offers}"):
+            c.integrate(offering, 0, 1, 1, letter, 0)
+
+
+def test_names_may_be_distrusted(c, fails):
+    """A capsule's name does not tell whether the function needs the GIL or sets exceptions."""
+    scipy = importlib.import_module("scipy")
+    options = c.HOLDS_GIL | c.DISTRUSTS_NAMES
+    data = ctypes.c_void_p(1)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    address = nc.load("m").address("erf")
+    capsule = box_capsule()
+    why = "(says a capsule's name, which the caller does not trust)"
+    for made, offered in [
+        (capsule, "'d:d'"),
+        (box_cython_special(), "'d:d'"),
+        (scipy.LowLevelCallable(box_cython_special()), "'d:d'"),
+        (scipy.LowLevelCallable(ctypes_erf()), "'d:d'"),
+        (scipy.LowLevelCallable(kind(address), data), "'d:dP' with user_data"),
+    ]:
+        assert c.integrate(made)[1], "by default it is taken"
+        with fails(
+            TypeError,
+            "no function for 'd:d', 'd:dP' with user_data as argument 2 in "
+            f"{made!r}; it offers {offered} {why}",
+        ):
+            c.integrate(made, 0, 1, 1, "pd", options)
+    # What tells its type itself is taken as ever.
+    for name in ("native", "view", "ctypes", "cffi", "cffi_api", "numba"):
+        assert c.integrate(NATIVE[name](), 0, 1, 100, "p", options)[1], name
+
+
 def test_ctypes_with_errcheck_is_called_through_python(c):
     made = ctypes_erf()
     made.errcheck = lambda result, function, arguments: 2 * result
@@ -673,7 +731,7 @@ def test_types_under_construction_and_static_ones(c):
     with pytest.raises(TypeError, match=r"\(got <raw object at 0x[0-9a-f]+>\)$"):
         c.unfinished()
     assert c.integrate(c.StaticType()) == (pytest.approx(0.25, abs=1e-4), True, 0)
-    with pytest.raises(TypeError, match=r"it offers 'f:f', 'd:d', 'd:i&d'$"):
+    with pytest.raises(TypeError, match=r"it offers 'f:f', 'd:d', 'd:i&d', 'i:i' \(.*\)$"):
         c.integrate(c.StaticType(), 0, 1, 1, "?")
 
 
@@ -1174,6 +1232,94 @@ def test_a_kept_callback_keeps_its_function(c, deep):
     assert found == [0.5] * 100
 
 
+def test_no_slot_of_another_is_claimed_when_its_owner_has_gone(c, fails):
+    """A scoped callback shares the slot of another thread's, which is released meanwhile."""
+    full, running, released, done = (threading.Event() for _ in range(4))
+
+    def other():
+        held = [c.hold(lambda x: 1.0, c.SCOPED) for _ in range(c.POOL)]
+        full.set()
+        assert running.wait(30)
+        for handle in held[1:]:
+            assert c.call_held(handle, 0.0) == (1.0, 0)
+        c.let_go(held[0])
+        again = c.hold(lambda x: 2.0, c.SCOPED)
+        assert c.call_held(again, 0.0) == (2.0, 0), "a scoped one of this thread may share it, too"
+        c.let_go(again)
+        released.set()
+        assert done.wait(30)
+        for handle in held[1:]:
+            c.let_go(handle)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert full.wait(30)
+    values = []
+
+    def f(x):
+        if not values:
+            values.append(111.0)
+            running.set()
+            assert released.wait(30)
+            # The slot is f's alone now, but f's nevertheless.
+            with fails(
+                RuntimeError,
+                "all 16 C functions for callbacks of this signature are in use at once; the C code "
+                "can lift that limit with a signature that has user_data, or with "
+                "NC_CALLBACK_SCOPED",
+            ):
+                c.hold(lambda x: 222.0, 0)
+            inner = c.hold(lambda x: 222.0, c.SCOPED)
+            values.append(c.call_held(inner, x)[0])
+            c.let_go(inner)
+            values.append(c.call_held(shared, x)[0])
+        return 111.0
+
+    shared = c.hold(f, c.SCOPED)
+    try:
+        assert c.call_held(shared, 0.5) == (111.0, 0)
+        assert values == [111.0, 222.0, 111.0]
+    finally:
+        running.set()
+        c.let_go(shared)
+        done.set()
+        thread.join()
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+def test_the_outer_of_two_that_share_a_slot_is_released_first(c):
+    found = []
+
+    def outer(x):
+        inner = c.hold(shares, c.SCOPED)
+        found.append(c.call_held(inner, x)[0])
+        found.append(c.call_held(held[0], x)[0])
+        c.let_go(inner)
+        found.append(c.call_held(inner, x)[0])
+        return 0.0
+
+    def shares(x):
+        if found:
+            return 111.0
+        c.let_go(held[0])
+        for number in (222.0, 333.0):
+            following = c.hold(lambda x, number=number: number, c.SCOPED)
+            found.append(c.call_held(following, x)[0])
+            c.let_go(following)
+        return 111.0
+
+    held = [c.hold(outer, c.SCOPED) for _ in range(c.POOL)]
+    assert c.call_held(held[0], 1.0) == (0.0, 1)
+    # The inner one's function is the outer one's as well, which is stopped: so the sentinel.
+    assert found == [222.0, 333.0, 111.0, 111.0, FAILED]
+    assert c.call_held(held[0], 1.0) == (FAILED, 1)
+    with pytest.raises(RuntimeError, match=r"^a callback was released while it ran$"):
+        c.let_go(held[0])
+    for handle in held[1:]:
+        c.let_go(handle)
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
 # -- released while it runs ------------------------------------------------------------------------
 
 
@@ -1219,6 +1365,160 @@ def test_a_callback_frees_itself(c, which, monkeypatch):
     assert c.call_kept(1.0) == (FAILED, -1)
     assert [str(error) for error in unraisable] == ["too late"]
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+@pytest.mark.parametrize("scoped", [False, True])
+def test_a_function_is_nobody_elses_before_the_second_release(c, fails, scoped):
+    """C code that calls on after its callback has released itself never calls another."""
+    options = c.SCOPED if scoped else 0
+    others = []
+
+    def f(x):
+        c.let_go(handle)
+        others.extend(c.hold(lambda x: 999.0, options) for _ in range(c.POOL - 1))
+        return 1.0
+
+    handle = c.hold(f, options)
+    assert c.call_held(handle, 0.0) == (1.0, 1)
+    for _ in range(3):
+        assert c.call_held(handle, 0.0) == (FAILED, 1)
+        c.let_go(others.pop())
+        others.append(c.hold(lambda x: 999.0, options))
+    with fails(
+        RuntimeError,
+        "all 16 C functions for callbacks of this signature are in use at once, 1 of them by "
+        "callbacks that were released while they ran; the C code gives these back with a second "
+        "release",
+    ):
+        c.hold(same, 0)
+    with fails(RuntimeError, "a callback was released while it ran"):
+        c.let_go(handle)
+    c.let_go(handle)  # and a third release does nothing
+    others.append(c.hold(lambda x: 999.0, options))
+    assert [c.call_held(other, 0.0) for other in others] == [(999.0, 0)] * c.POOL
+    for other in others:
+        c.let_go(other)
+
+
+def test_the_pointer_of_an_inner_scoped_callback_does_not_lead_to_the_outer_one(c):
+    """Both are behind one function, and the inner one is released while it runs."""
+    found = []
+
+    def inner(x):
+        c.let_go(nested[0])
+        return 5.0
+
+    def outer(x):
+        nested.append(c.hold(inner, c.SCOPED))
+        found.append(c.call_held(nested[0], x))
+        found.append(c.call_held(nested[0], x))
+        with pytest.raises(RuntimeError, match=r"^a callback was released while it ran$"):
+            c.let_go(nested[0])
+        return 7.0
+
+    nested = []
+    held = [c.hold(outer, c.SCOPED) for _ in range(c.POOL)]
+    assert c.call_held(held[0], 1.0) == (7.0, 0)
+    assert found == [(5.0, 1), (FAILED, 1)]
+    for handle in held:
+        c.let_go(handle)
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+def test_a_scoped_callback_that_another_one_releases_keeps_its_function(c):
+    """Not itself, but a sibling that the same C code calls; that C code has not ended either."""
+    found = []
+
+    def first(x):
+        c.let_go(second)
+        other = c.hold(lambda x: 999.0, c.SCOPED)
+        found.append(c.call_held(other, x)[0])
+        c.let_go(other)
+        return 1.0
+
+    held = [c.hold(first, c.SCOPED), *(c.hold(same, c.SCOPED) for _ in range(c.POOL - 1))]
+    second = held[1]
+    assert c.call_held(held[0], 0.0) == (1.0, 0)
+    assert c.call_held(second, 0.0) == (FAILED, 1)
+    assert found == [999.0]
+    with pytest.raises(RuntimeError, match=r"^a callback was released while it ran$"):
+        c.let_go(second)
+    for handle in held:
+        c.let_go(handle)
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
+
+
+def test_the_end_of_the_thunk_around_it_ends_a_scoped_callback(c):
+    """Even without the second release no slot is lost."""
+
+    def inner(x):
+        c.let_go(nested.pop())
+        return 5.0
+
+    def outer(x):
+        nested.append(c.hold(inner, c.SCOPED))
+        assert c.call_held(nested[0], x)[0] == 5.0
+        return 7.0
+
+    nested = []
+    for _ in range(3 * c.POOL):
+        handle = c.hold(outer, c.SCOPED)
+        assert c.call_held(handle, 1.0) == (7.0, 0)
+        c.let_go(handle)
+    c.let_go(c.hold(same, c.SCOPED))
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
+
+
+def test_threads_release_their_scoped_callbacks_while_they_run(c):
+    """Every thread nests, releases out of order, calls on, and must never meet another's result."""
+    wrong = []
+
+    def run(number):
+        current = {}
+
+        def start():
+            def chain(level):
+                def f(x):
+                    if level < 20:
+                        current[level + 1] = inner = c.hold(chain(level + 1), c.SCOPED)
+                        value = c.call_held(inner, x)[0]
+                        if value != number * 100 + level + 1:
+                            wrong.append((number, level, value))
+                        if (level + 1) % 3 == 0:
+                            value = c.call_held(inner, x)[0]
+                            if value != FAILED:
+                                wrong.append((number, level, value))
+                            with pytest.raises(RuntimeError, match="released while it ran"):
+                                c.let_go(inner)
+                        else:
+                            c.let_go(inner)
+                    if level % 3 == 0:
+                        c.let_go(current[level])
+                    return number * 100.0 + level
+
+                return f
+
+            current[1] = outermost = c.hold(chain(1), c.SCOPED)
+            value = c.call_held(outermost, 0.0)[0]
+            if value != number * 100 + 1:
+                wrong.append((number, 0, value))
+            c.let_go(outermost)
+
+        for _ in range(20):
+            start()
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
 
 
 def test_an_exception_waits_for_release(c):

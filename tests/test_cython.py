@@ -40,22 +40,33 @@ MISMATCHES = ["-Werror=incompatible-pointer-types", "-Werror=int-conversion"]
 
 # Headers whose functions are for providers, or for other headers.
 INTERNAL = {"base.h", "box.h", "boxcffi.h", "boxctypes.h", "boxes.h", "declaration.h", "hash.h"}
-INTERNAL |= {"intern.h", "metaclass.h", "packedtable.h", "promotion.h", "registercall.h"}
+INTERNAL |= {
+    "intern.h",
+    "metaclass.h",
+    "nativetable.h",
+    "packedtable.h",
+    "promotion.h",
+    "registercall.h",
+}
 INTERNAL |= {"runtime.h", "slottable.h", "thunk.h", "thunktypes.h", "typenames.h", "typetable.h"}
 INTERNAL |= {"values.h"}
 EXCLUDED = {
     "steps of other functions": {
         *("nc_slots_of", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
         *("nc_native_find_else", "nc_native_packed_rest", "nc_native_packed_else"),
-        *("nc_native_packed_find", "nc_native_first_packed"),
-        *("nc_calltable_matches", "nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
+        *("nc_native_packed_find", "nc_native_first_packed", "nc_native_packed_in_calls"),
+        *("nc_packed_nibble", "nc_packed_is_text"),
+        *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
         *("nc_nativeapi_tag", "nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
         *("nc_callback_intern", "nc_callback_refuses", "nc_callback_refuse"),
+        *("nc_callback_distrusts", "nc_message_why"),
         *("nc_callback_set_native", "nc_callback_from_entries", "nc_callback_from_box"),
         *("nc_callback_from_python", "nc_message_add", "nc_message_offers"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),
         *("nc_call_unbox_integer", "nc_call_native", "nc_call_outcome"),
+        *("nc_call_offer_found", "nc_call_ellipsis", "nc_call_unbox_float"),
+        *("nc_nativeapi_usable", "nc_nativeapi_entry"),
     },
     "the reader of signatures": {
         *("nc_scalar_canonical", "nc_scalar_layout", "nc_signature_is_space"),
@@ -68,7 +79,7 @@ EXCLUDED = {
     },
     "NATIVECALL_SIG": {"nc_literal_is_malformed_or_longer_than_one_word", "nc_literal_pack"},
     "for providers with the metaclass": {
-        *("PyExtensibleType_Ready", "nc_runtime_publish", "nc_runtime_accept"),
+        *("nc_native_add", "PyExtensibleType_Ready", "nc_runtime_publish", "nc_runtime_accept"),
         *("nc_before_fork", "nc_after_fork", "nc_packed_put", "nc_packed_store"),
         *("nc_packed_replace", "nc_calltable_init", "nc_calltable_published"),
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
@@ -76,7 +87,7 @@ EXCLUDED = {
         "nc_calltable_clear",
     },
 }
-EXCLUDED_CONSTANTS = {"NC_ERRORS_SHIFT", "NC_NATIVEAPI_ROWS"}
+EXCLUDED_CONSTANTS = {"NC_ERRORS_SHIFT", "NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
 
 
 def consumer_headers() -> list[str]:

@@ -55,6 +55,7 @@ void v_d(double x) { seen = -x; }
 void v_(void) { seen++; }
 double take(void) { double last = seen; seen = 0; return last; }
 double five(void) { return 5; }
+double five_d(double x) { (void)x; return 5; }
 float half(void) { return 0.5F; }
 double holds(double x) { return PyGILState_Check() ? x : -x; }
 int same_i(int x) { return x; }
@@ -231,6 +232,88 @@ def test_what_does_not_compile(build, include, tmp_path, command, standard):
             check=False,
         )
         assert (done.returncode == 0) is (line not in BAD), f"{line}\n{done.stderr}"
+
+
+# One type, in memory of its own, as every argument and result; each call stands here once, so that
+# the compiler may inline it and compare its branches with that memory.
+INSTANTIATED = r"""
+#include <nativecall/callback.h>
+#include <nativecall/dispatch.h>
+#include <nativecall/dynamiccall.h>
+#include <nativecall/registercall.h>
+NC_DISPATCH(exact, WORD, (WORD));
+NC_DISPATCH_PROMOTED(wider, WORD, (WORD, float), NC_PROMOTED(WORD, (WORD, double)));
+NC_CALLBACK_THUNK(thunk, WORD, (WORD, double), 0);
+NC_CALLBACK_THUNK_WITH_DATA(thunk_with_data, WORD, (WORD, user_data), 0);
+typedef NC_OF(TYPE, WORD) Type;
+#define TEXT NC_SIGNATURE(WORD, (WORD))
+#ifdef GLOBAL
+static Type x, y;
+#endif
+int all(PyObject *f, void *function, Type given);
+int all(PyObject *f, void *function, Type given)
+{
+    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(thunk),
+                                             NC_CALLBACK_ACCEPT(thunk_with_data),
+                                             NC_CALLBACK_ACCEPT_NATIVE(TEXT, -1)};
+    NcCallback callback;
+    NcRegisterCall how;
+    NcCall call;
+    const void *args[1];
+    int status;
+#ifndef GLOBAL
+    Type x, y;
+#endif
+    x = given;
+    args[0] = &x;
+    status = exact(f, &y, x) | exact_nogil(f, &y, y);
+    status |= wider(f, &y, x, 1.0F) | wider_nogil(f, &y, y, 1.0F);
+    if (status != NC_OK || nc_call_prepare(&call, f, TEXT) < 0) {
+        return -1;
+    }
+    status = nc_call(&call, &y, args);
+    status |= nc_call_nogil(&call, &y, args);
+    nc_call_release(&call);
+    if (nc_registercall_plan(TEXT, strlen(TEXT), &how) == NC_OK) {
+        nc_registercall(&how, function, &y, args);
+    }
+    if (nc_callback_prepare(&callback, f, accepted, 3, NC_CALLBACK_HOLDS_GIL) < 0) {
+        return -1;
+    }
+    if (!nc_callback_failed(&callback)) {
+        y = NC_CALLBACK_FUNCTION(&callback, Type (*)(Type, double))(y, 1.0);
+    }
+    return nc_callback_release(&callback) | status | (y == x);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "standard", "words"),
+    [
+        ("gcc", "c99", "float int8 boolean uint16 longdouble complex64"),
+        ("gcc", "c++20", "float uint32 int8"),
+        ("gcc", "c++11", "boolean pointer"),
+        ("clang", "c11", "float int16 complex64"),
+        ("clang", "c++20", "uint8 double"),
+    ],
+)
+def test_no_warnings_where_everything_is_inlined(
+    build, include, tmp_path, command, standard, words
+):
+    language = "c++" if standard.startswith("c++") else "c"
+    source = tmp_path / "all.c"
+    for word, place in itertools.product(words.split(), ([], ["-DGLOBAL"])):
+        source.write_text(INSTANTIATED.replace("WORD", word))
+        done = subprocess.run(
+            [compiler(command), f"-std={standard}", "-x", language, "-O3", *build.WARNINGS]
+            + [f"-I{include}", "-isystem", sysconfig.get_path("include")]
+            + [*place, "-c", str(source), "-o", str(tmp_path / "all.o")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{word} {place}\n{done.stderr}"
 
 
 # -- signatures in the source --------------------------------------------------------------------
@@ -820,6 +903,215 @@ def test_threads_share_a_call(c, functions):
             thread.join()
         assert len(results) == 8 * 300
         assert all(results)
+
+
+# -- providers that are wrong, and entries that differ in flags only -------------------------------
+
+
+class Entry(ctypes.Structure):
+    """PyNativeCallableEntry."""
+
+    _fields_ = (
+        ("signature", ctypes.c_char_p),
+        ("flags", ctypes.c_size_t),
+        ("funcptr", ctypes.c_void_p),
+    )
+
+
+FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p, ctypes.c_size_t)
+TELL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_size_t)
+
+
+class Api(ctypes.Structure):
+    """NcNativeApi."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_uint64),
+        ("release", ctypes.c_void_p),
+        ("find", FIND),
+        ("entry", TELL),
+    )
+
+
+NEEDS_GIL = 1
+NONZERO = 0x20
+
+
+class Provider:
+    """Makes an object whose type has ``__nativecall_api__``, and keeps what it consists of."""
+
+    def __init__(self, told, found=None, endless=False):
+        def address(rows, n):
+            return ctypes.addressof(rows) + n * ctypes.sizeof(Entry)
+
+        def find(_obj, signature, refuse):
+            for n, row in enumerate(self.found):
+                if found is not None or (row.signature == signature and not row.flags & refuse):
+                    return address(self.found, n)
+            return None
+
+        def tell(_obj, position):
+            self.asked.append(position)
+            return (
+                address(self.told, 0 if endless else position)
+                if (endless or position < len(told))
+                else None
+            )
+
+        self.asked = []
+        self.told = (Entry * len(told))(*told)
+        self.found = self.told if found is None else (Entry * len(found))(*found)
+        self.api = Api(ctypes.sizeof(Api), 0x6E635F6170690001, None, FIND(find), TELL(tell))
+        new = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+        )(python_address("PyCapsule_New"))
+        capsule = new(ctypes.addressof(self.api), b"nativecall_api_v1", None)
+        members = {"__nativecall_api__": capsule, "__call__": lambda self, x: 7.0}
+        self.obj = type("Made", (), members)()
+
+
+def test_entries_that_cannot_be_used_are_passed_over(c, functions):
+    good = (b"d:d", 0, functions.address("d_d"))
+    for bad in (
+        (None, 0, good[2]),
+        (b"d:d", 0, None),
+        (b"d:d", 1 << 24, good[2]),
+        (b"d:d", NONZERO, good[2]),
+        (b"d", 0, good[2]),
+    ):
+        for told, found in (([bad], None), ([bad], [bad]), ([], [bad])):
+            made = Provider(told, found)
+            assert ask(c, made.obj, "d:d", d(1.0)) == ("boxed", d(7.0)), (bad, told, found)
+        # The next one counts.
+        made = Provider([bad, good])
+        assert ask(c, made.obj, "d:d", d(1.0)) == ("exact", d(2.0))
+        assert ask(c, made.obj, "d:f", f4(1.0)) == ("promoted", d(2.0))
+    # What find() gives is of the signature that was asked for.
+    made = Provider([], [(b"f:d", 0, functions.address("f_d"))])
+    assert ask(c, made.obj, "d:d", d(1.0)) == ("boxed", d(7.0))
+
+
+def test_a_provider_that_never_ends(c, functions):
+    made = Provider([(b"d:d", 0, functions.address("d_d"))], endless=True)
+    assert ask(c, made.obj, "d:f", f4(1.0)) == ("promoted", d(2.0))
+    assert ask(c, made.obj, "f:d", d(1.0)) == ("boxed", f4(7.0))
+    assert made.asked == 2 * list(range(64))
+    # What stands behind the last that is asked for is found by its signature.
+    others = 64 * [(b"q:q", 0, functions.address("d_q"))]
+    made = Provider([*others, (b"d:d", 0, functions.address("d_d"))])
+    assert ask(c, made.obj, "d:d", d(1.0)) == ("exact", d(2.0))
+    assert ask(c, made.obj, "d:f", f4(1.0)) == ("boxed", d(7.0))
+
+
+@pytest.fixture(scope="session")
+def raw(build, builder, include):
+    """Makes an object with these rows of a call table: the same signature may stand twice."""
+    module = build.load_extension(
+        builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
+    )
+    return lambda *rows: module.raw(list(rows), [], len(rows))
+
+
+def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw):
+    plus_one, fails = functions.address("d_d"), functions.address("holds")
+    fives, wide = functions.address("five_d"), functions.address("d_q")
+
+    three = d(3.0)
+
+    def both(rows, signature="d:d", value=three):
+        """What calls with the GIL and without give, by both sorts of provider."""
+        results = set()
+        for obj in (
+            raw(*rows),
+            (provider := Provider([(s.encode(), *row) for s, *row in rows])).obj,
+        ):
+            prepared = c.prepare(obj, signature)
+            results.add((c.call(prepared, (value,)), c.call(prepared, (value,), True)))
+            ways = c.way(prepared), c.nogil_way(prepared)
+            assert (c.call(prepared, (value,), True) == REFUSED) is (ways[1] == "boxed")
+        del provider
+        assert len(results) == 1
+        return *results.pop(), *ways
+
+    need, free = ("d:d", NEEDS_GIL, plus_one), ("d:d", 0, fives)
+    assert both([need, free]) == (d(4.0), d(5.0), "exact", "exact")
+    assert both([free, need]) == (d(5.0), d(5.0), "exact", "exact")
+    # Exact with the GIL, promoted without; the nearest of each counts.
+    rows = [("d:q", NEEDS_GIL, wide), ("d:d", 0, fives), ("d:i", NEEDS_GIL, fives)]
+    assert both(rows[:2], "d:q", q(3)) == (d(3.0), REFUSED, "exact", "boxed")
+    assert both(rows[:2], "d:i", i(3)) == (d(3.0), d(5.0), "promoted", "promoted")
+    assert both([*rows[:2], rows[2]], "d:i", i(3)) == (d(5.0), d(5.0), "exact", "promoted")
+    # What sets exceptions is for calls with the GIL.
+    assert both([("d:d", 0x10, plus_one), free]) == (d(4.0), d(5.0), "exact", "exact")
+    assert both([("d:d", 0x10, plus_one)]) == (d(4.0), REFUSED, "exact", "boxed")
+    assert both([("d:d", NONZERO, fails), free]) == (d(5.0), d(5.0), "exact", "exact")
+
+
+def test_dispatch_finds_entries_of_a_call_table_alone(build, builder, include, c, functions):
+    """A packed table is not required of a provider, and none of these types has one."""
+    provider = build.load_extension(
+        builder.extension("provider.c", "dispatch_provider", include=include)
+    )
+    obj = provider.Base()
+    packed = functions.function("d_d", "d:d")
+    few = events(lambda: c.dispatch("one", False, packed, 3.0))
+    for nogil in (False, True):
+        assert c.dispatch("one", nogil, obj, 3.0) == 1.5
+        assert events(lambda: c.dispatch("one", nogil, obj, 3.0)) == few  # noqa: B023
+        assert c.call(c.prepare(obj, "d:d"), (d(3.0),), nogil) == d(1.5)
+    obj.add("d:dd", NEEDS_GIL, functions.address("d_dd"))
+    assert c.dispatch("wider", False, obj, 0.5, 3) == 53.0
+    assert c.dispatch("wider", True, obj, 0.5, 3) == REFUSED
+    obj.add("d:dd", 0, functions.address("d_dd"))
+    assert c.dispatch("wider", True, obj, 0.5, 3) == 53.0
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 3.4028236e38])
+def test_floats_that_do_not_fit_are_no_infinities(c, value, fails):
+    with fails(OverflowError, f"the result {value!r} does not fit in 'float'"):
+        c.dispatch("single", False, lambda x: value, 1.0)
+    for code in ("f", "e"):
+        with fails(OverflowError, f"the result {value!r} does not fit in '{code}'"):
+            c.call(c.prepare(lambda: value, f"{code}:"), ())
+    for result in (complex(value, 1), complex(1, value)):
+        with fails(OverflowError, f"the result {result!r} does not fit in 'Zf'"):
+            c.call(c.prepare(lambda: result, "Zf:"), ())  # noqa: B023
+        if hasattr(c, "complex_single"):
+            with fails(OverflowError, f"the result {result!r} does not fit in 'float _Complex'"):
+                c.complex_single(lambda: result)  # noqa: B023
+        assert ask(c, lambda: result, "Zd:")[1] == d(result.real) + d(result.imag)  # noqa: B023
+    assert ask(c, lambda: value, "d:")[1] == d(value)
+
+
+def test_what_fits_a_float(c):
+    assert hasattr(c, "complex_single") is (c.__name__ == "dispatch_c")
+    for value in (math.inf, -math.inf, 0.1, 3.4028234663852886e38, -3.4028235e38, 1e-300, -0.0):
+        narrow = struct.unpack("f", f4(value))[0]
+        for got in (
+            c.dispatch("single", False, lambda x: value, 1.0),  # noqa: B023
+            struct.unpack("f", ask(c, lambda: value, "f:")[1])[0],  # noqa: B023
+        ):
+            assert (got, math.copysign(1, got)) == (narrow, math.copysign(1, value))
+        pair = ask(c, lambda: complex(value, 1), "Zf:")[1]  # noqa: B023
+        assert pair == f4(value) + f4(1)
+        if hasattr(c, "complex_single"):
+            assert c.complex_single(lambda: complex(1, value)) == complex(1, narrow)  # noqa: B023
+    assert math.isnan(c.dispatch("single", False, lambda x: math.nan, 1.0))
+
+
+def test_long_signatures_are_shortened_in_messages(c, fails):
+    start = "d:" + 198 * "d"
+    with fails(ValueError, f"'{start}...' has more than 32 arguments"):
+        c.prepare(abs, "d:" + 400 * "d")
+    with fails(ValueError, f"'{start}' has more than 32 arguments"):
+        c.prepare(abs, start)
+    for text in ("d:" + 5000 * "d", "d:" + 400 * "d" + "!"):
+        with pytest.raises(ValueError, match=r"^'d:d{198}\.\.\.' is no signature: [a-z ]+$"):
+            c.prepare(abs, text)
+    pointer = "d:" + 20 * "X{d:dddddddd}"
+    with fails(TypeError, f"no function for '{pointer[:200]}...' in 3, and Python cannot call it"):
+        c.prepare(3, pointer)
 
 
 # -- callbacks without arguments -----------------------------------------------------------------

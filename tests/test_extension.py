@@ -8,6 +8,7 @@ at all) is tried in processes of their own.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -137,6 +138,172 @@ def test_a_providers_own_call_table(consumer, provider):
     assert consumer.entry(base, "d:d") == (0, provider.THIRD)
     assert consumer.total(base, 1.0, 2) == (1.0, "native")
     assert consumer.entry(provider.Base(), "d:d") == (0, provider.HALF)
+
+
+def test_packed_lookups_find_what_has_a_call_table_only(consumer, provider):
+    """No packed table is required of a provider: without one, the call table is read."""
+
+    def found(signature, refuse=0, base=None):
+        return consumer.packed(base, packed_bytes(signature), refuse)
+
+    class Sub(provider.Base):
+        pass
+
+    class Overrides(provider.Base):
+        def __call__(self, x):
+            return x
+
+    long = "v:T{d(2,3)i}X{i:P}[2]dddd"
+    assert len(packed.pack("d:ddddddddddddd")) == len(packed.pack(long)) == 3
+    for cls in (provider.Base, provider.Derived, Sub):
+        base = cls()
+        assert found("d:d", base=base) == provider.HALF
+        for other in ("f:f", "d:dd", "d:", "v:d", "d:&d", "d:ddddddddddddd", long, "?:?"):
+            assert found(other, base=base) is None, other
+        base.add("d:dd", consumer.NEEDS_GIL, 16)
+        base.add("d:ddddddddddddd", 0, 32)  # the 0 at the end has two words of its own
+        base.add(long, 0x10, 48)
+        base.add("d:dd", 0, 64)
+        base.add("?:?", 0x01000000 >> 1, 80)  # a flag of later versions, which does not matter
+        assert found("d:dd", base=base) == 16
+        assert found("d:dd", consumer.NEEDS_GIL, base) == 64
+        assert found("d:ddddddddddddd", base=base) == 32
+        assert found(long, base=base) == 48
+        assert found(long, 0xF0, base) is None
+        assert found("?:?", 0xFF, base) == 80
+        # The beginning, and more, of what is there.
+        for other in ("d:dddddddddddd", "d:dddddddddddddd", long + "d", long[:-1], "d:ddd"):
+            assert found(other, base=base) is None, other
+        base.replace()
+        assert found("d:d", base=base) == provider.THIRD
+    assert found("d:d", base=Overrides()) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (0,),
+        (0x0011000000000000,),  # no start
+        (0x8011000000000001,),  # something behind the end
+        (0x8011000000000000, 0x4000000000000000, 0x4000000000000000),  # words too many
+        (0x8011111111111111, 0x4000000000000000, 0),  # no continuation
+        (0x8011111111111111, 0x4000000000000000, 0x4000000000000001),
+        (0x8011111111111111, 0x4000000000000000),
+        (0x8011111111111111,),  # no end
+        (0x801111111111111C,),
+    ],
+)
+def test_words_that_are_no_signature_find_nothing(consumer, provider, lib, words):
+    base = provider.Base()
+    base.add("d:ddddddddddddd", 0, 32)
+    base.add("d:ddddddddddddI", 0, 48)
+    data = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
+    assert consumer.packed(base, data) is None
+
+
+def packed_bytes(signature):
+    """The packed words of a signature as C has them in memory."""
+    return b"".join(word.to_bytes(8, sys.byteorder) for word in packed.pack(signature))
+
+
+def test_both_tables_from_one_registration(consumer, provider, fails):
+    """nativetable.h: what is found by interned and by packed signature is the same."""
+    both = provider.Both()
+    texts = ["d:d", "d:ddddddddddddd", "q:qq", "f:f", "v:"]
+    flags = [0, consumer.NEEDS_GIL, 0x80, 0x15, 0]  # convention 8 has no packed form
+
+    def check(count, functions):
+        for i, text in enumerate(texts):
+            expected = (flags[i], functions[i]) if i < count else None
+            for by_slot in (False, True):
+                assert consumer.entry(both, text, 0, by_slot) == expected
+            address = functions[i] if i < count and flags[i] != 0x80 else None
+            assert consumer.packed(both, packed_bytes(text)) == address
+            if flags[i]:
+                assert consumer.packed(both, packed_bytes(text), 0xFF) is None
+                assert consumer.entry(both, text, 0xFF) is None
+
+    functions = [16 * (i + 1) for i in range(len(texts))]
+    check(0, functions)
+    for i, text in enumerate(texts):
+        # Any spelling; what cannot be leaves both tables alone.
+        both.add(" ".join(text), flags[i], functions[i])
+        check(i + 1, functions)
+        with fails(ValueError, "signature 'd:d!': malformed input at offset 3"):
+            both.add("d:d!", 0, 16)
+        message = re.compile("signature 'v:d' cannot have an entry with function .* and flags .*")
+        for bad in ((1 << 24, 16), (0, 0)):
+            with pytest.raises(ValueError, match=message):
+                both.add("v:d", *bad)
+        check(i + 1, functions)
+    for i in range(len(texts)):
+        functions[i] += 1600
+        both.replace(i, functions[i])
+        check(len(texts), functions)
+    with pytest.raises(IndexError):
+        both.replace(len(texts), 16)
+    check(len(texts), functions)
+
+
+@pytest.mark.parametrize("by_slot", [False, True])
+def test_a_null_signature_is_not_found(consumer, provider, lib, by_slot):
+    """nc_interned_find gives NULL for what nobody interned: it may be looked up as it is."""
+    square = lib.function("square", "d:d")
+    empty = nc.NativeCallable.__new__(nc.NativeCallable)
+    for obj in (provider.Both(), provider.Base(), empty, square, square.builtin, len, 1, nc.wrap):
+        assert consumer.entry(obj, None, 0, by_slot) is None
+
+
+CALL_OVERRIDDEN_MEANWHILE = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import nc_provider, nc_consumer
+
+class Called(nc_provider.Base):
+    pass
+
+called, counts, ended = Called(), [], threading.Event()
+
+def look():
+    while not ended.is_set():
+        counts.append(nc_consumer.lookups(called, 1000, nc_provider.HALF, 0))
+
+thread = threading.Thread(target=look)
+thread.start()
+while len(set(counts)) < 2 or len(counts) < 50:
+    Called.__call__ = lambda self, x: x
+    del Called.__call__
+ended.set()
+thread.join()
+"""
+
+
+def test_a_call_is_overridden_while_threads_look(builder, build, include, tmp_path, monkeypatch):
+    """The thread sanitizer sees no race between a lookup without the GIL and a change of the class.
+
+    The first module, which brings the metaclass, and the one that looks are instrumented.
+    """
+    if sys.platform != "linux":
+        pytest.skip("needs a sanitizer's library that can be loaded before Python")
+    command = [*build.compiler(), "-print-file-name=libtsan.so"]
+    library = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def run(*arguments):
+        environment = {**os.environ, "LD_PRELOAD": library, "TSAN_OPTIONS": "exitcode=66"}
+        command = [sys.executable, "-c", *map(str, arguments)]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+
+    if not Path(library).is_absolute() or run("pass").returncode != 0:
+        pytest.skip("no thread sanitizer with this C compiler and this Python")
+    monkeypatch.setenv("NATIVECALL_TEST_CFLAGS", "-g -fsanitize=thread")
+    for name in ("provider", "consumer"):
+        path = builder.extension(
+            f"{name}.c", f"nc_{name}", include=include, directory="thread_sanitizer"
+        )
+    done = run(CALL_OVERRIDDEN_MEANWHILE, path.parent)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_static_subclass_overrides_and_adds(consumer, provider):

@@ -458,6 +458,10 @@ REFUSED = [
 ]
 REFUSED += ["i:&d&d&d&d&d&d&d", "d:" + "d" * 40]
 REFUSED += ["d:!", "Zd", "Z:d", "d:T{" + "i" * 9 + "}"]
+REFUSED += ["d:&", "d:Z", "d:(", "d:T{", "d:X", "d:2", "d:=", "O:,", "d:}", "T{d:d", "d:T{d}}"]
+REFUSED += ["v:v", "d:vd", "v:&v", "&v:d"]
+# Malformed, and more than a literal is checked for: words that no signature has.
+UNCHECKED = ["d:Zi", "d:=d", "[0]d:", "(2)d:d", "d:.d", "d:.", "d:T{&v}", "d:(2)d", "d:T{}"]
 
 
 def expected_words() -> str:
@@ -539,6 +543,49 @@ def test_literals_that_are_no_single_word_do_not_compile(compiler: str, tmp_path
         bad = compile_c(compiler, source, *options)
         assert bad.returncode != 0, text
         assert "malformed_or_longer_than_one_word" in bad.stderr, text
+
+
+@needs_c
+@pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
+def test_malformed_literals_that_compile_are_no_signature(compiler: str, tmp_path: Path) -> None:
+    cxx = compiler in CXX_COMPILERS
+    source = tmp_path / ("unchecked.cpp" if cxx else "unchecked.c")
+    table = "".join(f'    NATIVECALL_SIG("{text}"),\n' for text in [*UNCHECKED, "T{dd:}d"])
+    source.write_text(
+        f"""#include <stdio.h>
+#include "nativecall/signature.h"
+static const uint64_t words[] = {{
+{table}}};
+int main(void)
+{{
+    size_t i;
+    for (i = 0; i < sizeof words / sizeof *words; i++)
+        printf("%llx\\n", (unsigned long long)words[i]);
+    return 0;
+}}
+""",
+        encoding="utf-8",
+    )
+    program = tmp_path / "unchecked"
+    built = compile_c(
+        compiler, source, f"-std={'c++11' if cxx else 'c99'}", "-o", str(program), "-pthread"
+    )
+    assert built.returncode == 0, built.stderr
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    *words, misplaced = [int(line, 16) for line in printed.split()]
+    assert len(words) == len(UNCHECKED)
+    for text, word in zip(UNCHECKED, words, strict=True):
+        with pytest.raises(SignatureError):
+            print(text, unpack((word,)))
+    assert unpack((misplaced,))[0].text == "T{dd}:d"
+
+
+@needs_c
+@pytest.mark.parametrize("text", ["dd)d", ")P", "dd->d", "double (double)", "double f(double)"])
+def test_the_headers_read_the_grammar_and_no_other_spelling(c: CSide, text: str) -> None:
+    assert pack(text) == pack(parse(text).text)
+    assert isinstance(c.canonical(text), int)
+    assert c.canonical(parse(text).text) == parse(text).text
 
 
 @needs_c

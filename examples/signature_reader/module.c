@@ -29,20 +29,6 @@ static int add_entry(PyObject *list, const PyNativeCallableEntry *entry, const c
     return status;
 }
 
-/* The next entry that a type without the metaclass tells, from *position on; NULL behind the last.
- */
-static const PyNativeCallableEntry *next_told(const NcNativeApi *api, PyObject *obj,
-                                              size_t *position)
-{
-    const PyNativeCallableEntry *entry = NULL;
-    if (api != NULL && api->entry != NULL) {
-        do {
-            entry = api->entry(obj, (*position)++);
-        } while (entry != NULL && !nc_calltable_flags_suit(entry->flags, 0));
-    }
-    return entry;
-}
-
 static PyObject *py_entries(PyObject *module, PyObject *obj)
 {
     const PyNativeCallableEntry *entry;
@@ -58,7 +44,7 @@ static PyObject *py_entries(PyObject *module, PyObject *obj)
             goto failed;
         }
     }
-    while ((entry = next_told(api, obj, &position)) != NULL) {
+    while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
         if (add_entry(list, entry, NC_NATIVEAPI_ATTRIBUTE) < 0) {
             goto failed;
         }
@@ -122,7 +108,7 @@ static int choose(Choice *choice, PyObject *obj, const Value *arguments, size_t 
             consider(choice, word, nc_packed_funcptr(packed, 1), arguments, count);
         }
     }
-    while ((entry = next_told(api, obj, &position)) != NULL) {
+    while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
         if ((entry->flags & REFUSE) == 0 &&
             nc_signature_pack(entry->signature, strlen(entry->signature), 0, &word, 1, &words) ==
                 NC_OK) {

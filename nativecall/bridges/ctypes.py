@@ -27,8 +27,10 @@ _SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
 _TYPE_CODES = {**_SIMPLE, "c": "c"}
 
 
-def ctype_of(kind: Any) -> CType:
-    """Our type for a ctypes type.
+def ctype_of(kind: Any, holder: Any = None) -> CType:
+    """Our type for a ctypes type, inside the Structure `holder` if that is given.
+
+    A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`.
 
     Raises
     ------
@@ -55,11 +57,13 @@ def ctype_of(kind: Any) -> CType:
         if code in ("C", "D", "E", "F", "G"):
             return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
     elif issubclass(kind, _CFuncPtr):
-        known = _signature(kind, kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"))
+        known = _signature(kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"), holder)
         return pointer_to(VOID) if known is None else known.function
     elif issubclass(kind, _Pointer):
+        if holder is not None and holder in _reached(kind):
+            return pointer_to(VOID)
         try:
-            return pointer_to(ctype_of(kind._type_))
+            return pointer_to(ctype_of(kind._type_, holder))
         except SignatureError:
             return pointer_to(VOID)
     elif issubclass(kind, ctypes.Structure):
@@ -67,22 +71,37 @@ def ctype_of(kind: Any) -> CType:
         for field in _all_fields(kind):
             if len(field) > 2:
                 raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
-            fields.append((field[0], ctype_of(field[1])))
-        made = Struct(fields, packed=getattr(kind, "_pack_", 0) == 1)
-        if made.size != ctypes.sizeof(kind):
-            raise SignatureError(f"{kind.__name__} has a layout that C's rules do not give")
-        return made
+            fields.append((field[0], ctype_of(field[1], kind)))
+        packed = getattr(kind, "_pack_", 0) == 1
+        for made in (Struct(fields, packed), Struct(fields, not packed)):
+            if _same_layout(made, kind):
+                return made
+        raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
     elif issubclass(kind, ctypes.Array):
         from ..ctype import Array
 
-        return Array(ctype_of(kind._type_), (kind._length_,))
+        return Array(ctype_of(kind._type_, holder), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
 
 
 def _is_swapped(kind: Any) -> bool:
-    """Whether a simple type is the one that ctypes made for the other byte order."""
-    native = "__ctype_le__" if sys.byteorder == "little" else "__ctype_be__"
-    return getattr(kind, native, kind) is not kind
+    """Whether a simple type is the one that ctypes made of another for the other byte order.
+
+    Types of one byte are both at once.
+    """
+    orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
+    native, other = orders if sys.byteorder == "little" else reversed(orders)
+    return other is kind and native is not kind
+
+
+def _same_layout(struct: Struct, kind: Any) -> bool:
+    """Whether a Structure lies in memory as `struct` does, whatever laid it out."""
+    if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
+        return False
+    return all(
+        getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
+        for field in struct.fields
+    )
 
 
 def _wide() -> str:
@@ -97,11 +116,28 @@ def _all_fields(kind: Any) -> list[Any]:
     return fields
 
 
-def _signature(kind: Any, argtypes: Any, restype: Any) -> Signature | None:
+def _reached(kind: Any) -> set[Any]:
+    """All types of ctypes that `kind` contains or leads to, itself included."""
+    found = {kind}
+    pending = [kind]
+    while pending:
+        part = pending.pop()
+        names = part.__dict__
+        parts = [field[1] for field in _all_fields(part)]
+        parts += [getattr(part, "_type_", None), names.get("_restype_")]
+        parts += names.get("_argtypes_") or ()
+        for inner in parts:
+            if isinstance(inner, type) and inner not in found:
+                found.add(inner)
+                pending.append(inner)
+    return found
+
+
+def _signature(argtypes: Any, restype: Any, holder: Any = None) -> Signature | None:
     """The signature that argtypes and restype give, None when there are no argtypes."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
         return None
-    return Signature(ctype_of(restype), [ctype_of(argtype) for argtype in argtypes])
+    return Signature(ctype_of(restype, holder), [ctype_of(argtype, holder) for argtype in argtypes])
 
 
 def function(obj: Any) -> Function | None:
@@ -109,7 +145,12 @@ def function(obj: Any) -> Function | None:
     if not isinstance(obj, _CFuncPtr):
         return None
     address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-    signature = _signature(type(obj), obj.argtypes, obj.restype)
+    if hasattr(obj.restype, "_check_retval_"):
+        raise SignatureError(
+            f"ctypes calls {obj.restype.__name__}._check_retval_ with the results of {obj!r}",
+            hint="for the function without that check, pass its address and a signature",
+        )
+    signature = _signature(obj.argtypes, obj.restype)
     name = getattr(obj, "__name__", None)
     gil = errors = None
     made_here = getattr(obj, "_nativecall_owner", None)

@@ -15,7 +15,9 @@ static const char *signature(size_t number)
 static void check_end(const PyNativeCallableTable *table)
 {
     const PyNativeCallableEntry *end = &table->entries[table->count];
-    CHECK(end->signature == NULL && end->flags == 0 && end->funcptr == NULL);
+    /* Where it is the first one, not even a NULL signature may find it. */
+    const uintptr_t flags = table->count == 0 ? NC_FLAGS_ABI_MASK : 0;
+    CHECK(end->signature == NULL && end->flags == flags && end->funcptr == NULL);
 }
 
 static void test_layout(void)
@@ -42,6 +44,8 @@ static void test_empty(void)
     check_end(table);
     CHECK(nc_calltable_find(table, signature(0), 0) == NULL);
     CHECK(nc_calltable_find(table, NULL, 0) == NULL);
+    CHECK(!nc_calltable_first_is(&table->entries[0], signature(0), 0));
+    CHECK(!nc_calltable_first_is(&table->entries[0], NULL, 0));
     CHECK(nc_calltable_replace(&calls, 0, FUNCTION(0)) == NC_E_RANGE);
     CHECK(nc_calltable_live_bytes(&calls) == 0 && nc_calltable_retired_bytes(&calls) == 0);
     nc_calltable_clear(&calls);

@@ -9,6 +9,7 @@
 #include "layout.h"
 #include "nativecall/calltable.h"
 #include "nativecall/intern.h"
+#include "nativecall/nativetable.h"
 #include "nativecall/packed.h"
 #include "nativecall/packedtable.h"
 #include "nativecall/slottable.h"
@@ -137,6 +138,10 @@ VIEW_LAYOUT(const char, 2);
 VIEW_LAYOUT(long double, 3);
 VIEW_LAYOUT(NcView, 8);
 VIEW_LAYOUT(void *, 64);
+
+LAYOUT_SIZE(NcNativeTable, 72);
+LAYOUT_FIELD(NcNativeTable, calls, 0, NcCallTable);
+LAYOUT_FIELD(NcNativeTable, packed, 32, NcPackedTable);
 
 /* ---- a reader that knows the document only --------------------------------------------------- */
 

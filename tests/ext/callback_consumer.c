@@ -82,8 +82,10 @@ static NcCallbackSignature signatures[] = {
     NC_CALLBACK_ACCEPT_NATIVE("double", -1),
     NC_CALLBACK_ACCEPT_NATIVE("d:dP", 1),
     NC_CALLBACK_ACCEPT(silent),
+    NC_CALLBACK_ACCEPT_NATIVE("i:i", -1),
+    NC_CALLBACK_ACCEPT_NATIVE("d:i&d", -1),
 };
-static const char letters[] = "pdfcCnx?s";
+static const char letters[] = "pdfcCnx?siv";
 
 /* The signatures that a string of letters names. The count, or -1 with an exception. */
 static Py_ssize_t choose(const char *which, NcCallbackSignature *out, int *kinds)
@@ -329,7 +331,8 @@ static PyObject *keep(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* drop(and_free): releases what was kept; may be called by the callback itself */
+/* drop(and_free): releases what was kept, and again before it is freed; may be called by the
+ * callback itself */
 static PyObject *drop(PyObject *module, PyObject *and_free)
 {
     NcCallback *callback = kept;
@@ -341,6 +344,9 @@ static PyObject *drop(PyObject *module, PyObject *and_free)
     }
     status = nc_callback_release(callback);
     if (PyObject_IsTrue(and_free)) {
+        if (nc_callback_release(callback) < 0 && status == 0) {
+            status = -1;
+        }
         memset(callback, 0xDD, sizeof *callback);
         PyMem_Free(callback);
         kept = NULL;
@@ -362,6 +368,56 @@ static PyObject *call_kept(PyObject *module, PyObject *x)
     copy.user_data = kept->user_data;
     value = sample(&copy, kept_kind, PyFloat_AsDouble(x));
     return Py_BuildValue("(di)", value, kept != NULL ? nc_callback_failed(kept) : -1);
+}
+
+static void free_handle(PyObject *handle)
+{
+    PyMem_Free(PyCapsule_GetPointer(handle, "handle"));
+}
+
+/* hold(f, options) -> a handle of a callback without user_data */
+static PyObject *hold(PyObject *module, PyObject *args)
+{
+    NcCallback *callback;
+    PyObject *obj;
+    unsigned options;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OI", &obj, &options)) {
+        return NULL;
+    }
+    callback = (NcCallback *)PyMem_Calloc(1, sizeof *callback);
+    if (nc_callback_prepare(callback, obj, signatures, 1, options) < 0) {
+        PyMem_Free(callback);
+        return NULL;
+    }
+    return PyCapsule_New(callback, "handle", free_handle);
+}
+
+/* call_held(handle, x) -> (value, failed): goes on after the callback's release as before it */
+static PyObject *call_held(PyObject *module, PyObject *args)
+{
+    NcCallback *callback;
+    PyObject *handle;
+    double x;
+    double value;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Od", &handle, &x) ||
+        (callback = (NcCallback *)PyCapsule_GetPointer(handle, "handle")) == NULL) {
+        return NULL;
+    }
+    value = NC_CALLBACK_FUNCTION(callback, double (*)(double))(x);
+    return Py_BuildValue("(di)", value, nc_callback_failed(callback));
+}
+
+/* let_go(handle): releases it */
+static PyObject *let_go(PyObject *module, PyObject *handle)
+{
+    NcCallback *callback = (NcCallback *)PyCapsule_GetPointer(handle, "handle");
+    (void)module;
+    if (callback == NULL || nc_callback_release(callback) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static void *call_for_ever(void *callback)
@@ -620,12 +676,13 @@ static const PyNativeCallableEntry offered[] = {
     {"f:f", 0, (void *)(uintptr_t)halved}, /* never called */
     {"d:d", 0, (void *)(uintptr_t)third_power},
     {"d:i&d", NC_FLAG_NEEDS_GIL, (void *)(uintptr_t)halved}, /* never called */
+    {"i:i", 0, NULL},                                        /* compiled later */
 };
 
 static const PyNativeCallableEntry *offered_entry(PyObject *obj, size_t position)
 {
     (void)obj;
-    return position < 3 ? &offered[position] : NULL;
+    return position < 4 ? &offered[position] : NULL;
 }
 
 static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *signature,
@@ -634,7 +691,7 @@ static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *sign
     size_t i;
     (void)obj;
     (void)refuse; /* a provider that does not look at flags */
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 4; i++) {
         if (strcmp(offered[i].signature, signature) == 0) {
             return &offered[i];
         }
@@ -759,6 +816,9 @@ static PyMethodDef functions[] = {
     {"keep", keep, METH_VARARGS, NULL},
     {"drop", drop, METH_O, NULL},
     {"call_kept", call_kept, METH_O, NULL},
+    {"hold", hold, METH_VARARGS, NULL},
+    {"call_held", call_held, METH_VARARGS, NULL},
+    {"let_go", let_go, METH_O, NULL},
     {"start_thread", start_thread, METH_NOARGS, NULL},
     {"pending", pending, METH_VARARGS, NULL},
     {"round_trip", round_trip, METH_VARARGS, NULL},
@@ -784,6 +844,7 @@ PyMODINIT_FUNC INIT(MODULE)(void)
         PyModule_AddIntConstant(module, "HOLDS_GIL", NC_CALLBACK_HOLDS_GIL) < 0 ||
         PyModule_AddIntConstant(module, "SCOPED", NC_CALLBACK_SCOPED) < 0 ||
         PyModule_AddIntConstant(module, "CHECKS_ERRORS", NC_CALLBACK_CHECKS_ERRORS) < 0 ||
+        PyModule_AddIntConstant(module, "DISTRUSTS_NAMES", NC_CALLBACK_DISTRUSTS_NAMES) < 0 ||
         PyModule_AddIntConstant(module, "POOL", NC_THUNK_POOL) < 0) {
         return NULL;
     }

@@ -98,7 +98,8 @@ static PyObject *intern(PyObject *module, PyObject *key)
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
-/* entry(object, signature, refuse, by_slot) -> (flags, address) or None */
+/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None is
+ * looked up as NULL */
 static PyObject *entry(PyObject *module, PyObject *args)
 {
     PyObject *object;
@@ -108,17 +109,56 @@ static PyObject *entry(PyObject *module, PyObject *args)
     int by_slot = 0;
     const PyNativeCallableEntry *found;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Os|np", &object, &text, &refuse, &by_slot) ||
-        nc_signature_intern(text, &signature) < 0) {
+    if (!PyArg_ParseTuple(args, "Oz|np", &object, &text, &refuse, &by_slot) ||
+        (text != NULL && nc_signature_intern(text, &signature) < 0)) {
         return NULL;
     }
     found = by_slot ? nc_native_find_by_slot(object, signature, (uintptr_t)refuse)
                     : nc_native_find(object, signature, (uintptr_t)refuse);
     if (found == NULL) {
+        void *function = by_slot ? nc_native_function_by_slot(object, signature, (uintptr_t)refuse)
+                                 : nc_native_function(object, signature, (uintptr_t)refuse);
+        if (function != NULL) {
+            PyErr_SetString(PyExc_AssertionError, "a function is found, and no entry");
+            return NULL;
+        }
         Py_RETURN_NONE;
     }
     return Py_BuildValue("(nN)", (Py_ssize_t)found->flags,
                          PyLong_FromVoidPtr(nc_calltable_funcptr(found)));
+}
+
+/* packed(object, words as bytes, refuse) -> the address of the function by packed signature, or
+ * None: of a signature of one word, by nc_native_function_word too, which must agree. */
+static PyObject *packed(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *bytes;
+    Py_ssize_t length = 0;
+    Py_ssize_t refuse = 0;
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    void *found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oy#|n", &object, &bytes, &length, &refuse)) {
+        return NULL;
+    }
+    if (length <= 0 || (size_t)length > sizeof words) {
+        PyErr_SetString(PyExc_AssertionError, "not packed words");
+        return NULL;
+    }
+    memcpy(words, bytes, (size_t)length);
+    Py_BEGIN_ALLOW_THREADS found =
+        nc_native_function_packed(object, words, (size_t)length / sizeof *words, (uintptr_t)refuse);
+    Py_END_ALLOW_THREADS if (length == sizeof *words &&
+                             nc_native_function_word(object, words[0], (uintptr_t)refuse) != found)
+    {
+        PyErr_SetString(PyExc_AssertionError, "a word and words of one find different functions");
+        return NULL;
+    }
+    if (found == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromVoidPtr(found);
 }
 
 /* total(object, x, n): f(x) + f(x + 1) + ... of n terms, found once and called with the GIL
@@ -205,6 +245,7 @@ static PyMethodDef methods[] = {
     {"table", table, METH_O, NULL},
     {"intern", intern, METH_O, NULL},
     {"entry", entry, METH_VARARGS, NULL},
+    {"packed", packed, METH_VARARGS, NULL},
     {"total", total, METH_VARARGS, NULL},
     {"lookups", lookups, METH_VARARGS, NULL},
     {"metatype", metatype, METH_NOARGS, NULL},

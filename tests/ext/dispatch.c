@@ -61,6 +61,7 @@ NC_DISPATCH(narrow, int8, (int));
 NC_DISPATCH(norm, double, (point));
 NC_DISPATCH(turn, point, (double));
 NC_DISPATCH(same, object, (object));
+NC_DISPATCH(single, float, (double));
 
 /* With the GIL, or without: then the value is the status's text when the call was refused. */
 #define EITHER(with, without)                                                                      \
@@ -117,6 +118,10 @@ static PyObject *dispatch(PyObject *module, PyObject *args)
             return box_point(point);
         }
         EITHER(norm(f, &y, point), norm_nogil(f, &y, point))
+    } else if (strcmp(name, "single") == 0) {
+        float narrow = -1.0F;
+        EITHER(single(f, &narrow, x), single_nogil(f, &narrow, x))
+        return PyFloat_FromDouble((double)narrow);
     } else if (strcmp(name, "same") == 0) {
         PyObject *result = NULL;
         EITHER(same(f, &result, obj), same_nogil(f, &result, obj))
@@ -127,6 +132,18 @@ static PyObject *dispatch(PyObject *module, PyObject *args)
     }
     return PyFloat_FromDouble(y);
 }
+
+#ifndef __cplusplus
+NC_DISPATCH(complex_single_of, complex64, (nothing));
+
+/* complex_single(f) -> the float _Complex that f() gives */
+static PyObject *complex_single(PyObject *module, PyObject *f)
+{
+    float _Complex y;
+    (void)module;
+    return complex_single_of(f, &y) < 0 ? NULL : nc_box_complex64(y);
+}
+#endif
 
 /* ---- signatures at run time ------------------------------------------------------------------ */
 
@@ -178,10 +195,19 @@ static PyObject *prepare_null(PyObject *module, PyObject *unused)
     return NULL;
 }
 
+static const char *const names[] = {"exact", "promoted", "boxed"};
+
+/* nogil_way(prepared) -> the way of calls without the GIL */
+static PyObject *nogil_way(PyObject *module, PyObject *capsule)
+{
+    const NcCall *prepared = (const NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
+    (void)module;
+    return prepared != NULL ? PyUnicode_FromString(names[prepared->nogil_way]) : NULL;
+}
+
 /* way(prepared) -> "exact", "promoted" or "boxed" */
 static PyObject *way(PyObject *module, PyObject *capsule)
 {
-    static const char *const names[] = {"exact", "promoted", "boxed"};
     const NcCall *prepared = (const NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
     (void)module;
     if (prepared == NULL) {
@@ -419,6 +445,10 @@ static PyMethodDef methods[] = {
     {"prepare", prepare, METH_VARARGS, NULL},
     {"prepare_null", prepare_null, METH_NOARGS, NULL},
     {"way", way, METH_O, NULL},
+    {"nogil_way", nogil_way, METH_O, NULL},
+#ifndef __cplusplus
+    {"complex_single", complex_single, METH_O, NULL},
+#endif
     {"call", call, METH_VARARGS, NULL},
     {"in_threads", in_threads, METH_VARARGS, NULL},
     {"sum", sum, METH_VARARGS, NULL},

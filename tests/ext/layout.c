@@ -6,6 +6,7 @@
 #define NC_TEXT_(x) #x
 #define NC_TEXT(x) NC_TEXT_(x)
 #define NC_PROVIDER NC_TEXT(MODULE)
+#include <nativecall/nativeapi.h>
 #include <nativecall/nativecallable.h>
 
 #include "../c/layout.h"
@@ -14,6 +15,9 @@ LAYOUT_VALUE(PYCUSTOMSLOT_NATIVECALLABLE_ID, 0x04000001);
 LAYOUT_VALUE(PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS, 0);
 LAYOUT_VALUE(PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0x04000003);
 LAYOUT_VALUE(PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS, 1);
+
+LAYOUT_VALUE(NC_NATIVEAPI_NAME, 0x6E635F6170690001);
+LAYOUT_VALUE(NC_NATIVEAPI_MAX_ENTRIES, 64);
 
 /* The shift of docs/abi.md, "Extensible types". */
 LAYOUT_VALUE(NC_TABLE_SHIFT(0), 0);
@@ -42,6 +46,14 @@ LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_table_shift, H + 16, Py_ssize_t);
 LAYOUT_FIELD(PyHeapExtensibleTypeObject, etp_private, H + 24, void *);
 
 #undef H
+
+LAYOUT_SIZE(NcNativeApi, 40);
+LAYOUT_FIELD(NcNativeApi, size, 0, size_t);
+LAYOUT_FIELD(NcNativeApi, name, 8, uint64_t);
+LAYOUT_FIELD(NcNativeApi, release, 16, int (*)(struct NcNativeApi *));
+LAYOUT_FIELD(NcNativeApi, find, 24,
+             const PyNativeCallableEntry *(*)(PyObject *, const char *, uintptr_t));
+LAYOUT_FIELD(NcNativeApi, entry, 32, const PyNativeCallableEntry *(*)(PyObject *, size_t));
 
 #endif
 

@@ -2,6 +2,7 @@
  *
  *     Base        rows: an allocated ID, a pointer ID, a skip row, an interned key; a call table
  *     Derived     a static C subclass of Base in this module: overrides one row, adds one
+ *     Both        both tables from one registration (nativetable.h): the shortest whole provider
  *     derive(T)   makes a static C subclass of any extensible type, with as many rows as asked
  *
  * Built against the installed headers and against vendored copies; MODULE is the module's name. */
@@ -83,7 +84,27 @@ static PyObject *object_replace(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+/* add(signature, flags, address): one more entry. */
+static PyObject *object_add(PyObject *object, PyObject *args)
+{
+    const char *text;
+    const char *signature = NULL;
+    Py_ssize_t flags;
+    Py_ssize_t address;
+    if (!PyArg_ParseTuple(args, "snn", &text, &flags, &address) ||
+        nc_signature_intern(text, &signature) < 0) {
+        return NULL;
+    }
+    if (nc_calltable_append(&((Object *)(void *)object)->calls, signature, (uintptr_t)flags,
+                            (void *)address) != NC_OK) {
+        PyErr_SetString(PyExc_ValueError, "no such entry can be");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef object_methods[] = {
+    {"add", object_add, METH_VARARGS, NULL},
     {"replace", object_replace, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -138,6 +159,90 @@ static int ready_derived(void)
     Derived.etp_custom_slots = NC_STATIC_SLOTS(derived_slots);
     return PyExtensibleType_Ready(&Derived, 6);
 }
+
+/* ---- both tables ----------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    NcNativeTable native;
+} BothObject;
+
+static PyObject *both_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    BothObject *self = (BothObject *)(void *)type->tp_alloc(type, 0);
+    (void)args;
+    (void)kwargs;
+    if (self != NULL) {
+        nc_nativetable_init(&self->native);
+    }
+    return (PyObject *)self;
+}
+
+static void both_dealloc(PyObject *object)
+{
+    nc_nativetable_clear(&((BothObject *)(void *)object)->native);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* add(signature, flags, address) */
+static PyObject *both_add(PyObject *object, PyObject *args)
+{
+    const char *signature;
+    Py_ssize_t flags;
+    Py_ssize_t address;
+    if (!PyArg_ParseTuple(args, "snn", &signature, &flags, &address) ||
+        nc_native_add(&((BothObject *)(void *)object)->native, signature, (uintptr_t)flags,
+                      (void *)address) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* replace(position, address) */
+static PyObject *both_replace(PyObject *object, PyObject *args)
+{
+    Py_ssize_t position;
+    Py_ssize_t address;
+    if (!PyArg_ParseTuple(args, "nn", &position, &address)) {
+        return NULL;
+    }
+    if (nc_nativetable_replace(&((BothObject *)(void *)object)->native, (size_t)position,
+                               (void *)address) != NC_OK) {
+        PyErr_SetString(PyExc_IndexError, "no entry to replace");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef both_methods[] = {
+    {"add", both_add, METH_VARARGS, NULL},
+    {"replace", both_replace, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyHeapExtensibleTypeObject Both;
+static PyCustomSlot both_slots[3];
+
+static int ready_both(void)
+{
+    PyTypeObject *type = &Both.etp_heaptype.ht_type;
+    type->tp_name = NC_TEXT(MODULE) ".Both";
+    type->tp_basicsize = (Py_ssize_t)sizeof(BothObject);
+    type->tp_flags = Py_TPFLAGS_DEFAULT;
+    type->tp_new = both_new;
+    type->tp_dealloc = both_dealloc;
+    type->tp_methods = both_methods;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    both_slots[0].id = PYCUSTOMSLOT_NATIVECALLABLE_ID;
+    both_slots[0].data.objoffset = (intptr_t)(offsetof(BothObject, native) + NC_NATIVETABLE_CALLS);
+    both_slots[1].id = PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+    both_slots[1].data.objoffset = (intptr_t)(offsetof(BothObject, native) + NC_NATIVETABLE_PACKED);
+    Both.etp_custom_slots = NC_STATIC_SLOTS(both_slots);
+    Both.etp_obj_custom_slots_offset = (Py_ssize_t)both_slots[0].data.objoffset;
+    return PyExtensibleType_Ready(&Both, 3);
+}
+
+/* ---- the module ------------------------------------------------------------------------------ */
 
 /* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own rows
  * have the given ids and whose array has room for so many rows. A static type lives for ever, so its
@@ -221,7 +326,8 @@ PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
 PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
 {
     PyObject *module;
-    if (PyExtensibleType_Import() == NULL || ready_base() < 0 || ready_derived() < 0) {
+    if (PyExtensibleType_Import() == NULL || ready_base() < 0 || ready_derived() < 0 ||
+        ready_both() < 0) {
         return NULL;
     }
     module = PyModule_Create(&definition);
@@ -230,6 +336,7 @@ PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
     }
     if (PyModule_AddObjectRef(module, "Base", (PyObject *)&Base) < 0 ||
         PyModule_AddObjectRef(module, "Derived", (PyObject *)&Derived) < 0 ||
+        PyModule_AddObjectRef(module, "Both", (PyObject *)&Both) < 0 ||
         PyModule_AddObject(module, "POINTER_ID", PyLong_FromVoidPtr(&pointer_id_target)) < 0 ||
         PyModule_AddObject(module, "METATYPE", Py_NewRef((PyObject *)nc_metatype)) < 0 ||
         PyModule_AddStringConstant(module, "RUNTIME_PROVIDER", nc_runtime->provider) < 0 ||

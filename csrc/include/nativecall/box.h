@@ -43,8 +43,8 @@ NC_STATIC int nc_box_shrug(void)
     return 0;
 }
 
-/* An attribute, a new reference; NULL with or without an exception. An exception that is set already
- * stays, so that several attributes can be asked for and one check is enough. */
+/* An attribute, a new reference; NULL with or without an exception. An exception that is set
+ * already stays, so that several attributes can be asked for and one check is enough. */
 NC_STATIC PyObject *nc_box_attribute(PyObject *obj, const char *name)
 {
     PyObject *value = PyErr_Occurred() ? NULL : PyObject_GetAttrString(obj, name);
@@ -95,6 +95,27 @@ NC_STATIC int nc_box_address(PyObject *value, void **out)
     return *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
+/* What a module's function says of an object, a count of bytes; SIZE_MAX where it says nothing.
+ * 0, or -1 with an exception. */
+NC_STATIC int nc_box_measure(const char *module, const char *function, PyObject *obj, size_t *out)
+{
+    PyObject *measure = nc_box_imported(module, function);
+    PyObject *value = measure != NULL ? PyObject_CallFunctionObjArgs(measure, obj, NULL) : NULL;
+    *out = value != NULL ? PyLong_AsSize_t(value) : SIZE_MAX;
+    Py_XDECREF(measure);
+    Py_XDECREF(value);
+    return nc_box_shrug();
+}
+
+/* The same of an attribute. */
+NC_STATIC int nc_box_attribute_size(PyObject *obj, const char *name, size_t *out)
+{
+    PyObject *value = nc_box_attribute(obj, name);
+    *out = value != NULL ? PyLong_AsSize_t(value) : SIZE_MAX;
+    Py_XDECREF(value);
+    return nc_box_shrug();
+}
+
 /* The type that a string names, appended. 0, or -1 with an exception. */
 NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
 {
@@ -107,6 +128,76 @@ NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
         nc_declaration_type(text, (size_t)length, out);
     }
     return 0;
+}
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* The text of a struct as it grows, beside the two layouts that a text can mean. A library has more
+ * ways to lay out a struct than these, and passing by value by another layout is a wrong call: so
+ * each field's place is compared, whatever put it there. */
+typedef struct {
+    size_t at;        /* offset of the struct in the text */
+    size_t alignment; /* by C's rules */
+    size_t natural;   /* end of the fields by C's rules; SIZE_MAX once one lies elsewhere */
+    size_t packed;    /* the same without padding */
+} NcBoxStruct;
+
+NC_STATIC void nc_box_struct_begin(NcBoxStruct *self, NcSignatureText *out)
+{
+    self->at = out->length;
+    self->alignment = 1;
+    self->natural = 0;
+    self->packed = 0;
+    nc_text_put(out, "T{");
+}
+
+/* The field that is written from `at` on lies at this offset. */
+NC_STATIC void nc_box_struct_field(NcBoxStruct *self, size_t at, size_t offset,
+                                   NcSignatureText *out)
+{
+    NcSignatureReader reader;
+    NcSignatureType type;
+    if (out->status != NC_OK) {
+        return;
+    }
+    memset(&reader, 0, sizeof reader);
+    reader.text = out->text + at;
+    reader.length = out->length - at;
+    type.kind = NC_KIND_VOID;
+    if (nc_reader_type(&reader, NC_PLACE_FIELD, 1, &type) != NC_OK) {
+        nc_text_fail(out, NC_E_FORMAT);
+        return;
+    }
+    if (self->natural != SIZE_MAX) {
+        self->natural = nc_signature_round_up(self->natural, type.alignment);
+        self->natural = self->natural == offset ? offset + type.size : SIZE_MAX;
+    }
+    if (self->packed != SIZE_MAX) {
+        self->packed = self->packed == offset ? offset + type.size : SIZE_MAX;
+    }
+    self->alignment = type.alignment > self->alignment ? type.alignment : self->alignment;
+}
+
+/* Ends the struct, which has this size and alignment. `packed`: what it is where both layouts fit,
+ * as for a struct of bytes. */
+NC_STATIC void nc_box_struct_end(NcBoxStruct *self, size_t size, size_t alignment, int packed,
+                                 NcSignatureText *out)
+{
+    int fits_packed = self->packed == size && alignment == 1;
+    int fits_natural = self->natural != SIZE_MAX && alignment == self->alignment &&
+                       size == nc_signature_round_up(self->natural, alignment);
+    nc_text_put(out, "}");
+    if (out->status != NC_OK) {
+        return;
+    }
+    if (self->packed == 0) {
+        nc_text_refuse(out, "one of its structs has no fields");
+    } else if (!fits_packed && !fits_natural) {
+        nc_text_refuse(out, "one of its structs has a layout that no signature describes");
+    } else if (fits_packed && (packed || !fits_natural) && nc_text_put(out, "=") == NC_OK) {
+        memmove(out->text + self->at + 1, out->text + self->at, out->length - self->at - 1);
+        out->text[self->at] = '=';
+    }
 }
 
 #ifdef __cplusplus

@@ -2,7 +2,11 @@
  *
  * In ABI mode, and for ffi.callback() and ffi.addressof(lib, "f"), a function is CData and its type
  * can be walked. In API mode `lib.f` is a built-in function, for which the module's own `ffi` gives
- * the CData. */
+ * the CData.
+ *
+ * A struct is known if its fields lie as C's rules place them, or as in a packed struct, so that
+ * the signature means the same layout. Types that have no signature are unknown by value and "P"
+ * behind a pointer. */
 #ifndef NATIVECALL_BOXCFFI_H
 #define NATIVECALL_BOXCFFI_H
 
@@ -14,12 +18,71 @@ extern "C" {
 
 NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth);
 
+NC_STATIC int nc_cffi_type(PyObject *ctype, NcSignatureText *out, int depth);
+
+/* One of a struct's pairs of name and field, appended. 0, or -1 with an exception. */
+NC_STATIC int nc_cffi_field(PyObject *pair, NcBoxStruct *layout, NcSignatureText *out, int depth)
+{
+    PyObject *field =
+        PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 ? PyTuple_GET_ITEM(pair, 1) : NULL;
+    PyObject *type = field != NULL ? nc_box_attribute(field, "type") : NULL;
+    PyObject *bits = field != NULL ? nc_box_attribute(field, "bitsize") : NULL;
+    size_t at = out->length;
+    size_t offset;
+    int status = -1;
+    if (PyErr_Occurred()) {
+        goto done;
+    }
+    if (type == NULL || bits == NULL) {
+        nc_text_fail(out, NC_E_MISSING);
+        status = 0;
+    } else if (PyLong_AsLong(bits) != -1) { /* -1: all of the type's */
+        nc_text_refuse(out, "one of its structs has bit-fields");
+        status = PyErr_Occurred() ? -1 : 0;
+    } else if (!PyErr_Occurred() && nc_cffi_type(type, out, depth) == 0 &&
+               nc_box_attribute_size(field, "offset", &offset) == 0) {
+        nc_box_struct_field(layout, at, offset, out);
+        status = 0;
+    }
+done:
+    Py_XDECREF(type);
+    Py_XDECREF(bits);
+    return status;
+}
+
+NC_STATIC int nc_cffi_struct(PyObject *ctype, NcSignatureText *out, int depth)
+{
+    PyObject *fields = nc_box_attribute(ctype, "fields"); /* None: opaque */
+    NcBoxStruct layout;
+    size_t size;
+    size_t alignment;
+    Py_ssize_t i;
+    int status = 0;
+    if (fields == NULL || !PyList_Check(fields)) {
+        Py_XDECREF(fields);
+        nc_text_refuse(out, "one of its structs is not declared in full");
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    nc_box_struct_begin(&layout, out);
+    for (i = 0; status == 0 && i < PyList_GET_SIZE(fields); i++) {
+        status = nc_cffi_field(PyList_GET_ITEM(fields, i), &layout, out, depth);
+    }
+    Py_DECREF(fields);
+    if (status < 0 || nc_box_measure("_cffi_backend", "sizeof", ctype, &size) < 0 ||
+        nc_box_measure("_cffi_backend", "alignof", ctype, &alignment) < 0) {
+        return -1;
+    }
+    nc_box_struct_end(&layout, size, alignment, 0, out);
+    return 0;
+}
+
 /* A type of cffi, appended. 0, or -1 with an exception. */
 NC_STATIC int nc_cffi_type(PyObject *ctype, NcSignatureText *out, int depth)
 {
     PyObject *kind = NULL;
     PyObject *value = NULL;
-    size_t before = out->length;
+    size_t at = out->length;
+    int before = out->status;
     int status = 0;
     if (depth > NC_DECLARATION_MAX_DEPTH) {
         nc_text_fail(out, NC_E_MISSING);
@@ -37,36 +100,13 @@ NC_STATIC int nc_cffi_type(PyObject *ctype, NcSignatureText *out, int depth)
         value = nc_box_attribute(ctype, "item");
         nc_text_put(out, "&");
         status = value != NULL ? nc_cffi_type(value, out, depth + 1) : 0;
-        if (out->status == NC_E_MISSING) {
-            out->status = NC_OK;
-            out->length = before;
-            nc_text_put(out, "P");
-        }
+        nc_text_end_pointer(out, at, before);
     } else if (PyUnicode_CompareWithASCIIString(kind, "function") == 0) {
         nc_text_put(out, "X{");
         status = nc_cffi_function(ctype, out, depth + 1);
         nc_text_put(out, "}");
     } else if (PyUnicode_CompareWithASCIIString(kind, "struct") == 0) {
-        Py_ssize_t i;
-        value = nc_box_attribute(ctype, "fields"); /* None: opaque */
-        if (value == NULL || !PyList_Check(value)) {
-            nc_text_fail(out, NC_E_MISSING);
-        } else {
-            nc_text_put(out, "T{");
-            for (i = 0; status == 0 && i < PyList_GET_SIZE(value); i++) {
-                PyObject *pair = PyList_GET_ITEM(value, i);
-                PyObject *type = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2
-                                     ? nc_box_attribute(PyTuple_GET_ITEM(pair, 1), "type")
-                                     : NULL;
-                if (type == NULL) {
-                    nc_text_fail(out, NC_E_MISSING);
-                } else {
-                    status = nc_cffi_type(type, out, depth + 1);
-                    Py_DECREF(type);
-                }
-            }
-            nc_text_put(out, "}");
-        }
+        status = nc_cffi_struct(ctype, out, depth + 1);
     } else {
         nc_text_fail(out, NC_E_MISSING); /* unions, enums and arrays, which no callback has */
     }

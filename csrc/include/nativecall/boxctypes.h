@@ -1,7 +1,11 @@
 /* nativecall/boxctypes.h: the C function in a function pointer of ctypes.
  *
  * The address is read through the buffer that every ctypes object exports; the types come from
- * argtypes and restype. A pointer to what has no name in a signature is "P", as in cffi's boxes. */
+ * argtypes and restype. A pointer to what has no name in a signature is "P", as in cffi's boxes.
+ *
+ * A Structure is known if its fields lie as C's rules place them, or as in a packed struct,
+ * whatever `_pack_`, `_align_` and `_layout_` say. A function that ctypes does not just call, but
+ * whose result it hands to `errcheck` or to the `_check_retval_` of its restype, is unknown. */
 #ifndef NATIVECALL_BOXCTYPES_H
 #define NATIVECALL_BOXCTYPES_H
 
@@ -33,40 +37,104 @@ NC_STATIC int nc_ctypes_signature(PyObject *argtypes, PyObject *restype, NcSigna
     return status;
 }
 
-/* The fields of a Structure without bases that bring fields; others are not told. */
-NC_STATIC int nc_ctypes_struct(PyObject *type, PyObject *fields, NcSignatureText *out, int depth)
+/* Whether a type is a subtype of a class of _ctypes. 1, 0, or -1 with an exception. */
+NC_STATIC int nc_ctypes_is(PyObject *type, const char *base)
 {
-    PyObject *list = PySequence_Tuple(fields);
-    PyObject *pack = NULL;
-    Py_ssize_t i;
-    int status = -1;
-    if (list == NULL) {
-        nc_text_fail(out, NC_E_MISSING);
-        return nc_box_shrug();
+    PyObject *found = nc_box_imported("_ctypes", base);
+    int is = found != NULL && PyType_Check(found) &&
+             PyType_IsSubtype((PyTypeObject *)(void *)type, (PyTypeObject *)(void *)found);
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? -1 : is;
+}
+
+/* One of a Structure's `_fields_`, appended. 0, or -1 with an exception. */
+NC_STATIC int nc_ctypes_field(PyObject *type, PyObject *field, NcBoxStruct *layout,
+                              NcSignatureText *out, int depth)
+{
+    const char *name = NULL;
+    PyObject *descriptor;
+    size_t at = out->length;
+    size_t offset;
+    int status;
+    if (PyTuple_Check(field) && PyTuple_GET_SIZE(field) == 3) {
+        nc_text_refuse(out, "one of its structs has bit-fields");
+        return 0;
     }
-    pack = nc_box_attribute(type, "_pack_");
-    if (PyErr_Occurred()) {
-        goto done;
+    if (PyTuple_Check(field) && PyTuple_GET_SIZE(field) == 2 &&
+        PyUnicode_Check(PyTuple_GET_ITEM(field, 0))) {
+        name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(field, 0));
     }
-    if (pack != NULL && !(PyLong_Check(pack) && PyLong_AsLong(pack) == 1)) {
+    if (name == NULL) {
         PyErr_Clear();
         nc_text_fail(out, NC_E_MISSING);
+        return 0;
     }
-    nc_text_put(out, pack != NULL ? "=T{" : "T{");
-    for (i = 0; i < PyTuple_GET_SIZE(list); i++) {
-        PyObject *field = PyTuple_GET_ITEM(list, i);
-        if (!PyTuple_Check(field) || PyTuple_GET_SIZE(field) != 2) {
-            nc_text_fail(out, NC_E_MISSING); /* a bit-field */
-        } else if (nc_ctypes_type(PyTuple_GET_ITEM(field, 1), out, depth) < 0) {
-            goto done;
-        }
+    if (nc_ctypes_type(PyTuple_GET_ITEM(field, 1), out, depth) < 0) {
+        return -1;
     }
-    nc_text_put(out, "}");
-    status = 0;
-done:
-    Py_XDECREF(pack);
-    Py_DECREF(list);
+    descriptor = nc_box_attribute(type, name);
+    if (descriptor == NULL) {
+        nc_text_fail(out, NC_E_MISSING);
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    status = nc_box_attribute_size(descriptor, "offset", &offset);
+    Py_DECREF(descriptor);
+    if (status == 0) {
+        nc_box_struct_field(layout, at, offset, out);
+    }
     return status;
+}
+
+/* A Structure without bases that bring fields; others are not told. 0, or -1 with an exception. */
+NC_STATIC int nc_ctypes_struct(PyObject *type, NcSignatureText *out, int depth)
+{
+    PyObject *base = nc_box_imported("_ctypes", "Structure");
+    PyObject *fields = nc_box_attribute(type, "_fields_");
+    PyObject *pack = nc_box_attribute(type, "_pack_");
+    PyObject *list = NULL;
+    NcBoxStruct layout;
+    size_t size;
+    size_t alignment;
+    Py_ssize_t i;
+    int packed = pack != NULL && PyLong_Check(pack) && PyLong_AsLong(pack) == 1;
+    int status = nc_box_shrug();
+    if (status == 0 && (fields == NULL || base == NULL ||
+                        ((PyTypeObject *)(void *)type)->tp_base != (PyTypeObject *)(void *)base)) {
+        nc_text_fail(out, NC_E_MISSING);
+    } else if (status == 0 && (list = PySequence_Tuple(fields)) == NULL) {
+        nc_text_fail(out, NC_E_MISSING);
+        status = nc_box_shrug();
+    }
+    Py_XDECREF(base);
+    Py_XDECREF(fields);
+    Py_XDECREF(pack);
+    if (list == NULL) {
+        return status;
+    }
+    nc_box_struct_begin(&layout, out);
+    for (i = 0; status == 0 && i < PyTuple_GET_SIZE(list); i++) {
+        status = nc_ctypes_field(type, PyTuple_GET_ITEM(list, i), &layout, out, depth);
+    }
+    Py_DECREF(list);
+    if (status < 0 || nc_box_measure("_ctypes", "sizeof", type, &size) < 0 ||
+        nc_box_measure("_ctypes", "alignment", type, &alignment) < 0) {
+        return -1;
+    }
+    nc_box_struct_end(&layout, size, alignment, packed, out);
+    return 0;
+}
+
+/* Whether a simple type is the one that ctypes made of another for the other byte order. Types of
+ * one byte are both at once. 1, 0, or -1 with an exception. */
+NC_STATIC int nc_ctypes_swapped(PyObject *type)
+{
+    static const char *const names[] = {"__ctype_le__", "__ctype_be__"};
+    PyObject *native = nc_box_attribute(type, names[PY_BIG_ENDIAN]);
+    PyObject *other = nc_box_attribute(type, names[!PY_BIG_ENDIAN]);
+    int swapped = other == type && native != type;
+    Py_XDECREF(native);
+    Py_XDECREF(other);
+    return PyErr_Occurred() ? -1 : swapped;
 }
 
 /* The letter of a simple type of ctypes. */
@@ -95,6 +163,7 @@ NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth)
 {
     PyObject *value = NULL;
     PyObject *restype = NULL;
+    int is;
     int status = 0;
     if (type == Py_None) {
         nc_text_put(out, "v");
@@ -104,57 +173,47 @@ NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth)
         nc_text_fail(out, NC_E_MISSING);
         return 0;
     }
-    if ((value = nc_box_attribute(type, "_type_")) != NULL) {
-        /* Arrays have _length_; they are no arguments, and in structs they are not told. */
-        PyObject *length = nc_box_attribute(type, "_length_");
-        if (length != NULL || PyErr_Occurred()) {
-            Py_XDECREF(length);
-            nc_text_fail(out, NC_E_MISSING);
-        } else if (PyUnicode_Check(value)) {
+    if ((is = nc_ctypes_is(type, "_SimpleCData")) != 0) {
+        status = is < 0 ? -1 : nc_ctypes_swapped(type);
+        value = status == 0 ? nc_box_attribute(type, "_type_") : NULL;
+        if (status > 0) {
+            nc_text_refuse(out, "one of its types has the byte order of another machine");
+        } else if (value != NULL && PyUnicode_Check(value)) {
             const char *letter = PyUnicode_AsUTF8(value);
             nc_ctypes_simple(letter != NULL ? letter : "", out);
             PyErr_Clear();
         } else {
-            size_t before = out->length;
-            nc_text_put(out, "&");
-            status = nc_ctypes_type(value, out, depth + 1);
-            if (out->status == NC_E_MISSING) {
-                /* A pointer to what has no name here. */
-                out->status = NC_OK;
-                out->length = before;
-                nc_text_put(out, "P");
-            }
+            nc_text_fail(out, NC_E_MISSING);
         }
-    } else if (!PyErr_Occurred() && (value = nc_box_attribute(type, "_argtypes_")) != NULL) {
+    } else if ((is = nc_ctypes_is(type, "_Pointer")) != 0) {
+        size_t at = out->length;
+        int before = out->status;
+        value = is > 0 ? nc_box_attribute(type, "_type_") : NULL;
+        nc_text_put(out, "&");
+        if (value == NULL) {
+            nc_text_fail(out, NC_E_MISSING);
+        } else {
+            status = nc_ctypes_type(value, out, depth + 1);
+        }
+        nc_text_end_pointer(out, at, before);
+    } else if ((is = nc_ctypes_is(type, "CFuncPtr")) != 0) {
+        value = is > 0 ? nc_box_attribute(type, "_argtypes_") : NULL;
         restype = nc_box_attribute(type, "_restype_");
         nc_text_put(out, "X{");
-        if (restype == NULL) {
+        if (value == NULL || restype == NULL) {
             nc_text_fail(out, NC_E_MISSING);
         } else {
             status = nc_ctypes_signature(value, restype, out, depth + 1);
         }
         nc_text_put(out, "}");
-    } else if (!PyErr_Occurred() && (value = nc_box_attribute(type, "_fields_")) != NULL) {
-        /* A union has fields as well. */
-        int is_struct = 0;
-        PyObject *structure = nc_box_imported("_ctypes", "Structure");
-        if (structure != NULL) {
-            is_struct =
-                PyType_IsSubtype((PyTypeObject *)(void *)type, (PyTypeObject *)(void *)structure) &&
-                ((PyTypeObject *)(void *)type)->tp_base == (PyTypeObject *)(void *)structure;
-            Py_DECREF(structure);
-        }
-        if (is_struct) {
-            status = nc_ctypes_struct(type, value, out, depth + 1);
-        } else {
-            nc_text_fail(out, NC_E_MISSING);
-        }
+    } else if ((is = nc_ctypes_is(type, "Structure")) != 0) {
+        status = is < 0 ? -1 : nc_ctypes_struct(type, out, depth + 1);
     } else {
-        nc_text_fail(out, NC_E_MISSING);
+        nc_text_fail(out, NC_E_MISSING); /* unions, arrays, and what is no type of ctypes */
     }
     Py_XDECREF(value);
     Py_XDECREF(restype);
-    return PyErr_Occurred() ? -1 : status;
+    return PyErr_Occurred() ? -1 : (status < 0 ? -1 : 0);
 }
 
 NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
@@ -162,6 +221,7 @@ NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
     PyObject *argtypes = nc_box_attribute(obj, "argtypes");
     PyObject *restype = nc_box_attribute(obj, "restype");
     PyObject *errcheck = nc_box_attribute(obj, "errcheck");
+    PyObject *checks = restype != NULL ? nc_box_attribute(restype, "_check_retval_") : NULL;
     PyObject *flags = nc_box_attribute(obj, "_flags_");
     Py_buffer view;
     int status = -1;
@@ -188,6 +248,9 @@ NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
     } else if (errcheck != NULL && errcheck != Py_None) {
         box->unknown = "its errcheck is for Python callers only";
         nc_text_fail(&box->signature, NC_E_MISSING);
+    } else if (checks != NULL) {
+        box->unknown = "the _check_retval_ of its restype is for Python callers only";
+        nc_text_fail(&box->signature, NC_E_MISSING);
     } else if (nc_ctypes_signature(argtypes, restype, &box->signature, 0) < 0) {
         goto done;
     }
@@ -196,6 +259,7 @@ done:
     Py_XDECREF(argtypes);
     Py_XDECREF(restype);
     Py_XDECREF(errcheck);
+    Py_XDECREF(checks);
     Py_XDECREF(flags);
     return status;
 }

@@ -34,6 +34,35 @@ NC_STATIC int nc_numba_type(PyObject *type, NcSignatureText *out)
     return status;
 }
 
+/* Registers for floating-point arguments, where we know that Numba's complex128 are in two of them
+ * as C's are. */
+#if defined(__x86_64__) && !defined(_WIN32)
+#define NC_NUMBA_COMPLEX 1
+#else
+#define NC_NUMBA_COMPLEX 0
+#endif
+#define NC_NUMBA_REGISTERS 8
+
+/* A type that was written from `at` on, of an argument or the result: refused where Numba does not
+ * pass it as C does. To LLVM, Numba says of a complex number that it is a struct of two. For a
+ * complex64, C has one register. A complex128 for which one register is left goes to memory in C,
+ * and is torn apart by LLVM. `taken`: registers of the arguments before. */
+NC_STATIC void nc_numba_place(NcSignatureText *out, size_t at, int *taken)
+{
+    const char *text = out->text + at;
+    if (out->status != NC_OK) {
+        return;
+    }
+    if (*text == 'Z') {
+        if (!NC_NUMBA_COMPLEX || text[1] != 'd' || *taken == NC_NUMBA_REGISTERS - 1) {
+            nc_text_refuse(out, "Numba does not pass one of its complex numbers as C does");
+        }
+        *taken += *taken < NC_NUMBA_REGISTERS ? 2 : 0;
+    } else if (*text == 'f' || *text == 'd') {
+        *taken += *taken < NC_NUMBA_REGISTERS;
+    }
+}
+
 NC_STATIC int nc_box_numba(PyObject *obj, NcBox *box)
 {
     PyObject *address = nc_box_attribute(obj, "address");
@@ -41,6 +70,7 @@ NC_STATIC int nc_box_numba(PyObject *obj, NcBox *box)
     PyObject *args = sig != NULL ? nc_box_attribute(sig, "args") : NULL;
     PyObject *result = sig != NULL ? nc_box_attribute(sig, "return_type") : NULL;
     Py_ssize_t i;
+    int taken = 0;
     int status = -1;
     if (PyErr_Occurred() || (address != NULL && nc_box_address(address, &box->address) < 0)) {
         goto done;
@@ -55,11 +85,15 @@ NC_STATIC int nc_box_numba(PyObject *obj, NcBox *box)
     if (nc_numba_type(result, &box->signature) < 0) {
         goto done;
     }
+    nc_numba_place(&box->signature, 0, &taken);
+    taken = 0;
     nc_text_put(&box->signature, ":");
     for (i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        size_t at = box->signature.length;
         if (nc_numba_type(PyTuple_GET_ITEM(args, i), &box->signature) < 0) {
             goto done;
         }
+        nc_numba_place(&box->signature, at, &taken);
     }
     status = 0;
 done:
@@ -157,7 +191,8 @@ NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
         found = found < 0 || nc_box_numba(obj, box) < 0 ? -1 : 1;
     }
     if (found > 0 && nc_text_canonical(&box->signature) != NC_OK && box->unknown == NULL) {
-        box->unknown = "one of its types has no signature";
+        box->unknown =
+            box->signature.why != NULL ? box->signature.why : "one of its types has no signature";
     }
     return found;
 }

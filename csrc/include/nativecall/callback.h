@@ -23,11 +23,19 @@
  *      user_data is preferred, because it needs no slot of the pool
  *
  * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled.
- * What is no such thing, or has none of the signatures and cannot be called by Python, is TypeError.
+ * What is no such thing, or has none of the signatures and cannot be called by Python, is a
+ * TypeError.
  *
  * user_data. A LowLevelCallable with user data fits only signatures that have a place for it, and
  * gets it there. A native function that has that argument but brings no data gets NULL. Functions
  * without the argument do not fit a signature with it: nothing is adapted.
+ *
+ * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
+ * function is, and no name tells whether the function needs the GIL or sets exceptions. One that
+ * Cython exports may do both: `cdef api double f(double)` sets an exception and returns -1 unless
+ * it is noexcept, and crashes without the GIL if it uses Python objects. Here such functions count
+ * as needing nothing and reporting nothing, and whoever passes one vouches for that.
+ * NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
  * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
@@ -39,9 +47,21 @@
  *
  * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
  * it what it was made of. Calls are free from then on: any thread, several at once, also such that
- * Python has never seen, unless an option restricts that (thunk.h). Release comes when no other
- * thread can be calling; the callback itself may release its NcCallback while it runs, and free it:
- * later calls with a pointer to it that is still valid give the sentinel.
+ * Python has never seen, unless an option restricts that (thunk.h). Release comes when the C code
+ * has ended, and no other thread can be calling.
+ *
+ * One release may come earlier: by the callback itself while it runs, or of a scoped callback in
+ * any thunk inside of the function that prepared it. What runs ends well, nc_callback_failed()
+ * tells the C code to stop, and later calls give the sentinel, until the second release, which says
+ * that the C code has ended:
+ *
+ *   - with user_data, as long as the NcCallback is there: it is freed after the second release
+ *   - without, whatever becomes of the NcCallback: no other callback gets the function before the
+ *     second release. An NcCallback that is freed without it costs one of the NC_THUNK_POOL
+ *     functions, for good (a scoped one until the thunk ends that it was prepared in, if any)
+ *
+ * The callback may make the second release itself as well, and free the NcCallback while it runs,
+ * if the C code calls no more. After a release when the C code had ended, a second does nothing.
  *
  * PyGILState is what threads enter Python by, so thunks belong to the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
@@ -114,6 +134,13 @@ NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
            ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
+/* Whether a box is passed over because nothing but a capsule's name tells what is in it. */
+NC_STATIC int nc_callback_distrusts(PyObject *obj, unsigned options)
+{
+    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 &&
+           (PyCapsule_CheckExact(obj) || PyTuple_Check(obj)); /* LowLevelCallable is a tuple */
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Appends to a string: "'a', 'b'". 0, or -1 with an exception. */
@@ -131,23 +158,41 @@ NC_STATIC int nc_message_add(PyObject **message, const char *before, const char 
     return *message != NULL ? 0 : -1;
 }
 
+/* Why an entry was passed over whatever its signature is: " (...)", or "". */
+NC_STATIC const char *nc_message_why(uintptr_t flags, uintptr_t refuse)
+{
+    int gil = (flags & refuse & NC_FLAG_NEEDS_GIL) != 0;
+    int errors = (flags & refuse & NC_ERRORS_MASK) != 0;
+    if (gil && errors) {
+        return " (needs the GIL, which the caller does not hold, and reports failures, which it "
+               "does not look for)";
+    }
+    return gil      ? " (needs the GIL, which the caller does not hold)"
+           : errors ? " (reports failures, which the caller does not look for)"
+                    : "";
+}
+
 /* The signatures that obj offers: a new reference, or NULL with an exception or without any. */
-NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
+NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned options)
 {
     PyObject *message = NULL;
     const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
+    uintptr_t refuse = nc_callback_refuses(options);
     size_t i;
     if (box != NULL) {
         if (box->unknown != NULL) {
             return PyUnicode_FromFormat("a function whose signature is unknown (%s)", box->unknown);
         }
-        (void)nc_message_add(&message, "", box->signature.text,
-                             box->has_user_data ? " with user_data" : "");
-        return message;
+        return PyUnicode_FromFormat(
+            "'%s'%s%s", box->signature.text, box->has_user_data ? " with user_data" : "",
+            nc_callback_distrusts(obj, options)
+                ? " (says a capsule's name, which the caller does not trust)"
+                : nc_message_why(box->flags, refuse));
     }
     while ((entry = nc_native_next(obj, entry)) != NULL) {
-        if (nc_message_add(&message, "", entry->signature, "") < 0) {
+        if (nc_message_add(&message, "", entry->signature, nc_message_why(entry->flags, refuse)) <
+            0) {
             return NULL;
         }
     }
@@ -156,7 +201,9 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
     }
     for (i = 0; i < 64 && (entry = api->entry(obj, i)) != NULL; i++) {
         if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
-            nc_message_add(&message, "", entry->signature, "") < 0) {
+            nc_message_add(&message, "", entry->signature,
+                           entry->funcptr == NULL ? " (has no function yet)"
+                                                  : nc_message_why(entry->flags, refuse)) < 0) {
             return NULL;
         }
     }
@@ -165,7 +212,7 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box)
 
 /* Raises TypeError for an object that none of the accepted signatures fits. */
 NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
-                                const NcCallbackSignature *accepted, size_t count)
+                                const NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     PyObject *wanted = NULL;
     PyObject *offers = NULL;
@@ -181,7 +228,7 @@ NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
             return;
         }
     }
-    offers = nc_message_offers(obj, box);
+    offers = nc_message_offers(obj, box, options);
     if (offers != NULL) {
         PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
                      offers);
@@ -255,7 +302,8 @@ NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const Nc
         PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box->kind);
         return -1;
     }
-    if (box->unknown != NULL || !nc_calltable_flags_suit(box->flags, refuse)) {
+    if (box->unknown != NULL || !nc_calltable_flags_suit(box->flags, refuse) ||
+        nc_callback_distrusts(obj, callback->options)) {
         return 0;
     }
     for (i = 0; i < count; i++) {
@@ -294,21 +342,22 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
     callback->thread = &nc_thunk_thread;
     callback->depth = nc_thunk_thread.depth;
     callback->late = nc_thunk_late();
-    if (accepted[chosen].thunk->user_data >= 0) {
-        callback->function = accepted[chosen].thunk->functions[0];
-        callback->user_data = callback;
-    } else {
-        if (nc_thunk_claim(callback, accepted[chosen].thunk->slots) < 0) {
-            PyMem_Free(state);
-            return -1;
-        }
-        callback->function = accepted[chosen].thunk->functions[callback->slot];
-    }
     Py_INCREF(obj);
     state->callable = obj;
     state->owner = callback;
     state->users = 1;
     callback->state = state;
+    if (accepted[chosen].thunk->user_data >= 0) {
+        callback->function = accepted[chosen].thunk->functions[0];
+        callback->user_data = callback;
+    } else {
+        if (nc_thunk_claim(callback, accepted[chosen].thunk->slots) < 0) {
+            callback->state = NULL;
+            nc_thunk_state_drop(state);
+            return -1;
+        }
+        callback->function = accepted[chosen].thunk->functions[callback->slot];
+    }
     return 1;
 }
 
@@ -348,7 +397,7 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
         found = nc_callback_from_python(callback, obj, accepted, count);
     }
     if (found == 0) {
-        nc_callback_refuse(obj, opened > 0 ? &box : NULL, accepted, count);
+        nc_callback_refuse(obj, opened > 0 ? &box : NULL, accepted, count, options);
     }
     return found > 0 ? 0 : -1;
 }
@@ -357,35 +406,39 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
 
 /* Ends what prepare began: 0; or -1 when the callback failed, and the exception that it raised is
  * raised again. An exception that the C code had raised meanwhile stays, or goes to
- * sys.unraisablehook if there is one of the callback's, which came first. A second release does
- * nothing, unless the first was made by the callback itself while it ran: then it is RuntimeError,
- * because the C code was stopped. GIL required. */
+ * sys.unraisablehook if there is one of the callback's, which came first. A second release ends
+ * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
+ * 0 as long as the thunk goes on in which the first was made. Any other does nothing. GIL
+ * required. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     NcThunkState *state = callback->state;
     PyObject *object = callback->object;
     intptr_t failed = nc_load_acquire_intptr(&callback->failed);
+    int goes_on = state != NULL && nc_thunk_end(callback);
     NcRaised raised;
     NcRaised pending;
     memset(&raised, 0, sizeof raised);
+    if (failed == NC_FAILED_RELEASED && callback->thread == &nc_thunk_thread &&
+        callback->depth <= nc_thunk_thread.depth) {
+        failed = 0;
+    }
+    if (!goes_on) {
+        nc_thunk_give_back(callback);
+    }
     callback->state = NULL;
     callback->object = NULL;
-    nc_thunk_give_back(callback);
+    nc_store_release_intptr(&callback->failed, goes_on ? NC_FAILED_RELEASED : 0);
     nc_raised_take(&pending);
     if (state != NULL) {
-        int running = nc_load_acquire_intptr(&state->users) > 1;
-        state->owner = NULL;
         raised = state->raised;
         memset(&state->raised, 0, sizeof state->raised);
-        nc_store_release_intptr(&callback->failed, running ? NC_FAILED_RELEASED : 0);
         if (nc_raised_is_set(&raised) && nc_raised_is_set(&pending)) {
             nc_raised_restore(&pending);
             PyErr_WriteUnraisable(state->callable);
             memset(&pending, 0, sizeof pending);
         }
         nc_thunk_state_drop(state);
-    } else {
-        nc_store_release_intptr(&callback->failed, 0);
     }
     Py_XDECREF(object);
     if (nc_raised_is_set(&raised)) {

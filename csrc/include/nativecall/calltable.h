@@ -7,9 +7,9 @@
  * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
  *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
  *             the count, and a scan ends at the first NULL signature. No entries: a shared static
- *             table of one zero entry; the pointer is never NULL. NcCallTable is the writer's
- *             side, its first field is that pointer: put an NcCallTable into the object, and its
- *             offset is the slot's objoffset.
+ *             table of one entry that nobody finds; the pointer is never NULL. NcCallTable is the
+ *             writer's side, its first field is that pointer: put an NcCallTable into the object,
+ *             and its offset is the slot's objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
@@ -101,16 +101,10 @@ typedef struct {
     PyNativeCallableEntry entries[1]; /* count + 1 or more */
 } PyNativeCallableTable;
 
-/* The table of an object without entries. */
-NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {0, {{NULL, 0, NULL}}};
-
-/* Whether this is an entry of this ABI with this signature and with none of the flags to refuse. */
-NC_STATIC_INLINE int nc_calltable_matches(const PyNativeCallableEntry *entry, const char *signature,
-                                          uintptr_t refuse_mask)
-{
-    return NC_LIKELY((const char *)nc_load_acquire_ptr(&entry->signature) == signature) &&
-           NC_LIKELY((entry->flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0);
-}
+/* The table of an object without entries. The flags suit no reader, so that not even a NULL
+ * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
+NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
+    0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 
 /* Whether flags have none of those in `refuse_mask` and are of an ABI we know. */
 NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask)
@@ -118,7 +112,7 @@ NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask
     return (flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
 }
 
-/* Whether the first entry of a published table has this signature (not NULL) and flags that suit.
+/* Whether the first entry of a published table has this signature and flags that suit.
  * The first entry is complete before its table is published and never changes but for its
  * function, so plain loads do, which a compiler folds into the comparison. */
 NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,

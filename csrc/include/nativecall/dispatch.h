@@ -18,8 +18,9 @@
  * NC_DISPATCH(evaluate, double, (double, int)); has no second way. Types are the words of values.h,
  * up to 8 arguments, (nothing) for none; where the result is `nothing`, the pointer for it is NULL.
  * A signature must fit one packed word (packedliteral.h); one that does not is refused by the
- * compiler. Each comparison is then with a number in the instruction stream, and nothing is initialised but
- * PyCustomSlots_Import() once in the module.
+ * compiler. Each comparison is then with a number in the instruction stream, and nothing is
+ * initialised but PyCustomSlots_Import() once in the module. An object without a packed table is
+ * looked up in its call table: more slowly, with the same result.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
  * GIL dropped around them, go the third way, which does right by both.

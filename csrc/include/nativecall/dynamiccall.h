@@ -15,8 +15,9 @@
  *                     order of entries. Nothing is ever lost: int64 is not promoted to double.
  *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
  *
- * Entries are those of native callables and their views, of types with __nativecall_api__, and the
- * one function of another library's box (boxes.h) that needs no user_data.
+ * Entries are those of native callables and their views, of types with __nativecall_api__ (what
+ * find() gives for the signature, and what entry() tells), and the one function of another
+ * library's box (boxes.h) that needs no user_data.
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
@@ -26,8 +27,10 @@
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
  * asks for that, raises what an entry sets (NC_ERRORS_PYTHON), and leaves entries that report
  * failures in other ways to Python, which knows how. nc_call_nogil() is for threads without the
- * GIL: NC_OK; or NC_E_GIL, and nothing was called, where the way is through Python or the entry
- * needs the GIL. It sets no exception.
+ * GIL, and dispatches among the entries that may be called there: those that neither need the GIL
+ * nor report failures. So it may take another entry than nc_call() does, by another way,
+ * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is no such entry. It sets no
+ * exception.
  *
  * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
  * obj alive, and calls the function that obj had when it was prepared. */
@@ -47,18 +50,31 @@ extern "C" {
 
 enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
 
+/* How to call the entry that was chosen; for this header only. */
+typedef struct {
+    int cost;                                      /* how far it is from what is wanted; 0: exact */
+    NcRegisterCall how;                            /* of its function */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* its types; their texts may be gone */
+} NcCallPlan;
+
 /* A prepared call. */
 typedef struct {
     PyObject *callable; /* owned */
-    void *function;     /* NULL: Python calls */
-    uintptr_t flags;    /* NC_FLAG_* and NC_ERRORS_* of its entry */
-    int way;            /* NC_WAY_* */
     size_t count;       /* arguments */
 
+    /* What nc_call() does. */
+    void *function;  /* NULL: Python calls */
+    uintptr_t flags; /* NC_FLAG_* and NC_ERRORS_* of its entry */
+    int way;         /* NC_WAY_* */
+
+    /* What nc_call_nogil() does: NULL and NC_WAY_BOXED where it is NC_E_GIL. */
+    int nogil_way;
+    void *nogil_function;
+
     /* The rest is for this header only. */
-    NcRegisterCall how;                            /* of the function */
-    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];   /* the caller's, the result first */
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the function's; their texts may be gone */
+    NcCallPlan plan;
+    NcCallPlan nogil_plan;
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, the result first */
 } NcCall;
 
 /* The value of any such type. */
@@ -71,46 +87,66 @@ typedef union {
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Takes an entry if it is nearer to what is wanted than the one that was taken. */
-NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flags, void *function,
-                             int *nearest)
+/* The entries that are not called, with the GIL and without. All error conventions but
+ * NC_ERRORS_NONE and NC_ERRORS_PYTHON have a bit that is not NC_ERRORS_PYTHON's. */
+#define NC_CALL_REFUSE (NC_ERRORS_MASK & ~NC_ERRORS_PYTHON)
+#define NC_CALL_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
+
+/* Takes an entry, for calls with the GIL or without, if it is nearer to what is wanted than the one
+ * that was taken. */
+NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flags, void *function)
 {
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1];
-    NcRegisterCall how;
-    const uintptr_t errors = flags & NC_ERRORS_MASK;
+    NcCallPlan plan;
+    const int nogil = nc_calltable_flags_suit(flags, NC_CALL_REFUSE_NOGIL);
     size_t count;
     size_t i;
-    int cost = 0;
 
-    if (!nc_calltable_flags_suit(flags, 0) ||
-        (errors != NC_ERRORS_NONE && errors != NC_ERRORS_PYTHON) ||
-        nc_call_types(signature, targets, &count) != NC_OK || count != call->count ||
-        nc_registercall_plan(signature, strlen(signature), &how) != NC_OK) {
+    if (!nc_calltable_flags_suit(flags, NC_CALL_REFUSE) ||
+        nc_call_types(signature, plan.targets, &count) != NC_OK || count != call->count ||
+        nc_registercall_plan(signature, strlen(signature), &plan.how) != NC_OK) {
         return;
     }
+    plan.cost = 0;
     for (i = 0; i <= count; i++) {
         int step;
         if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
             /* A new reference must not be dropped. */
-            step = targets[0].kind == NC_KIND_OBJECT ? -1 : targets[0].kind != NC_KIND_VOID;
+            step =
+                plan.targets[0].kind == NC_KIND_OBJECT ? -1 : plan.targets[0].kind != NC_KIND_VOID;
         } else {
-            step = i == 0 ? nc_call_widening(&targets[0], &call->types[0])
-                          : nc_call_widening(&call->types[i], &targets[i]);
+            step = i == 0 ? nc_call_widening(&plan.targets[0], &call->types[0])
+                          : nc_call_widening(&call->types[i], &plan.targets[i]);
         }
         if (step < 0) {
             return;
         }
-        cost += step;
+        plan.cost += step;
     }
-    if (*nearest >= 0 && *nearest <= cost) {
-        return;
+    if (call->function == NULL || plan.cost < call->plan.cost) {
+        call->function = function;
+        call->flags = flags;
+        call->way = plan.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
+        call->plan = plan;
     }
-    *nearest = cost;
-    call->function = function;
-    call->flags = flags;
-    call->how = how;
-    call->way = cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
-    memcpy(call->targets, targets, (count + 1) * sizeof targets[0]);
+    if (nogil && (call->nogil_function == NULL || plan.cost < call->nogil_plan.cost)) {
+        call->nogil_function = function;
+        call->nogil_way = plan.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
+        call->nogil_plan = plan;
+    }
+}
+
+/* The entry that a provider finds by the caller's own signature, which it need not tell. */
+NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signature,
+                                  uintptr_t refuse)
+{
+    const PyNativeCallableEntry *entry;
+    if (nc_nativeapi_find(obj, signature, refuse, &entry) < 0) {
+        return -1;
+    }
+    if (entry != NULL) {
+        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
+    }
+    return 0;
 }
 
 /* All that obj offers to a caller of an interned signature. 0, or -1 with an exception. */
@@ -119,29 +155,25 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
     const NcNativeApi *api = NULL;
     NcBox box;
-    int nearest = -1;
+    size_t position = 0;
     int opened;
-    size_t i;
 
     for (; entry != NULL; entry = nc_native_next(obj, entry)) {
-        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry), &nearest);
+        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
     }
-    if (nearest >= 0) {
+    if (call->function != NULL) {
         return 0;
     }
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
     if (api != NULL) {
-        for (i = 0; api->entry != NULL && (entry = api->entry(obj, i)) != NULL; i++) {
-            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry),
-                          &nearest);
+        if (nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE) < 0 ||
+            nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE_NOGIL) < 0) {
+            return -1;
         }
-        /* What is not enumerated can be asked for. */
-        entry = nearest < 0 ? api->find(obj, signature, 0) : NULL;
-        if (entry != NULL) {
-            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry),
-                          &nearest);
+        while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
+            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
         }
         return 0;
     }
@@ -151,9 +183,17 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
         return -1;
     }
     if (opened > 0 && box.unknown == NULL && !box.has_user_data) {
-        nc_call_offer(call, box.signature.text, box.flags, box.address, &nearest);
+        nc_call_offer(call, box.signature.text, box.flags, box.address);
     }
     return opened < 0 ? -1 : 0;
+}
+
+/* A signature in a message: for its text and nc_call_ellipsis() of it. */
+#define NC_CALL_SHOWN "'%.200s%s'"
+
+NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
+{
+    return strlen(signature) > 200 ? "..." : "";
 }
 
 /* Finds how obj is called with values of a signature, in any spelling: 0, and the call is to be
@@ -166,6 +206,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 
     memset(call, 0, sizeof *call);
     call->way = NC_WAY_BOXED;
+    call->nogil_way = NC_WAY_BOXED;
     if (obj == NULL) {
         PyErr_SetString(PyExc_SystemError, "nc_call_prepare was given NULL for an object");
         return -1;
@@ -173,8 +214,8 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     nc_text_init(&text);
     nc_text_put(&text, signature);
     if (nc_text_canonical(&text) != NC_OK) {
-        PyErr_Format(PyExc_ValueError, "'%s' is no signature: %s", signature,
-                     nc_status_text(text.status));
+        PyErr_Format(PyExc_ValueError, NC_CALL_SHOWN " is no signature: %s", signature,
+                     nc_call_ellipsis(signature), nc_status_text(text.status));
         return -1;
     }
     if (PyCustomSlots_Import() < 0 || nc_signature_intern(text.text, &interned) < 0) {
@@ -183,19 +224,21 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     status = nc_call_types(interned, call->types, &call->count);
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError,
-                     status == NC_E_RANGE ? "'%s' has more than %d arguments"
-                                          : "'%s' has a struct, a view, a complex long double or "
-                                            "a variable number of arguments, which a call that is "
-                                            "built at run time cannot pass; pass a pointer",
-                     interned, NC_CALL_MAX_ARGUMENTS);
+                     status == NC_E_RANGE ? NC_CALL_SHOWN " has more than %d arguments"
+                                          : NC_CALL_SHOWN
+                         " has a struct, a view, a complex long double or a "
+                         "variable number of arguments, which a call that is built "
+                         "at run time cannot pass; pass a pointer",
+                     interned, nc_call_ellipsis(interned), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
     if (nc_call_search(call, obj, interned) < 0) {
         return -1;
     }
     if (call->function == NULL && !PyCallable_Check(obj)) {
-        PyErr_Format(PyExc_TypeError, "no function for '%s' in %R, and Python cannot call it",
-                     interned, obj);
+        PyErr_Format(PyExc_TypeError,
+                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", interned,
+                     nc_call_ellipsis(interned), obj);
         return -1;
     }
     Py_INCREF(obj);
@@ -208,6 +251,7 @@ NC_STATIC_INLINE void nc_call_release(NcCall *call)
 {
     Py_CLEAR(call->callable);
     call->function = NULL;
+    call->nogil_function = NULL;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -264,6 +308,29 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
     return 0;
 }
 
+/* A number of a result as a float, or as a part of a complex one: 0, or -1 with OverflowError. */
+NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
+{
+    char name[3] = "";
+    float narrow;
+    memcpy(name, type->text, type->kind == NC_KIND_COMPLEX ? 2 : 1);
+    switch (type->code) {
+    case 'e':
+        return PyFloat_Pack2(number, (char *)at, PY_LITTLE_ENDIAN) < 0
+                   ? nc_unbox_overflow(result, name)
+                   : 0;
+    case 'f':
+        if (nc_narrow_float(result, number, name, &narrow) < 0) {
+            return -1;
+        }
+        memcpy(at, &narrow, sizeof narrow);
+        return 0;
+    default:
+        nc_call_write_float(type->code, (long double)number, at);
+        return 0;
+    }
+}
+
 /* A result as a C value. 0, or -1 with an exception. */
 NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
 {
@@ -286,19 +353,15 @@ NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
         if (nc_unbox_double(result, &number) < 0) {
             return -1;
         }
-        if (type->code == 'e') {
-            return PyFloat_Pack2(number, (char *)at, PY_LITTLE_ENDIAN);
-        }
-        nc_call_write_float(type->code, (long double)number, at);
-        return 0;
+        return nc_call_unbox_float(type, result, number, at);
     case NC_KIND_COMPLEX:
         both = PyComplex_AsCComplex(result);
         if (both.real == -1.0 && PyErr_Occurred()) {
             return -1;
         }
-        nc_call_write_float(type->code, (long double)both.real, at);
-        nc_call_write_float(type->code, (long double)both.imag, (char *)at + type->size / 2);
-        return 0;
+        return nc_call_unbox_float(type, result, both.real, at) < 0
+                   ? -1
+                   : nc_call_unbox_float(type, result, both.imag, (char *)at + type->size / 2);
     default:
         if (type->kind == NC_KIND_OBJECT) {
             pointer = Py_NewRef(result);
@@ -337,23 +400,24 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
 }
 
 /* The first two ways. */
-NC_STATIC void nc_call_native(const NcCall *call, void *result, const void *const *args)
+NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallPlan *plan,
+                              void *result, const void *const *args)
 {
     const void *widened[NC_CALL_MAX_ARGUMENTS];
     NcCallCell cells[NC_CALL_MAX_ARGUMENTS + 1];
     size_t i;
 
-    if (call->way == NC_WAY_EXACT) {
-        nc_registercall(&call->how, call->function, result, args);
+    if (plan->cost == 0) {
+        nc_registercall(&plan->how, function, result, args);
         return;
     }
     for (i = 0; i < call->count; i++) {
-        nc_call_widen(&call->types[i + 1], args[i], &call->targets[i + 1], &cells[i + 1]);
+        nc_call_widen(&call->types[i + 1], args[i], &plan->targets[i + 1], &cells[i + 1]);
         widened[i] = &cells[i + 1];
     }
-    nc_registercall(&call->how, call->function, &cells[0], widened);
+    nc_registercall(&plan->how, function, &cells[0], widened);
     if (result != NULL && call->types[0].kind != NC_KIND_VOID) {
-        nc_call_widen(&call->targets[0], &cells[0], &call->types[0], result);
+        nc_call_widen(&plan->targets[0], &cells[0], &call->types[0], result);
     }
 }
 
@@ -381,7 +445,7 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject **object, int wanted)
 
 /* Calls: args[i] points to the i-th argument, result to memory for the result, or is NULL where
  * there is none or none is wanted. 0, or -1 with an exception. GIL required. */
-NC_STATIC int nc_call(const NcCall *call, void *result, const void *const *args)
+NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *const *args)
 {
     const int gives_object = call->types[0].kind == NC_KIND_OBJECT;
     const int wanted = result != NULL;
@@ -394,10 +458,12 @@ NC_STATIC int nc_call(const NcCall *call, void *result, const void *const *args)
     if ((call->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) ==
         NC_FLAG_RELEASE_GIL) {
         PyThreadState *thread = PyEval_SaveThread();
-        nc_call_native(call, gives_object ? (void *)&object : result, args);
+        nc_call_native(call, call->function, &call->plan, gives_object ? (void *)&object : result,
+                       args);
         PyEval_RestoreThread(thread);
     } else {
-        nc_call_native(call, gives_object ? (void *)&object : result, args);
+        nc_call_native(call, call->function, &call->plan, gives_object ? (void *)&object : result,
+                       args);
     }
     status = nc_call_outcome(call, gives_object ? &object : NULL, wanted);
     if (gives_object && wanted) {
@@ -407,13 +473,12 @@ NC_STATIC int nc_call(const NcCall *call, void *result, const void *const *args)
 }
 
 /* The same without the GIL, where that is allowed: NC_OK, or NC_E_GIL and nothing was called. */
-NC_STATIC int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
+NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
 {
-    if (call->function == NULL || (call->flags & (NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) != 0 ||
-        (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {
+    if (call->nogil_function == NULL || (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {
         return NC_E_GIL;
     }
-    nc_call_native(call, result, args);
+    nc_call_native(call, call->nogil_function, &call->nogil_plan, result, args);
     return NC_OK;
 }
 

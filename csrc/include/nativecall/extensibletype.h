@@ -16,7 +16,8 @@
  *   nothing                            this copy's metaclass is made ready and published
  *   .runtime_v1, a capsule             that runtime is used; this copy stays unused
  *   a runtime of another ABI version,  ImportError that names both sides
- *   or one that is too small
+ *   one that is too small, or has NULL
+ *   where a pointer must be
  *   anything else by that name         ImportError
  *
  * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 asks.
@@ -116,6 +117,7 @@ NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules)
 NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 {
     const NcRuntime *found = NULL;
+    const char *missing;
     PyObject *capsule = PyObject_GetAttrString(module, NC_RUNTIME_ATTRIBUTE);
     if (capsule == NULL) {
         PyErr_Clear();
@@ -141,9 +143,24 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
                      "older of the two",
                      NC_PROVIDER, NC_ABI_VERSION, sizeof(NcRuntime),
                      sizeof(PyHeapExtensibleTypeObject), sizeof(PyCustomSlot),
-                     found->abi_version >= 1 ? found->provider : "another module",
+                     found->abi_version >= 1 && found->provider != NULL ? found->provider
+                                                                        : "another module",
                      (unsigned)found->abi_version, (unsigned)found->struct_size,
                      (unsigned)found->type_size, (unsigned)found->slot_size);
+        return NULL;
+    }
+    missing = found->provider == NULL   ? "provider"
+              : found->metatype == NULL ? "metatype"
+              : found->registry == NULL ? "registry"
+              : found->intern == NULL   ? "intern"
+              : found->ready == NULL    ? "ready"
+                                        : NULL;
+    if (missing != NULL) {
+        PyErr_Format(PyExc_ImportError,
+                     "the extensibletype runtime of %s, which was imported first, is not one that "
+                     "%s (ABI %d) can use: its '%s' is NULL; rebuild the former",
+                     found->provider != NULL ? found->provider : "another module", NC_PROVIDER,
+                     NC_ABI_VERSION, missing);
         return NULL;
     }
     return found;

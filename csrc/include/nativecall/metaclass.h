@@ -227,9 +227,9 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     }
     /* __init_subclass__ may have made subclasses already. */
     if (nc_type_refresh_tree((PyTypeObject *)(void *)object) < 0) {
-        self->etp_custom_slots = NULL;
-        self->etp_obj_custom_slots_offset = 0;
-        self->etp_table_shift = 0;
+        nc_store_release_ptr(&self->etp_custom_slots, NULL);
+        nc_store_release_intptr(&self->etp_table_shift, 0);
+        nc_store_release_intptr(&self->etp_obj_custom_slots_offset, 0);
         nc_type_release((NcTypePrivate *)self->etp_private);
         self->etp_private = NULL;
         return -1;

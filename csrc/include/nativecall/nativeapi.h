@@ -47,7 +47,8 @@ typedef struct NcNativeApi {
      * characters) and none of the flags in `refuse`, or NULL. It is readable, and its function
      * callable, as long as obj lives. Never NULL itself. Sets no exception, needs no GIL. */
     const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
-    /* The entry at a position from 0 on, NULL behind the last: for messages. NULL: not told. */
+    /* The entry at a position from 0 on, NULL behind the last: for promotions and messages. Readers
+     * stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL itself: nothing is told. */
     const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position);
 } NcNativeApi;
 
@@ -59,6 +60,10 @@ typedef struct {
 } NcNativeApiRow;
 
 #define NC_NATIVEAPI_ROWS 64
+
+/* The most positions that entry() is asked for, so that one which never gives NULL ends. What
+ * stands behind them is found by its signature only. */
+#define NC_NATIVEAPI_MAX_ENTRIES 64
 
 /* The tag of a type's present state, 0 when it has none. */
 NC_STATIC unsigned int nc_nativeapi_tag(PyTypeObject *type)
@@ -183,6 +188,16 @@ NC_STATIC int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
     return 0;
 }
 
+/* Whether a provider's answer is an entry that can be used: complete, of an ABI that we know, and
+ * without the flags in `refuse`. A provider may know less than we do about flags, or have no
+ * function yet. */
+NC_STATIC int nc_nativeapi_usable(const PyNativeCallableEntry *entry, uintptr_t refuse)
+{
+    return entry != NULL && entry->signature != NULL &&
+           nc_calltable_flags_suit(entry->flags, refuse) &&
+           nc_load_acquire_ptr(&entry->funcptr) != NULL;
+}
+
 /* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception. */
 NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t refuse,
                                 const PyNativeCallableEntry **out)
@@ -194,13 +209,29 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
     }
     if (api != NULL) {
         *out = api->find(obj, signature, refuse);
-        if (*out != NULL &&
-            (!nc_calltable_flags_suit((*out)->flags, refuse) || (*out)->funcptr == NULL)) {
-            /* A provider that knows less than we do about flags, or has no function yet. */
+        if (!nc_nativeapi_usable(*out, refuse) || strcmp((*out)->signature, signature) != 0) {
             *out = NULL;
         }
     }
     return 0;
+}
+
+/* The next entry that the provider tells and that can be used, from *position on, which is 0 at
+ * first; NULL behind the last, and where nothing is told. `api` is of nc_nativeapi_of, or NULL. */
+NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const NcNativeApi *api,
+                                                          size_t *position)
+{
+    const PyNativeCallableEntry *entry;
+    if (api == NULL || api->entry == NULL) {
+        return NULL;
+    }
+    while (*position < NC_NATIVEAPI_MAX_ENTRIES &&
+           (entry = api->entry(obj, (*position)++)) != NULL) {
+        if (nc_nativeapi_usable(entry, 0)) {
+            return entry;
+        }
+    }
+    return NULL;
 }
 
 #ifdef __cplusplus

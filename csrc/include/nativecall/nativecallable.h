@@ -20,6 +20,7 @@
 
 #include "calltable.h"
 #include "customslots.h"
+#include "nativetable.h"
 #include "packed.h"
 
 #ifdef __cplusplus
@@ -30,6 +31,40 @@ extern "C" {
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return PyExtensibleType_Intern(signature, (Py_ssize_t)strlen(signature), out);
+}
+
+/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
+ * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
+ * that is malformed, for flags of another ABI and for no function; MemoryError. */
+NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
+                            void *function)
+{
+    char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
+    const char *interned = NULL;
+    size_t length = 0;
+    int status =
+        nc_signature_canonical(signature, strlen(signature), canonical, sizeof canonical, &length);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
+                     nc_status_text(status), length);
+        return -1;
+    }
+    if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
+        return -1;
+    }
+    status = nc_nativetable_add(table, interned, flags, function);
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError,
+                     "signature '%.200s' cannot have an entry with function %p and flags %p; an "
+                     "entry needs a function, and flags below 0x1000000",
+                     signature, function, (void *)flags);
+        return -1;
+    }
+    return 0;
 }
 
 /* The callable behind a built-in view, a borrowed reference; NULL when obj is no such view.
@@ -113,17 +148,24 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyNativeCallableTable *table;
+    intptr_t shift;
     if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
         return NULL;
     }
+    /* Relaxed: no memory is reached through the number alone; all of the object, its pointer
+     * included, is older than the caller's reference. */
 #ifdef Py_GIL_DISABLED
-    /* There an object starts with other fields, which prove nothing. */
-    if (NC_UNLIKELY(type->etp_obj_custom_slots_offset == 0)) {
+    /* There a type starts with other fields, which prove nothing. */
+    shift = nc_load_relaxed_intptr(&type->etp_obj_custom_slots_offset);
+    if (NC_UNLIKELY(shift == 0)) {
         return NULL;
     }
+    shift -= (intptr_t)offsetof(PyObject, ob_type);
+#else
+    shift = nc_load_relaxed_intptr(&type->etp_table_shift);
 #endif
-    table = (const PyNativeCallableTable *)nc_load_acquire_ptr(
-        (const char *)obj + offsetof(PyObject, ob_type) + type->etp_table_shift);
+    table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
+                                                               offsetof(PyObject, ob_type) + shift);
     return &table->entries[0];
 }
 
@@ -152,7 +194,8 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     return &table->entries[0];
 }
 
-/* The entry of an interned signature (never NULL) none of whose flags is in `refuse`, or NULL. */
+/* The entry of an interned signature none of whose flags is in `refuse`, or NULL. A NULL signature,
+ * which is what nc_interned_find gives for one that nobody interned, finds nothing. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {
@@ -243,15 +286,42 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
     return (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
 }
 
-/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views. */
+/* A packed lookup in the call table of an object without a packed table: every provider has a call
+ * table (docs/abi.md), which this reads by the text that an interned signature leads to. */
+NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
+                                        uintptr_t refuse)
+{
+    const PyNativeCallableTable *table = nc_native_table(obj);
+    const PyNativeCallableEntry *entry;
+    const char *signature;
+    if (table == NULL) {
+        table = nc_native_table_by_slot(obj);
+        if (table == NULL) {
+            return NULL;
+        }
+    }
+    for (entry = table->entries;
+         (signature = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
+        if (nc_calltable_flags_suit(entry->flags, refuse) &&
+            nc_packed_is_text(words, count, signature)) {
+            return nc_calltable_funcptr(entry);
+        }
+    }
+    return NULL;
+}
+
+/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views, objects with a
+ * call table only. */
 NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
                                           uintptr_t refuse)
 {
     PyObject *viewed = nc_native_viewed(obj);
-    const uint64_t *table = nc_native_packed_table(viewed != NULL ? viewed : obj);
+    const uint64_t *table;
     const uint64_t *entry;
+    obj = viewed != NULL ? viewed : obj;
+    table = nc_native_packed_table(obj);
     if (NC_UNLIKELY(table == NULL)) {
-        return NULL;
+        return nc_native_packed_in_calls(obj, words, count, refuse);
     }
     entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;

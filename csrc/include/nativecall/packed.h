@@ -114,7 +114,8 @@ NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
     return 1 + position / NC_PACKED_NEXT_NIBBLES;
 }
 
-/* The packed words of a signature, which need not be canonical, with flags of calltable.h.
+/* The packed words of a signature of the grammar (nc_signature_canonical), which need not be
+ * canonical, with flags of calltable.h.
  *
  * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: as from
  * nc_signature_canonical, *count is the offset of what is wrong. NC_E_RANGE: *count is the number
@@ -284,6 +285,49 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
         *flags = nc_packed_flags(words[0]);
     }
     return NC_OK;
+}
+
+/* The nibble at a position in the stream. */
+NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t position)
+{
+    unsigned shift;
+    const size_t word = nc_packed_locate(position, &shift);
+    return (unsigned)(words[word] >> shift) & 0xF;
+}
+
+/* Whether packed words, whatever flags are in them, are those of a canonical text. Compares symbol
+ * by symbol: for few comparisons this is less than packing, and nothing is written. */
+NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
+{
+    const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
+    size_t position = 0;
+    size_t i;
+
+    for (; *canonical != '\0'; canonical++) {
+        const unsigned symbol = nc_packed_symbol(*canonical);
+        if (symbol == 0 && *canonical == ':') {
+            continue;
+        }
+        if (symbol == 0 || nibbles - position < 2 ||
+            nc_packed_nibble(words, position++) != symbol >> 4 ||
+            (symbol >= 0xC0 && nc_packed_nibble(words, position++) != (symbol & 0xF))) {
+            return 0;
+        }
+    }
+    if (nc_packed_words(position + 1) != count || (words[0] & NC_PACKED_START) == 0) {
+        return 0;
+    }
+    for (; position < nibbles; position++) {
+        if (nc_packed_nibble(words, position) != 0) {
+            return 0;
+        }
+    }
+    for (i = 1; i < count; i++) {
+        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -4,10 +4,18 @@
  *     case NATIVECALL_SIG("d:d"): ...
  *
  * The word is nc_signature_pack's, without flags. The literal is canonical, but "clLnN" (and "g")
- * stand for what they are on this platform. It is checked that every
- * character has a symbol, that one word is enough (13 nibbles), and, in a literal without braces,
- * that the one colon follows the result. A literal for which that is not so does not compile; for
- * longer ones there is nc_signature_pack.
+ * stand for what they are on this platform. A literal does not compile unless
+ *
+ *   - every character has a symbol, and one word is enough (13 nibbles);
+ *   - a ':' follows the first character that ends a type, if no '{' comes before it;
+ *   - without braces, there is no other ':', and no 'v' but the result;
+ *   - there are as many '}' as '{';
+ *   - the last character ends a type, or is '}', '.' or the ':'.
+ *
+ * This is less than the grammar: "d:Zi", "d:=d" or "[0]d:" compile. Where only colons are
+ * misplaced, which takes braces, the word is that of the signature with the colons in place; else
+ * it is one that no signature has, and finds nothing. For longer literals there is
+ * nc_signature_pack.
  *
  * C++11 and later: a constant expression. C99 and C11 with GCC and Clang: an integer constant
  * expression, for case labels, static initialisers and static assertions, at any optimisation
@@ -56,8 +64,9 @@
 #define NC_SPELT_g "g"
 #endif
 
-/* Characters that end a type. */
+/* Characters that end a type, and those that a signature can end with. */
 #define NC_LITERAL_ENDS "?bBhHiIqQefdgcLlNnPOv"
+#define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
 
 #if defined(__cplusplus)
 
@@ -95,6 +104,12 @@ constexpr unsigned nc_literal_count(const char *text, char c)
     return *text == '\0' ? 0 : (*text == c ? 1U : 0U) + nc_literal_count(text + 1, c);
 }
 
+/* The last character of a text that has one. */
+constexpr char nc_literal_last(const char *text)
+{
+    return text[1] == '\0' ? *text : nc_literal_last(text + 1);
+}
+
 /* Whether a colon follows the first type, as far as that is seen without a stack. */
 constexpr bool nc_literal_has_result(const char *text)
 {
@@ -124,12 +139,19 @@ constexpr uint64_t nc_literal_fold(const char *text, unsigned nibble)
                           : nc_literal_symbol(text, nibble, nc_literal_code(*text));
 }
 
-constexpr uint64_t nc_literal_word(const char *text)
+constexpr bool nc_literal_fits(const char *text)
 {
     return nc_literal_has_result(text) &&
-                   (nc_literal_count(text, '{') != 0 || nc_literal_count(text, ':') == 1)
-               ? nc_literal_fold(text, 0)
-               : nc_literal_is_malformed_or_longer_than_one_word();
+           nc_literal_count(text, '{') == nc_literal_count(text, '}') &&
+           nc_literal_in(NC_LITERAL_LASTS, nc_literal_last(text)) &&
+           (nc_literal_count(text, '{') != 0 ||
+            (nc_literal_count(text, ':') == 1 && nc_literal_count(text + 1, 'v') == 0));
+}
+
+constexpr uint64_t nc_literal_word(const char *text)
+{
+    return nc_literal_fits(text) ? nc_literal_fold(text, 0)
+                                 : nc_literal_is_malformed_or_longer_than_one_word();
 }
 
 /* Makes the compiler evaluate it, everywhere. */
@@ -210,11 +232,15 @@ template <uint64_t value> struct NcLiteral {
      of(s, 15) + of(s, 16))
 /* clang-format on */
 #define NC_LITERAL_COLON(s, i) NC_LITERAL_IN(s, i, ":")
-#define NC_LITERAL_BRACE(s, i) NC_LITERAL_IN(s, i, "{")
+#define NC_LITERAL_OPEN(s, i) NC_LITERAL_IN(s, i, "{")
+#define NC_LITERAL_CLOSE(s, i) NC_LITERAL_IN(s, i, "}")
+#define NC_LITERAL_VOID(s, i) ((i) != 0 && NC_LITERAL_IN(s, i, "v"))
 #define NC_LITERAL_FITS(s)                                                                         \
     (sizeof(s) <= NC_LITERAL_MAX + 1 && NC_LITERAL_SUM(NC_LITERAL_COST, s) <= 52 &&                \
-     NC_LITERAL_HAS_RESULT(s) &&                                                                   \
-     (NC_LITERAL_SUM(NC_LITERAL_COLON, s) == 1 || NC_LITERAL_SUM(NC_LITERAL_BRACE, s) != 0))
+     NC_LITERAL_HAS_RESULT(s) && NC_LITERAL_IN(s, sizeof(s) - 2, NC_LITERAL_LASTS) &&              \
+     NC_LITERAL_SUM(NC_LITERAL_OPEN, s) == NC_LITERAL_SUM(NC_LITERAL_CLOSE, s) &&                  \
+     (NC_LITERAL_SUM(NC_LITERAL_OPEN, s) != 0 ||                                                   \
+      (NC_LITERAL_SUM(NC_LITERAL_COLON, s) == 1 && NC_LITERAL_SUM(NC_LITERAL_VOID, s) == 0)))
 /* The field's name is what the compiler says of a literal that is none. */
 #define NC_LITERAL_CHECK(s)                                                                        \
     (0 * sizeof(struct {                                                                           \

@@ -214,9 +214,8 @@ NC_STATIC long double nc_call_read_float(char code, const void *at)
     }
 }
 
-/* Writes one; a half only when it is a small integer, which is all that is widened to one. Not
- * inline: where the memory's type is in sight, GCC warns of the branches for wider ones. */
-NC_NOINLINE void nc_call_write_float(char code, long double value, void *at)
+/* Writes one; a half only when it is a small integer, which is all that is widened to one. */
+NC_STATIC void nc_call_write_float(char code, long double value, void *at)
 {
     const float narrow = (float)value;
     const double usual = (double)value;
@@ -239,8 +238,8 @@ NC_NOINLINE void nc_call_write_float(char code, long double value, void *at)
 }
 
 /* A value of a type as one of the same or a wider type (nc_call_widening). */
-NC_STATIC void nc_call_widen(const NcCallType *from, const void *in, const NcCallType *to,
-                             void *out)
+NC_NOINLINE void nc_call_widen(const NcCallType *from, const void *in, const NcCallType *to,
+                               void *out)
 {
     long double real;
     long double imaginary = 0.0L;

@@ -33,6 +33,14 @@
 extern "C" {
 #endif
 
+/* For functions that write a value of a type known at run time only: where GCC saw the memory that it
+ * is for, it would warn of the branches for wider types. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define NC_OPAQUE __attribute__((noipa))
+#else
+#define NC_OPAQUE
+#endif
+
 #define NC_REGISTERCALL_FLOATS 8
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__) && UINTPTR_MAX > 0xFFFFFFFF
 #define NC_REGISTERCALL_SYSV 1
@@ -313,8 +321,8 @@ NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const
 
 /* Calls a function, of the signature that was planned for. args[i] points to the i-th argument's
  * value, result to memory of the result's type; it is NULL where there is none, or none wanted. */
-NC_STATIC void nc_registercall(const NcRegisterCall *how, void *function, void *result,
-                               const void *const *args)
+NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *function, void *result,
+                                           const void *const *args)
 {
     const uintptr_t address = (uintptr_t)function;
     NcRegisters all;

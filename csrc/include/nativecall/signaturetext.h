@@ -4,7 +4,8 @@
  *             form as it goes. Where the form must be canonical already, what would be written is
  *             compared with what is there. The cursor is the same reader, a type at a time.
  *
- * Invariants: reads what the Python package reads and refuses what it refuses, at the same place.
+ * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
+ *             that refuses, at the same place. The package's other spellings are not read here.
  *             Nothing is read past the length that is given, a zero byte is a character like any
  *             other that begins no type, and nothing recurses deeper than NC_SIGNATURE_MAX_DEPTH.
  *
@@ -620,8 +621,9 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
 /* The canonical form, and a zero byte, of a text of the grammar: white space between tokens and
  * ":name:" after fields dropped; "clLnN", and "g" where long double is double, written by this
  * platform's widths; numbers without leading zeros; arrays of arrays as one; "&v" as "P". It is
- * never longer than the text, so `length + 1` bytes always do. The result is that of the Python
- * package; what it refuses is refused.
+ * never longer than the text, so `length + 1` bytes always do. This is the grammar of docs/abi.md
+ * and no other spelling: for CEP 1000's order ("dd)d") and C declarations, which the Python package
+ * reads too, there is NC_E_FORMAT. For a text of the grammar the result is that of the package.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
  * offset in the text of what is wrong. NC_E_RANGE: `size` is too small, *written is the length that

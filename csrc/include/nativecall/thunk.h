@@ -6,14 +6,26 @@
  * gets the GIL, and what happens to an exception.
  *
  * Finding the callback. A thunk with a user_data argument gets the NcCallback there. One without
- * exists NC_THUNK_POOL times, and each of these functions has a slot in which the callback that
- * uses it stands: prepare claims a free one, release gives it back. So the pointer works in every
- * thread. When all are taken, a callback that was promised to be called by its own thread only
- * and only until its function returns (NC_CALLBACK_SCOPED) shares a slot: it stands before the
- * slot's owner for its own thread alone, in a list of this thread's. It may do so before an owner
- * that is scoped as well and either belongs to another thread, or was prepared outside of the
- * thunk that is running now, whose C code therefore waits for it. Thus recursion has no limit, and
- * a pointer never leads to another's callback.
+ * exists NC_THUNK_POOL times, and each of these functions has a slot. A pointer never leads to
+ * another's callback. What that rests on:
+ *
+ *   1. A slot is free (uses 0), has one callback for all threads (uses -1, owners[slot]), or is
+ *      used by n scoped callbacks (uses n, no owner). One atomic step leads from each state to the
+ *      next, so a callback for all threads is alone with its slot, and every caller gets it.
+ *   2. A callback that was promised to be called by its own thread only and only until the function
+ *      that prepared it returns (NC_CALLBACK_SCOPED) stands in a list of its thread's, which no
+ *      other thread reads. So scoped callbacks of several threads cannot be mistaken.
+ *   3. In one thread a scoped callback takes a slot that another one there uses only if that one
+ *      was prepared outside of the thunk that is running. The C code of the outer one waits until
+ *      this thunk has ended, and by then the inner one is called no more. So the innermost is the
+ *      one that is meant. Recursion therefore has no limit.
+ *   4. Release gives the slot back; the C code has ended. It has not when a thunk of the callback
+ *      is running, or when a scoped callback is released in a thunk inside of the function that
+ *      prepared it. Then the slot stays the callback's, and calls give the sentinel, until the
+ *      second release says that the C code has ended; even if the NcCallback is gone. For a scoped
+ *      one, the end of the thunk that it was prepared in says so as well.
+ *
+ * A thread that switches stacks while thunks run (greenlets) breaks 3: no NC_CALLBACK_SCOPED there.
  *
  * The GIL. A thunk takes it (PyGILState_Ensure), unless the consumer said that it holds it. A
  * thread that comes while the interpreter shuts down gets the sentinel, and the callback has
@@ -25,7 +37,7 @@
  * raised before the call is put aside during it.
  *
  * Release in the middle of a call. What a running thunk needs is in an NcThunkState of its own,
- * which lives until the last thunk has left it. */
+ * which lives until the last thunk has left it and no list has it any more. */
 #ifndef NATIVECALL_THUNK_H
 #define NATIVECALL_THUNK_H
 
@@ -121,18 +133,27 @@ NC_STATIC_INLINE void nc_raised_restore(NcRaised *raised)
 
 struct NcCallback;
 
+typedef struct NcThunkSlots NcThunkSlots;
+
 /* What the thunks of one callback share while any of them runs. Changed with the GIL. */
-typedef struct {
-    PyObject *callable;       /* owned */
+typedef struct NcThunkState {
+    PyObject *callable;       /* owned, while there are users */
     struct NcCallback *owner; /* NULL once it was released */
     intptr_t users;           /* the owner, and every thunk that runs */
     NcRaised raised;          /* the first exception; set if owner->failed is NC_FAILED_RAISED */
+
+    /* Of one that stands in its thread's list; else slots is NULL. */
+    NcThunkSlots *slots;
+    int slot;
+    intptr_t depth;             /* of the thread at prepare */
+    const void *name;           /* the owner's address, which stays for comparison */
+    struct NcThunkState *outer; /* the next one there */
 } NcThunkState;
 
 /* What a thread knows of thunks. */
 typedef struct {
-    intptr_t depth;             /* thunks that run in it now, one inside the other */
-    struct NcCallback *sharing; /* the callbacks that share a slot here, the innermost first */
+    intptr_t depth;       /* thunks that run in it now, one inside the other */
+    NcThunkState *scoped; /* its scoped callbacks that use slots, the innermost first */
 } NcThunkThread;
 
 /* One for each thread and shared object. */
@@ -143,10 +164,10 @@ NC_SHARED_VARIABLE NC_THREAD_LOCAL NcThunkThread nc_thunk_thread = {0, NULL};
 #endif
 
 /* The slots of a pool. */
-typedef struct {
+struct NcThunkSlots {
     struct NcCallback *owners[NC_THUNK_POOL]; /* atomic */
-    intptr_t shared;                          /* callbacks that share any of them; atomic */
-} NcThunkSlots;
+    intptr_t uses[NC_THUNK_POOL];             /* atomic; -1: by one callback for all threads */
+};
 
 /* The thunks of one signature, as the macros define them. */
 typedef struct {
@@ -159,7 +180,7 @@ typedef struct {
 /* Why a callback failed. */
 #define NC_FAILED_RAISED 1   /* it raised */
 #define NC_FAILED_SHUTDOWN 2 /* it was called when Python could not be entered any more */
-#define NC_FAILED_RELEASED 3 /* it was released while it ran */
+#define NC_FAILED_RELEASED 3 /* it was released while it ran; release it again at the end */
 
 /* One callback, from prepare to release. It must stay where it is in between. */
 typedef struct NcCallback {
@@ -172,26 +193,27 @@ typedef struct NcCallback {
     intptr_t failed;     /* 0, or NC_FAILED_*; atomic: see nc_callback_failed */
 
     /* The rest is for these headers only. */
-    PyObject *object;           /* keeps the native function alive; owned; NULL for a thunk */
-    NcThunkState *state;        /* of a thunk; NULL for a native function and when released */
-    NcThunkSlots *slots;        /* the pool that a thunk without user_data is of; else NULL */
-    int slot;                   /* its function's index there */
-    NcThunkThread *thread;      /* that prepared it */
-    intptr_t depth;             /* of that thread then */
-    int shares;                 /* whether it stands in thread->sharing */
-    int late;                   /* prepared by the thread that shuts Python down, while it did */
-    struct NcCallback *sharing; /* the next one there */
+    PyObject *object;      /* keeps the native function alive; owned; NULL for a thunk */
+    NcThunkState *state;   /* of a thunk; NULL for a native function and when released */
+    NcThunkSlots *slots;   /* the pool that a thunk without user_data is of; else NULL */
+    int slot;              /* its function's index there */
+    NcThunkThread *thread; /* that prepared it; once it was released while it ran: there */
+    intptr_t depth;        /* of that thread then */
+    int late;              /* prepared by the thread that shuts Python down, while it did */
 } NcCallback;
 
 /* options: The C code holds the GIL whenever it calls. Without it, the thunk takes it, and entries
  * that need it are passed over. */
 #define NC_CALLBACK_HOLDS_GIL 1u
 /* The C code calls in the thread of prepare alone and only until the function that prepared the
- * callback returns. Lifts the limit of NC_THUNK_POOL callbacks at a time. */
+ * callback returns; it is released in that thread, too. Lifts the limit of NC_THUNK_POOL callbacks
+ * at a time. */
 #define NC_CALLBACK_SCOPED 2u
 /* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
  * entries that report failures are passed over. */
 #define NC_CALLBACK_CHECKS_ERRORS 4u
+/* Functions whose type nothing but a capsule's name tells are passed over; see callback.h. */
+#define NC_CALLBACK_DISTRUSTS_NAMES 8u
 
 /* One call of a thunk. */
 typedef struct {
@@ -202,18 +224,25 @@ typedef struct {
     int took_gil;
 } NcThunkCall;
 
-/* The callback for which this thread calls a pool's function. */
-NC_STATIC_INLINE NcCallback *nc_thunk_owner(NcThunkSlots *slots, int slot)
+/* This thread's innermost callback of a slot, released or not; NULL: none. */
+NC_STATIC_INLINE NcThunkState *nc_thunk_innermost(const NcThunkSlots *slots, int slot)
 {
-    if (NC_UNLIKELY(nc_load_acquire_intptr(&slots->shared) != 0)) {
-        NcCallback *callback = nc_thunk_thread.sharing;
-        for (; callback != NULL; callback = callback->sharing) {
-            if (callback->slots == slots && callback->slot == slot) {
-                return callback;
-            }
-        }
+    NcThunkState *state = nc_thunk_thread.scoped;
+    while (state != NULL && (state->slots != slots || state->slot != slot)) {
+        state = state->outer;
     }
-    return (NcCallback *)nc_load_acquire_ptr(&slots->owners[slot]);
+    return state;
+}
+
+/* The callback for which this thread calls a pool's function; NULL once it was released. */
+NC_STATIC_INLINE NcCallback *nc_thunk_owner(const NcThunkSlots *slots, int slot)
+{
+    NcCallback *owner = (NcCallback *)nc_load_acquire_ptr(&slots->owners[slot]);
+    if (owner == NULL) {
+        const NcThunkState *state = nc_thunk_innermost(slots, slot);
+        owner = state != NULL ? state->owner : NULL;
+    }
+    return owner;
 }
 
 /* Whether Python is shut down or about to. */
@@ -239,8 +268,12 @@ NC_STATIC_INLINE int nc_thunk_too_late(const NcCallback *callback)
 NC_STATIC void nc_thunk_state_drop(NcThunkState *state)
 {
     if (nc_add_intptr(&state->users, -1) == 0) {
-        Py_DECREF(state->callable);
-        PyMem_Free(state);
+        PyObject *callable = state->callable;
+        state->callable = NULL;
+        if (state->slots == NULL) {
+            PyMem_Free(state);
+        }
+        Py_DECREF(callable);
     }
 }
 
@@ -311,36 +344,82 @@ NC_STATIC int nc_thunk_leave(NcThunkCall *call, int status)
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* Whether this thread may let a scoped callback stand before the one that it would call now. */
-NC_STATIC int nc_thunk_may_share(const NcCallback *owner)
+/* Takes a state off its thread's list, and its use off the slot. */
+NC_STATIC void nc_thunk_unlist(NcThunkState **link)
 {
-    return owner != NULL && (owner->options & NC_CALLBACK_SCOPED) != 0 &&
-           (owner->thread != &nc_thunk_thread || owner->depth < nc_thunk_thread.depth);
+    NcThunkState *state = *link;
+    *link = state->outer;
+    (void)nc_add_intptr(&state->slots->uses[state->slot], -1);
+    state->slots = NULL;
+    if (state->users == 0) {
+        PyMem_Free(state);
+    }
 }
 
-/* Gives a callback, whose options are set, a function of a pool. 0, or -1 with RuntimeError. */
+/* Takes a slot that is free, or with `shared` one that scoped callbacks use. Whether it did. */
+NC_STATIC int nc_thunk_take(intptr_t *uses, int scoped, int shared)
+{
+    intptr_t now;
+    do {
+        now = nc_load_acquire_intptr(uses);
+        if (shared ? now <= 0 : now != 0) {
+            return 0;
+        }
+    } while (!nc_swap_intptr(uses, now, scoped ? now + 1 : -1));
+    return 1;
+}
+
+/* Gives a callback, whose options and state are set, a function of a pool. 0, or -1 with
+ * RuntimeError. */
 NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
 {
-    int slot;
-    for (slot = 0; slot < NC_THUNK_POOL; slot++) {
-        if (nc_load_relaxed_ptr(&slots->owners[slot]) == NULL &&
-            nc_swap_intptr((intptr_t *)(void *)&slots->owners[slot], 0,
-                           (intptr_t)(void *)callback)) {
-            callback->slots = slots;
-            callback->slot = slot;
-            return 0;
+    NcThunkThread *thread = &nc_thunk_thread;
+    NcThunkState *state = callback->state;
+    int scoped = (callback->options & NC_CALLBACK_SCOPED) != 0;
+    int slot = NC_THUNK_POOL;
+    int shared;
+    int kept = 0;
+    while (thread->scoped != NULL && thread->scoped->owner == NULL &&
+           thread->scoped->depth > thread->depth) {
+        nc_thunk_unlist(&thread->scoped); /* the thunk that it was prepared in has ended */
+    }
+    for (shared = 0; shared <= scoped && slot == NC_THUNK_POOL; shared++) {
+        for (slot = 0; slot < NC_THUNK_POOL; slot++) {
+            const NcThunkState *inner = shared ? nc_thunk_innermost(slots, slot) : NULL;
+            if ((inner == NULL || inner->depth < thread->depth) &&
+                nc_thunk_take(&slots->uses[slot], scoped, shared)) {
+                break;
+            }
         }
     }
-    for (slot = 0; (callback->options & NC_CALLBACK_SCOPED) != 0 && slot < NC_THUNK_POOL; slot++) {
-        if (nc_thunk_may_share(nc_thunk_owner(slots, slot))) {
-            callback->slots = slots;
-            callback->slot = slot;
-            callback->shares = 1;
-            callback->sharing = nc_thunk_thread.sharing;
-            nc_store_release_ptr(&nc_thunk_thread.sharing, callback);
-            (void)nc_add_intptr(&slots->shared, 1);
-            return 0;
+    if (slot < NC_THUNK_POOL) {
+        callback->slots = slots;
+        callback->slot = slot;
+        if (scoped) {
+            state->slots = slots;
+            state->slot = slot;
+            state->depth = thread->depth;
+            state->name = callback;
+            state->outer = thread->scoped;
+            thread->scoped = state;
+        } else {
+            nc_store_release_ptr(&slots->owners[slot], callback);
         }
+        return 0;
+    }
+    for (slot = 0; slot < NC_THUNK_POOL; slot++) {
+        const NcThunkState *inner = nc_thunk_innermost(slots, slot);
+        kept += inner != NULL ? inner->owner == NULL
+                              : nc_load_relaxed_intptr(&slots->uses[slot]) < 0 &&
+                                    nc_load_relaxed_ptr(&slots->owners[slot]) == NULL;
+    }
+    if (kept > 0) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "all %d C functions for callbacks of this signature are in use at once, %d of "
+                     "them by callbacks that were released while they ran; the C code gives these "
+                     "back with a second release",
+                     NC_THUNK_POOL, kept);
+        return -1;
     }
     PyErr_Format(PyExc_RuntimeError,
                  "all %d C functions for callbacks of this signature are in use at once; the C "
@@ -350,27 +429,43 @@ NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
     return -1;
 }
 
-/* Gives the function back. */
+/* Gives the function back; the C code has ended. */
 NC_STATIC void nc_thunk_give_back(NcCallback *callback)
 {
     NcThunkSlots *slots = callback->slots;
-    if (slots == NULL) {
-        return;
-    }
     callback->slots = NULL;
-    if (callback->shares) {
-        NcCallback **link = &callback->thread->sharing;
-        while (*link != NULL && *link != callback) {
-            link = &(*link)->sharing;
+    if (slots != NULL && (callback->options & NC_CALLBACK_SCOPED) != 0) {
+        NcThunkState **link = &callback->thread->scoped;
+        while (*link != NULL && !((*link)->name == callback && (*link)->slots == slots &&
+                                  (*link)->slot == callback->slot)) {
+            link = &(*link)->outer;
         }
-        if (*link == callback) {
-            nc_store_release_ptr(link, callback->sharing);
+        if (*link != NULL) {
+            nc_thunk_unlist(link);
         }
-        callback->shares = 0;
-        (void)nc_add_intptr(&slots->shared, -1);
-    } else {
+    } else if (slots != NULL) {
         nc_store_release_ptr(&slots->owners[callback->slot], NULL);
+        nc_store_release_intptr(&slots->uses[callback->slot], 0);
     }
+}
+
+/* Lets the callback's thunks lead to it no more. Whether the C code may call them yet, so that the
+ * function is not to be given back. */
+NC_STATIC int nc_thunk_end(NcCallback *callback)
+{
+    NcThunkState *state = callback->state;
+    int goes_on = nc_load_acquire_intptr(&state->users) > 1 ||
+                  ((callback->options & NC_CALLBACK_SCOPED) != 0 &&
+                   callback->thread == &nc_thunk_thread && callback->depth < nc_thunk_thread.depth);
+    state->owner = NULL;
+    if (goes_on && callback->slots != NULL && state->slots == NULL) {
+        nc_store_release_ptr(&callback->slots->owners[callback->slot], NULL);
+    }
+    if (goes_on && state->slots == NULL) {
+        callback->thread = &nc_thunk_thread;
+    }
+    callback->depth = nc_thunk_thread.depth;
+    return goes_on;
 }
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* nativecall/typenames.h: the codes of C types that have a name: typedefs, and Cython's mangled ones.
+/* nativecall/typenames.h: the codes of C types that have a name: typedefs, and Cython's mangled
+ * ones.
  *
  * Knows the typedefs of <stdint.h>, <stddef.h>, Python, NumPy, cffi and Numba, and the text that
  * signatures from foreign boxes are put together in. Pure functions, nothing is allocated. */
@@ -22,7 +23,8 @@ extern "C" {
 typedef struct {
     char text[NC_DECLARATION_SIZE]; /* zero-terminated */
     size_t length;
-    int status; /* NC_OK, or the first thing that went wrong */
+    int status;      /* NC_OK, or the first thing that went wrong */
+    const char *why; /* static, what that was; NULL: the status says it */
 } NcSignatureText;
 
 NC_STATIC void nc_text_init(NcSignatureText *out)
@@ -30,6 +32,7 @@ NC_STATIC void nc_text_init(NcSignatureText *out)
     out->text[0] = '\0';
     out->length = 0;
     out->status = NC_OK;
+    out->why = NULL;
 }
 
 NC_STATIC int nc_text_fail(NcSignatureText *out, int status)
@@ -38,6 +41,15 @@ NC_STATIC int nc_text_fail(NcSignatureText *out, int status)
         out->status = status;
     }
     return out->status;
+}
+
+/* A type that no signature describes, with the reason. */
+NC_STATIC int nc_text_refuse(NcSignatureText *out, const char *why)
+{
+    if (out->status == NC_OK) {
+        out->why = why;
+    }
+    return nc_text_fail(out, NC_E_MISSING);
 }
 
 NC_STATIC int nc_text_add(NcSignatureText *out, const char *text, size_t length)
@@ -54,6 +66,18 @@ NC_STATIC int nc_text_add(NcSignatureText *out, const char *text, size_t length)
 NC_STATIC int nc_text_put(NcSignatureText *out, const char *text)
 {
     return nc_text_add(out, text, strlen(text));
+}
+
+/* Ends a pointer that was written from `at` on, where the status was `before`: one to what has no
+ * name in a signature is "P". What was wrong before the pointer stays wrong. */
+NC_STATIC void nc_text_end_pointer(NcSignatureText *out, size_t at, int before)
+{
+    if (before == NC_OK && out->status == NC_E_MISSING) {
+        out->status = NC_OK;
+        out->why = NULL;
+        out->length = at;
+        nc_text_put(out, "P");
+    }
 }
 
 /* Makes the text canonical, in place. */

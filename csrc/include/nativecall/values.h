@@ -12,12 +12,14 @@
  *     static PyObject *box_point(struct point value);             new reference, or NULL
  *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
  *
- * Numbers follow the package's rules: floats take what has __float__, integers what has __index__
- * and are range-checked, booleans anything. All functions here need the GIL. */
+ * Numbers follow the package's rules: floats take what has __float__, integers what has __index__,
+ * booleans anything. What does not fit is OverflowError: an integer out of range, a finite number
+ * that would be an infinite float. All functions here need the GIL. */
 #ifndef NATIVECALL_VALUES_H
 #define NATIVECALL_VALUES_H
 
 #include <Python.h>
+#include <float.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,14 +78,6 @@ NC_STATIC_INLINE int nc_unbox_double(PyObject *result, double *out)
     return *out == -1.0 && PyErr_Occurred() ? -1 : 0;
 }
 
-NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
-{
-    double value;
-    int status = nc_unbox_double(result, &value);
-    *out = (float)value;
-    return status;
-}
-
 NC_STATIC_INLINE int nc_unbox_longdouble(PyObject *result, long double *out)
 {
     double value;
@@ -112,13 +106,38 @@ NC_STATIC_INLINE int nc_unbox_pointer(PyObject *result, void **out)
     return *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
+/* Raises OverflowError, also in place of another one. -1. */
 NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
 {
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        return -1;
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            return -1;
+        }
+        PyErr_Clear();
     }
     PyErr_Format(PyExc_OverflowError, "the result %R does not fit in '%s'", result, name);
     return -1;
+}
+
+/* A number of `result` as a float: 0, or -1 with OverflowError. Infinities and nan stay what they
+ * are. */
+NC_STATIC int nc_narrow_float(PyObject *result, double value, const char *name, float *out)
+{
+    *out = (float)value;
+    if ((*out > FLT_MAX && value <= DBL_MAX) || (*out < -FLT_MAX && value >= -DBL_MAX)) {
+        return nc_unbox_overflow(result, name);
+    }
+    return 0;
+}
+
+NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
+{
+    double value;
+    if (nc_unbox_double(result, &value) < 0) {
+        *out = 0.0F;
+        return -1;
+    }
+    return nc_narrow_float(result, value, "float", out);
 }
 
 NC_STATIC int nc_integer_signed(PyObject *result, long long min, long long max, const char *name,
@@ -198,7 +217,7 @@ NC_UNBOX_UNSIGNED(uint64, uint64_t, UINT64_MAX)
 
 #if !defined(__cplusplus) && !defined(NC_MSVC)
 /* A complex number and an array of its two parts have one representation. */
-#define NC_BOX_COMPLEX(word, type, part)                                                           \
+#define NC_BOX_COMPLEX(word, type, part, narrow)                                                   \
     NC_STATIC_INLINE PyObject *nc_box_##word(type value)                                           \
     {                                                                                              \
         part parts[2];                                                                             \
@@ -208,14 +227,25 @@ NC_UNBOX_UNSIGNED(uint64, uint64_t, UINT64_MAX)
     NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
     {                                                                                              \
         Py_complex value = PyComplex_AsCComplex(result);                                           \
-        part parts[2];                                                                             \
-        parts[0] = (part)value.real;                                                               \
-        parts[1] = (part)value.imag;                                                               \
+        part parts[2] = {0, 0};                                                                    \
+        int status = value.real == -1.0 && PyErr_Occurred() ? -1 : 0;                              \
+        if (status == 0 && (narrow(result, value.real, #type, &parts[0]) < 0 ||                    \
+                            narrow(result, value.imag, #type, &parts[1]) < 0)) {                   \
+            status = -1;                                                                           \
+        }                                                                                          \
         memcpy(out, parts, sizeof parts);                                                          \
-        return value.real == -1.0 && PyErr_Occurred() ? -1 : 0;                                    \
+        return status;                                                                             \
     }
-NC_BOX_COMPLEX(complex64, float _Complex, float)
-NC_BOX_COMPLEX(complex128, double _Complex, double)
+NC_STATIC_INLINE int nc_narrow_double(PyObject *result, double value, const char *name, double *out)
+{
+    (void)result;
+    (void)name;
+    *out = value;
+    return 0;
+}
+
+NC_BOX_COMPLEX(complex64, float _Complex, float, nc_narrow_float)
+NC_BOX_COMPLEX(complex128, double _Complex, double, nc_narrow_double)
 #undef NC_BOX_COMPLEX
 #endif
 

@@ -1,0 +1,364 @@
+"""boxes.h: the types of other libraries' functions, as far as a signature means what they mean.
+
+A function of ctypes, cffi or Numba is called natively only if its types have the layout, its
+complex numbers the registers and its result the meaning that its signature tells a C caller. What
+is taken is called by compiled C; what is not says why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+
+import cffi
+import pytest
+
+import nativecall as nc
+
+SOURCE = """
+struct __attribute__((packed)) packed { signed char a; double b; };
+struct natural { signed char a; double b; };
+double add_packed(struct packed s) { return s.a + s.b; }
+double add_natural(struct natural s) { return s.a + s.b; }
+int negate(int x) { return -x; }
+"""
+LAYOUT = "one of its structs has a layout that no signature describes"
+BITS = "one of its structs has bit-fields"
+ORDER = "one of its types has the byte order of another machine"
+COMPLEX = "Numba does not pass one of its complex numbers as C does"
+NO_SIGNATURE = "one of its types has no signature"
+
+
+@pytest.fixture(scope="session")
+def c(build, builder, include):
+    """The module of tests/ext/boxes.c."""
+    return build.load_extension(
+        builder.extension("boxes.c", "boxes_c", include=include, language="c")
+    )
+
+
+@pytest.fixture(scope="session")
+def path(builder, tmp_path_factory):
+    """A library of the functions in SOURCE."""
+    source = tmp_path_factory.mktemp("boxes") / "boxed.c"
+    source.write_text(SOURCE + "int declared_for_the_warnings;\n")
+    return str(builder.library(source, "boxed"))
+
+
+def wrapped(box):
+    """The signature that the package reads in a box, None if it refuses it."""
+    try:
+        return nc.wrap(box).signatures[0]
+    except nc.SignatureError:
+        return None
+
+
+# -- cffi ----------------------------------------------------------------------------------------
+
+STRUCTS = """
+typedef struct { signed char a; double b; } S;
+typedef struct { int a, b; } I;
+typedef struct { signed char a, b; } B;
+typedef struct { signed char a; S b; int *c; } N;
+typedef struct { int a:3; int b:5; } F;
+typedef struct { double a; int b:5; } G;
+typedef struct { double a; F b; } H;
+typedef union { int a; double b; } U;
+typedef struct hidden hidden;
+"""
+CFFI = [
+    # (declared with, function, signature or why there is none)
+    ({}, "double(*)(S)", "d:T{bd}"),
+    ({"packed": True}, "double(*)(S)", "d:=T{bd}"),
+    ({"packed": True}, "S(*)(void)", "=T{bd}:"),
+    ({"packed": True}, "double(*)(S *, S **)", "d:&=T{bd}&&=T{bd}"),
+    ({"packed": True}, "double(*)(I)", "d:=T{ii}"),
+    ({"packed": True}, "double(*)(B)", "d:T{bb}"),
+    ({"packed": True}, "double(*)(N)", "d:=T{b=T{bd}&i}"),
+    ({}, "double(*)(N)", "d:T{bT{bd}&i}"),
+    ({"pack": 1}, "double(*)(S)", "d:=T{bd}"),
+    ({"pack": 2}, "double(*)(S)", LAYOUT),
+    ({"pack": 2}, "double(*)(S *)", "d:P"),
+    ({"pack": 2}, "double(*)(N)", LAYOUT),
+    ({"pack": 2}, "double(*)(I)", LAYOUT),
+    ({"pack": 2}, "double(*)(B)", "d:T{bb}"),
+    ({"pack": 4}, "double(*)(I)", "d:T{ii}"),
+    ({}, "int(*)(F)", BITS),
+    ({}, "int(*)(F *, int)", "i:Pi"),
+    ({}, "int(*)(G)", BITS),
+    ({}, "int(*)(H)", BITS),
+    ({}, "F(*)(int)", BITS),
+    ({}, "void(*)(int, hidden *, hidden **)", "v:iP&P"),
+]
+
+
+@pytest.mark.parametrize(("options", "text", "expected"), CFFI)
+def test_layouts_of_cffi(c, options, text, expected):
+    ffi = cffi.FFI()
+    ffi.cdef(STRUCTS, **options)
+    box = ffi.cast(text, 1 << 20)
+    found = c.box(box)
+    assert expected in found
+    assert None in found
+    assert found[0] == wrapped(box)
+
+
+def test_structs_of_cffi_are_passed_as_they_lie(c, path):
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct { signed char a; double b; } S; double add_natural(S);")
+    assert c.add(ffi.dlopen(path).add_natural) == 7.5
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct { signed char a; double b; } S; double add_packed(S);", packed=True)
+    assert c.add(ffi.dlopen(path).add_packed) == 7.5
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct { signed char a; double b; } S; double add_packed(S);", pack=2)
+    with pytest.raises(TypeError, match=LAYOUT):
+        c.add(ffi.dlopen(path).add_packed)
+
+
+def test_a_pointer_does_not_make_up_for_what_comes_before_it(c):
+    ffi = cffi.FFI()
+    ffi.cdef(STRUCTS)
+    box = ffi.cast("void(*)(U, int *, hidden *)", 1 << 20)
+    assert c.box(box) == (None, NO_SIGNATURE)
+    assert wrapped(box) is None
+    box = ctypes.CFUNCTYPE(None, Either, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Either))(1)
+    assert c.box(box) == (None, NO_SIGNATURE)
+    assert wrapped(box) is None
+
+
+# -- ctypes --------------------------------------------------------------------------------------
+
+
+class Either(ctypes.Union):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+def structure(*fields, **attributes):
+    """A Structure of these types."""
+    named = [(f"f{i}", field) for i, field in enumerate(fields)]
+    if "_pack_" in attributes:
+        attributes["_layout_"] = "ms"  # what _pack_ means, and 3.14 wants to hear
+    return type(ctypes.Structure)(
+        "Made", (ctypes.Structure,), {**attributes, "_fields_": named, "__slots__": ()}
+    )
+
+
+class Bits(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int, 3), ("b", ctypes.c_int, 5))
+
+
+class Empty(ctypes.Structure):
+    _fields_ = ()
+
+
+class Opaque(ctypes.Structure):
+    pass
+
+
+class Shadowed(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+Shadowed.b = None
+
+
+class Celsius(ctypes.c_double):
+    """A type of its own, but no other double."""
+
+
+NATURAL = structure(ctypes.c_byte, ctypes.c_double)
+PACKED = structure(ctypes.c_byte, ctypes.c_double, _pack_=1)
+PACK_2 = structure(ctypes.c_byte, ctypes.c_double, _pack_=2)
+ALIGNED = structure(ctypes.c_double, _align_=32)
+BIG = structure(ctypes.c_double.__ctype_be__)
+LITTLE = structure(ctypes.c_double.__ctype_le__)
+OTHER = BIG if sys.byteorder == "little" else LITTLE
+OTHER_DOUBLE = OTHER._fields_[0][1]
+# Before 3.13, _align_ is an attribute like any other.
+ALIGNS = sys.version_info >= (3, 13)
+
+CTYPES = [
+    (None, NATURAL, "v:T{bd}"),
+    (None, PACKED, "v:=T{bd}"),
+    (PACKED, None, "=T{bd}:"),
+    (None, ctypes.POINTER(PACKED), "v:&=T{bd}"),
+    (None, structure(PACKED, ctypes.c_int), "v:T{=T{bd}i}"),
+    (None, structure(ctypes.c_int, NATURAL, _pack_=1), "v:=T{iT{bd}}"),
+    (None, structure(ctypes.c_byte, ctypes.c_byte, _pack_=1), "v:=T{bb}"),
+    (None, PACK_2, LAYOUT),
+    (None, structure(PACK_2, ctypes.c_int), LAYOUT),
+    (None, ctypes.POINTER(PACK_2), "v:P"),
+    (None, structure(ctypes.c_int, ctypes.c_int, _pack_=4), "v:T{ii}"),
+    (None, structure(ctypes.c_int, ctypes.c_double, _pack_=16), "v:T{id}"),
+    (None, ALIGNED, LAYOUT if ALIGNS else "v:T{d}"),
+    (ALIGNED, None, LAYOUT if ALIGNS else "T{d}:"),
+    (None, ctypes.POINTER(ALIGNED), "v:P" if ALIGNS else "v:&T{d}"),
+    (None, structure(ctypes.c_int, ALIGNED), LAYOUT if ALIGNS else "v:T{iT{d}}"),
+    # Of the size that C gives it: only the alignment differs.
+    (None, structure(*[ctypes.c_int] * 4, _align_=16), LAYOUT if ALIGNS else "v:T{iiii}"),
+    (None, structure(ctypes.c_double, _align_=1), "v:T{d}"),
+    (None, Bits, BITS),
+    (None, structure(ctypes.c_int, Bits), BITS),
+    (None, ctypes.POINTER(Bits), "v:P"),
+    (None, ctypes.POINTER(Opaque), "v:P"),
+    (None, ctypes.POINTER(Empty), "v:P"),
+    (None, Empty, "one of its structs has no fields"),
+    (None, Shadowed, LAYOUT),
+    (None, OTHER, ORDER),
+    (None, OTHER_DOUBLE, ORDER),
+    (OTHER_DOUBLE, None, ORDER),
+    (None, ctypes.POINTER(OTHER_DOUBLE), "v:P"),
+    (None, ctypes.c_ubyte.__ctype_be__, "v:B"),
+    (None, ctypes.c_ubyte.__ctype_le__, "v:B"),
+    (None, Celsius, "v:d"),
+    (Celsius, structure(Celsius), "d:T{d}"),
+    (None, ctypes.CFUNCTYPE(None, OTHER_DOUBLE), ORDER),
+]
+
+
+@pytest.mark.parametrize(("result", "argument", "expected"), CTYPES)
+def test_layouts_of_ctypes(c, result, argument, expected):
+    box = ctypes.CFUNCTYPE(result, *[argument] * (argument is not None))(1 << 20)
+    found = c.box(box)
+    assert expected in found
+    assert None in found
+    assert found[0] == wrapped(box)
+
+
+def test_structs_of_ctypes_are_passed_as_they_lie(c, path):
+    lib = ctypes.CDLL(path)
+    for function, argument in ((lib.add_natural, NATURAL), (lib.add_packed, PACKED)):
+        function.argtypes, function.restype = [argument], ctypes.c_double
+        assert c.add(function) == 7.5
+    lib.add_packed.argtypes = [PACK_2]
+    with pytest.raises(TypeError, match=LAYOUT):
+        c.add(lib.add_packed)
+
+
+class Node(ctypes.Structure):
+    pass
+
+
+class Edge(ctypes.Structure):
+    _fields_ = (("node", ctypes.POINTER(Node)), ("weight", ctypes.c_double))
+
+
+Node._fields_ = (
+    ("next", ctypes.POINTER(ctypes.POINTER(Node))),
+    ("edges", ctypes.POINTER(Edge) * 2),
+    ("visit", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Node), ctypes.POINTER(ctypes.c_int))),
+    ("label", ctypes.POINTER(ctypes.c_float)),
+)
+
+
+def test_structs_of_ctypes_that_lead_back_to_themselves():
+    """As in cffi, where `void *` ends the circle at the same places."""
+    ffi = cffi.FFI()
+    ffi.cdef("""
+        typedef struct node node;
+        typedef struct { node *node; double weight; } edge;
+        struct node { node **next; edge *edges[2]; int (*visit)(node *, int *); float *label; };
+    """)
+    node = "T{P(2)PX{i:P&i}&f}"
+    assert wrapped(ffi.cast("void(*)(node *, edge)", 1 << 20)) == f"v:&{node}T{{Pd}}"
+    box = ctypes.CFUNCTYPE(None, ctypes.POINTER(Node), Edge)(1 << 20)
+    assert wrapped(box) == f"v:&{node}T{{Pd}}"
+
+
+class Checked(ctypes.c_int):
+    """As HRESULT on Windows: its results are checked."""
+
+    def _check_retval_(self):
+        if self.value < 0:
+            raise OSError(f"failed with {self.value}")
+        return self.value + 1000
+
+
+class CheckedMore(Checked):
+    """What is inherited counts."""
+
+
+@pytest.mark.parametrize("restype", [Checked, CheckedMore])
+def test_results_that_ctypes_checks_stay_checked(c, path, restype):
+    negate = ctypes.CDLL(path).negate
+    negate.argtypes = [ctypes.c_int]
+    negate.restype = ctypes.c_int
+    assert c.count(negate, -3) == (3, True)
+    negate.restype = restype
+    assert c.box(negate) == (None, "the _check_retval_ of its restype is for Python callers only")
+    assert c.count(negate, -3) == (1003, False)
+    with pytest.raises(OSError, match="failed with -3"):
+        c.count(negate, 3)
+    with pytest.raises(nc.SignatureError, match=f"{restype.__name__}._check_retval_"):
+        nc.wrap(negate)
+    address = ctypes.cast(negate, ctypes.c_void_p).value
+    assert nc.wrap(address, "i:i")(3) == -3
+
+
+def test_a_checked_type_is_an_int_to_c(c):
+    """Only the function that ctypes itself calls has its result checked."""
+    inner = ctypes.CFUNCTYPE(Checked, Checked)
+    box = ctypes.CFUNCTYPE(None, inner, Checked, ctypes.POINTER(Checked))(1 << 20)
+    assert c.box(box) == ("v:X{i:i}i&i", None)
+    assert wrapped(box) == "v:X{i:i}i&i"
+
+
+# -- Numba ---------------------------------------------------------------------------------------
+
+
+def cfunc(signature):
+    """A cfunc with a signature of ours: the sum of its arguments, each times its number."""
+    numba = pytest.importorskip("numba")
+    names = {"d": "float64", "f": "float32", "q": "int64", "Zd": "complex128", "Zf": "complex64"}
+    letters = signature.partition(":")[2].replace("Z", " Z").replace("d", "d ")
+    parts = []
+    for word in letters.split():
+        parts += [word] if word.startswith("Z") else list(word)
+    terms = "+".join(f"{i + 1}*a{i}" for i in range(len(parts)))
+    function = eval(f"lambda {','.join(f'a{i}' for i in range(len(parts)))}: {terms}")
+    result = names[signature.partition(":")[0]]
+    made = numba.cfunc(f"{result}({', '.join(names[part] for part in parts)})")(function)
+    values = [(i + 1) * (1 + 0.5j if part[0] == "Z" else 1) for i, part in enumerate(parts)]
+    return made, function(*values)
+
+
+SYSTEM_V = platform.machine() in ("x86_64", "AMD64") and sys.platform != "win32"
+
+
+@pytest.mark.parametrize(
+    ("signature", "same"),
+    [
+        ("Zd:Zd", True),
+        ("Zd:dZd", True),
+        ("Zd:dddddZd", True),
+        ("Zd:ddddddZd", True),
+        ("Zd:dddddddZd", False),  # C passes it in memory, LLVM half of it
+        ("Zd:ddddddddZd", True),
+        ("Zd:dddddddddZd", True),
+        ("Zd:ZdZdZdZdZd", True),
+        ("Zd:ZdZdZdZddd", True),
+        ("Zd:ddZdddqZddZd", True),
+    ],
+)
+def test_complex_numbers_of_numba(c, signature, same):
+    made, expected = cfunc(signature)
+    if same and SYSTEM_V:
+        assert c.box(made) == (signature, None)
+        assert c.call(made, signature) == expected
+    else:
+        assert c.box(made) == (None, COMPLEX)
+        with pytest.raises(TypeError, match=COMPLEX):
+            c.call(made, signature)
+
+
+def test_single_complex_numbers_of_numba_are_called_through_python(c):
+    numba = pytest.importorskip("numba")
+    made = numba.cfunc("complex64(complex64)")(lambda z: z * 2)
+    assert c.box(made) == (None, COMPLEX)
+    assert c.twice(made) == (3 + 5j, False)
+    for text in ("float64(complex64)", "complex64(float64)"):
+        assert c.box(numba.cfunc(text)(lambda x: x.real)) == (None, COMPLEX)
+    made = numba.cfunc("float64(CPointer(complex64), float32)")(lambda p, x: x)
+    assert c.box(made) == ("d:&Zff", None)
