@@ -731,7 +731,8 @@ def test_null_in_entries_of_tier_2(bad, seeker, fails):
     obj = type("Offers", (), {"__nativecall_api__": api, "__call__": lambda self, x: 2.0})()
     assert seeker.find(obj, "api", "d:d", 0) is None
     assert seeker.integrate(obj, 1.0, 3, 0) == (6.0, False, 1), "through Python"
-    with fails(TypeError, f"no function for 'f:f' in {obj!r}; it offers 'd:d', 'q:q'"):
+    offers = "it offers 'd:d' (has no function yet), 'q:q'"
+    with fails(TypeError, f"no function for 'f:f' in {obj!r}; {offers}"):
         bad.prepare(obj, ["f:f"])
 
 
