@@ -77,6 +77,10 @@ EXCLUDED = {
         *(f"nc_reader_{step}" for step in ("has_field", "field_name", "struct", "array", "view")),
         "nc_reader_type_after",
     },
+    "strided arrays, for which Cython has memoryviews": {
+        *("nc_view_is_contiguous", "nc_view_fill_strides", "nc_view_size", "nc_view_strides"),
+        "nc_view_shape",
+    },
     "NATIVECALL_SIG": {"nc_literal_is_malformed_or_longer_than_one_word", "nc_literal_pack"},
     "for providers with the metaclass": {
         *("nc_native_add", "PyExtensibleType_Ready", "nc_runtime_publish", "nc_runtime_accept"),

@@ -241,7 +241,7 @@ class _Trampoline:
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
         self.frame = self._lay_out()
         self.direct = self.owners <= _MAX_DIRECT and all(
-            [place.inline or place.letter in ("P", "O") for place in self.places]
+            place.inline or place.letter in ("P", "O") for place in self.places
         )
         errors = flags & _lib.ERRORS_MASK
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
