@@ -41,8 +41,11 @@ __all__ = ["intermediate", "key", "trampoline"]
 
 _types = _lib.types
 _layout: dict[str, int] = _types.jit_layout()
-_symbols: dict[str, int] = _types.jit_symbols()
 _WORD = 8  # bytes of a pointer, wherever a convention is known
+_symbols: dict[str, int] = _types.jit_symbols()
+_places = {name: index * _WORD for index, name in enumerate(_symbols)}
+#: What LLVM itself refers to.
+_linked = {"memcpy": _symbols["memcpy"]}
 _EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
@@ -106,7 +109,7 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
         return found
 
     try:
-        code = engine.compile(f"trampoline {wanted}", text, _symbols, (_EXPORT,), effort=0)
+        code = engine.compile(f"trampoline {wanted}", text, _linked, (_EXPORT,), effort=0)
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
@@ -232,7 +235,8 @@ class _Trampoline:
     """Writes the code of one trampoline.
 
     It is written in the form that it keeps, because LLVM is told not to optimize it: that would
-    take most of the time of a first call, and change little in code without loops.
+    take most of the time of a first call, and change little in code without loops. No call is
+    marked ``tail``: LLVM's fast instruction selection leaves those to the slow one.
     """
 
     def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
@@ -241,7 +245,7 @@ class _Trampoline:
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
         self.frame = self._lay_out()
         self.direct = self.owners <= _MAX_DIRECT and all(
-            [place.inline or place.letter in ("P", "O") for place in self.places]
+            place.inline or place.letter in ("P", "O") for place in self.places
         )
         errors = flags & _lib.ERRORS_MASK
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
@@ -249,7 +253,8 @@ class _Trampoline:
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
         self.lines: list[str] = []
-        self.declared: dict[str, str] = {}
+        self.tables: list[str] = []
+        self.declared: list[str] = []
         self.names = 0
         self.block = "start"
         self.failures: list[str] = []  # blocks that go to the end with an exception set
@@ -282,7 +287,8 @@ class _Trampoline:
         self.body()
         return "\n".join(
             [
-                *self.declared.values(),
+                *self.tables,
+                *self.declared,
                 f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
@@ -316,21 +322,17 @@ class _Trampoline:
         self.lines.append(f"{block}:")
         self.block = block
 
-    def call(self, name: str, result: str, *values: str, tail: bool = False) -> str:
+    def call(self, name: str, result: str, *values: str) -> str:
         """A call of the core or of Python; values are written with their types."""
-        if name not in self.declared:
-            types = ", ".join([value.partition(" ")[0] for value in values])
-            self.declared[name] = f"declare {result} @{name}({types})"
-        text = f"{'tail ' if tail else ''}call {result} @{name}({', '.join(values)})"
+        text = f"call {result} {self.symbol(name)}({', '.join(values)})"
         if result == "void":
             self.line(text)
             return ""
         return self.new(text)
 
-    def object(self, name: str) -> str:
-        """The address of a Python object that is static."""
-        self.declared[name] = f"@{name} = external global i8"
-        return f"@{name}"
+    def symbol(self, name: str) -> str:
+        """The address of a function or static object of the core or of Python."""
+        return self.load("ptr", "%symbols", _places[name])
 
     def at(self, address: str, offset: int) -> str:
         """The address `offset` bytes on."""
@@ -358,7 +360,7 @@ class _Trampoline:
     def is_type(self, value: str, name: str) -> str:
         """Whether a Python object is of exactly the type."""
         type = self.load("ptr", value, _layout["object_type"])
-        return self.new(f"icmp eq ptr {type}, {self.object(name)}")
+        return self.new(f"icmp eq ptr {type}, {self.symbol(name)}")
 
     # -- the body --------------------------------------------------------------------------------
 
@@ -371,6 +373,9 @@ class _Trampoline:
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
+        plan = self.load("ptr", "%self", _layout["callable_plan"])
+        self.line(f"%symbols_at = getelementptr i8, ptr {plan}, i64 {_layout['plan_symbols']}")
+        self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         if count >= 2:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
@@ -391,8 +396,8 @@ class _Trampoline:
         if count >= 2:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
-            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values, tail=True)}")
-        if "nc_convert_arguments" in self.declared:
+            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values)}")
+        if self.tables:
             self.begin("refused")
             self.line("ret ptr null")
 
@@ -469,7 +474,7 @@ class _Trampoline:
             self.line("store ptr %a0, ptr %args, align 8")
         steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
         type = f"[{len(places) + 1} x i64]"
-        self.declared[table] = f"@{table} = private constant {type} [{steps}]"
+        self.tables.append(f"@{table} = private constant {type} [{steps}]")
         values = ("ptr %self", "ptr %args", f"ptr @{table}", "ptr %frame")
         status = self.call("nc_convert_arguments", "i32", *values)
         self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
@@ -505,8 +510,8 @@ class _Trampoline:
             found = self.load("double", value, _layout["float_value"])
             return found if ctype.size == 8 else self.narrowed(found)
         if ctype.kind == "bool":
-            truth = self.new(f"icmp eq ptr {value}, {self.object('Py_True')}")
-            falsehood = self.new(f"icmp eq ptr {value}, {self.object('Py_False')}")
+            truth = self.new(f"icmp eq ptr {value}, {self.symbol('Py_True')}")
+            falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
         self.require(self.is_type(value, "PyLong_Type"), "slow")
@@ -641,9 +646,9 @@ class _Trampoline:
         first += [f"  {instruction}" for instruction in frame.instructions]
         self.lines += [f"  {instruction}" for instruction in block.instructions]
         self.lines[entry:entry] = first
-        for name, value in module.globals.items():
+        for value in module.globals.values():
             if value is not scratch:
-                self.declared[name] = str(value).strip()
+                self.declared.append(str(value).strip())
         if memory is not None:
             return "%result"
         return "" if raw is None else str(raw.get_reference())
@@ -679,7 +684,7 @@ class _Trampoline:
 
         code = letter(ctype)
         if code == "v":
-            none = self.object("Py_None")
+            none = self.symbol("Py_None")
             if not _layout["none_is_immortal"]:
                 count = self.load("i64", none, _layout["object_refcount"])
                 more = self.new(f"add i64 {count}, 1")
@@ -704,18 +709,16 @@ class _Trampoline:
     def to_python(self, ctype: CType, raw: str) -> str:
         """A number that is an IR value."""
         code = letter(ctype)
-        # Such a call can be a jump when nothing follows it.
-        last = not (self.owners or self.convention)
         if code == "e":
             # Not every processor converts halves; the core does.
             self.store("half", raw, "%half", 0)
             return self.boxed(code, "%half")
         if code in "fd":
             wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
-            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}", tail=last)
+            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}")
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
-            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}", tail=last)
+            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
         signed: bool = ctype.signed  # type: ignore[attr-defined]
         if ctype.size < 8:
             extend = "sext" if signed else "zext"
@@ -723,7 +726,7 @@ class _Trampoline:
         name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
             name = "PyLong_FromUnsignedLongLong"
-        return self.call(name, "ptr", f"i64 {raw}", tail=last)
+        return self.call(name, "ptr", f"i64 {raw}")
 
     def record(self, struct: Struct) -> str:
         """A struct of numbers as a named tuple; others through Python code."""
