@@ -212,7 +212,7 @@ class _Operand:
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
-    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner")
 
     def __init__(self, index: int, ctype: CType) -> None:
         self.index = index
@@ -221,7 +221,6 @@ class _Place:
         self.inline = _inline_numbers(ctype) <= _MAX_INLINE
         self.owner = -1
         self.offset = 0
-        self.value = ""  # of a number that was converted inline
 
     @property
     def step(self) -> int:
@@ -431,7 +430,6 @@ class _Trampoline:
     def converted(self) -> None:
         """What follows the inline conversions, with all arguments where they are wanted."""
         inline = [place for place in self.places if place.inline]
-        numbers = [place for place in inline if place.value]
         given = [place for place in self.places if place.letter != "O"]
         others = [place for place in given if not place.inline]
         if others and self.direct:
@@ -440,17 +438,11 @@ class _Trampoline:
             self.convert("others", others)
         if not inline:
             return
-        came = self.block
         self.go("ready")
         self.begin("slow")
         self.convert("all", given)
-        loaded = [self.loaded(place) for place in numbers]
-        also = self.block
         self.go("ready")
         self.begin("ready")
-        for place, other in zip(numbers, loaded, strict=True):
-            type = self.type(place.ctype)
-            place.value = self.new(f"phi {type} [{place.value}, %{came}], [{other}, %{also}]")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
         """Conversions by the core, a call for each; `places` are all that have owners."""
@@ -487,18 +479,15 @@ class _Trampoline:
         return f"i{8 * ctype.size}"
 
     def loaded(self, place: _Place) -> str:
-        """The number that the core put into the frame."""
+        """The number in the frame."""
         return self.load(self.type(place.ctype), "%frame", place.offset)
 
     # -- inline conversions ----------------------------------------------------------------------
 
     def check(self, index: int, place: _Place) -> None:
-        """Convert an argument of exactly the usual type, else go to the core."""
+        """Convert an argument of exactly the usual type into the frame, else go to the core."""
         ctype = place.ctype
-        if not isinstance(ctype, Struct):
-            place.value = self.exact(ctype, f"%a{index}")
-            return
-        if _is_padded(ctype):
+        if isinstance(ctype, Struct) and _is_padded(ctype):
             for offset in range(0, ctype.size, _WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
         self.items(ctype, f"%a{index}", place.offset)
@@ -621,7 +610,7 @@ class _Trampoline:
             from .abi.lowering import POINTER
 
             return _Operand(POINTER, self.at("%frame", place.offset))
-        return _Operand(value_type(place.ctype), place.value or self.loaded(place))
+        return _Operand(value_type(place.ctype), self.loaded(place))
 
     def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
