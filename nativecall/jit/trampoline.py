@@ -50,6 +50,7 @@ _EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
+_EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _RECENT = 256  # trampolines that stay when no callable uses them
@@ -252,6 +253,7 @@ class _Trampoline:
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
         self.lines: list[str] = []
+        self.later: list[str] = []
         self.tables: list[str] = []
         self.declared: list[str] = []
         self.names = 0
@@ -291,6 +293,7 @@ class _Trampoline:
                 f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
+                *self.later,
                 "}",
                 '!0 = !{!"branch_weights", i32 1000, i32 1}',
                 "",
@@ -381,6 +384,7 @@ class _Trampoline:
             if count >= 2 and (place.inline or self.direct):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
+        self.check_types()
         for index, place in enumerate(self.places):
             if place.inline:
                 self.check(index, place)
@@ -439,9 +443,12 @@ class _Trampoline:
         if not inline:
             return
         self.go("ready")
+        # The slow way goes to the end, since blocks stay in the order of the text.
+        usual, self.lines = self.lines, self.later
         self.begin("slow")
         self.convert("all", given)
         self.go("ready")
+        self.lines = usual
         self.begin("ready")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
@@ -484,18 +491,39 @@ class _Trampoline:
 
     # -- inline conversions ----------------------------------------------------------------------
 
+    def check_types(self) -> None:
+        """Require floats and ints among the arguments to be exactly that, by one branch.
+
+        Between blocks, values are on the stack.
+        """
+        wanted: dict[str, str] = {}
+        differences = ""
+        for index, place in enumerate(self.places):
+            name = _EXACT.get(place.ctype.kind)
+            if not place.inline or name is None:
+                continue
+            if name not in wanted:
+                wanted[name] = self.load("i64", "%symbols", _places[name])
+            type = self.load("i64", f"%a{index}", _layout["object_type"])
+            found = self.new(f"xor i64 {type}, {wanted[name]}")
+            differences = self.new(f"or i64 {differences}, {found}") if differences else found
+        if differences:
+            self.require(self.new(f"icmp eq i64 {differences}, 0"), "slow")
+
     def check(self, index: int, place: _Place) -> None:
         """Convert an argument of exactly the usual type into the frame, else go to the core."""
         ctype = place.ctype
         if isinstance(ctype, Struct) and _is_padded(ctype):
             for offset in range(0, ctype.size, _WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
-        self.items(ctype, f"%a{index}", place.offset)
+        self.items(ctype, f"%a{index}", place.offset, checked=True)
 
-    def exact(self, ctype: CType, value: str) -> str:
-        """The number in an object of the exact type and in range."""
+    def exact(self, ctype: CType, value: str, checked: bool) -> str:
+        """The number in an object of the exact type, which may be `checked`, and in range."""
+        name = _EXACT.get(ctype.kind)
+        if name is not None and not checked:
+            self.require(self.is_type(value, name), "slow")
         if ctype.kind == "float":
-            self.require(self.is_type(value, "PyFloat_Type"), "slow")
             found = self.load("double", value, _layout["float_value"])
             return found if ctype.size == 8 else self.narrowed(found)
         if ctype.kind == "bool":
@@ -503,7 +531,6 @@ class _Trampoline:
             falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
-        self.require(self.is_type(value, "PyLong_Type"), "slow")
         signed: bool = ctype.signed  # type: ignore[attr-defined]
         found = self.digit(value, signed)
         bits = 8 * ctype.size
@@ -541,7 +568,7 @@ class _Trampoline:
         wide = self.new(f"zext i{8 * bytes} {digit} to i64")
         return self.new(f"mul i64 {sign}, {wide}")
 
-    def items(self, ctype: CType, value: str, offset: int) -> None:
+    def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
         """Store a number, or a tuple of what the type consists of."""
         if isinstance(ctype, Struct):
             parts = [(field.type, field.offset) for field in ctype.fields]
@@ -549,7 +576,7 @@ class _Trampoline:
             inner = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
             parts = [(inner, i * inner.size) for i in range(ctype.shape[0])]
         else:
-            self.store(self.type(ctype), self.exact(ctype, value), "%frame", offset, 1)
+            self.store(self.type(ctype), self.exact(ctype, value, checked), "%frame", offset, 1)
             return
         count = len(parts)
         plain, other, same = self.label(), self.label(), self.label()
