@@ -390,7 +390,9 @@ class _Trampoline:
                 self.check(index, place)
         self.converted()
         answer = self.native_call(entry)
-        if self.failures or self.owners:
+        if self.owners and self.direct:
+            self.release_buffers(answer)
+        elif self.failures or self.owners:
             succeeded = self.block
             self.go("end")
             self.end(answer, succeeded)
@@ -409,14 +411,16 @@ class _Trampoline:
         self.begin("end")
         came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
         value = self.new(f"phi ptr {', '.join(came)}")
-        if self.owners and self.direct:
-            self.release_buffers(value)
+        self.leave(value)
+
+    def leave(self, value: str) -> None:
+        """Return what is left of `value` once the core has released the owners."""
         if self.owners:
             value = self.call("nc_leave", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}")
         self.line(f"ret ptr {value}")
 
     def release_buffers(self, value: str) -> None:
-        """Return `value`, unless an argument keeps more than a buffer."""
+        """Return `value`; the core is asked where an argument keeps more than a buffer."""
         for owner in range(self.owners):
             keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
             self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
@@ -425,6 +429,10 @@ class _Trampoline:
             self.call("PyBuffer_Release", "void", f"ptr {buffer}")
         self.line(f"ret ptr {value}")
         self.begin("kept")
+        self.leave(value)
+        if self.failures:
+            self.begin("end")
+            self.leave("null")
 
     @staticmethod
     def owned(owner: int, part: str) -> int:
