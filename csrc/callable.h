@@ -44,6 +44,7 @@ typedef struct {
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
+    void *const *symbols;           /* what generated code refers to (jit.c) */
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
 } NcPlan;
 

@@ -124,10 +124,10 @@ static inline int nc_buffer_is_plainly(char wanted, const Py_buffer *buffer)
     if (format == NULL || format[0] == '\0' || format[1] != '\0') {
         return 0;
     }
-    switch (wanted) {
-    case 'd':
-    case 'f':
+    if (NC_LIKELY(wanted == 'd' || wanted == 'f')) {
         return format[0] == wanted;
+    }
+    switch (wanted) {
     case 'i':
         return buffer->itemsize == 4 && (format[0] == 'i' || format[0] == 'l');
     case 'q':

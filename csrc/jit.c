@@ -210,6 +210,8 @@ static const Number layout[] = {
     {"long_bytes", sizeof(long)},
     {"callable_target", offsetof(NcCallable, target)},
     {"callable_name", offsetof(NcCallable, name)},
+    {"callable_plan", offsetof(NcCallable, plan)},
+    {"plan_symbols", offsetof(NcPlan, symbols)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"pointer_buffer", offsetof(NcPointer, buffer)},
@@ -235,57 +237,67 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-typedef void (*Function)(void);
+/* What generated code refers to, DATA(name, address) or FUNCTION(name). The numbers of its places
+ * are in the code, the addresses in a table that it finds through the plan of a callable: linking
+ * an object file that needs no address takes half the time. */
+#define SYMBOLS(DATA, FUNCTION)                                                                    \
+    DATA(PyFloat_Type, &PyFloat_Type)                                                              \
+    DATA(PyLong_Type, &PyLong_Type)                                                                \
+    DATA(PyTuple_Type, &PyTuple_Type)                                                              \
+    DATA(Py_None, Py_None)                                                                         \
+    DATA(Py_True, Py_True)                                                                         \
+    DATA(Py_False, Py_False)                                                                       \
+    FUNCTION(PyBool_FromLong)                                                                      \
+    FUNCTION(PyBuffer_Release)                                                                     \
+    FUNCTION(PyErr_Occurred)                                                                       \
+    FUNCTION(PyEval_RestoreThread)                                                                 \
+    FUNCTION(PyEval_SaveThread)                                                                    \
+    FUNCTION(PyFloat_FromDouble)                                                                   \
+    FUNCTION(PyLong_FromLong)                                                                      \
+    FUNCTION(PyLong_FromLongLong)                                                                  \
+    FUNCTION(PyLong_FromUnsignedLongLong)                                                          \
+    FUNCTION(Py_DecRef)                                                                            \
+    FUNCTION(memcpy)                                                                               \
+    FUNCTION(nc_call_irregular)                                                                    \
+    FUNCTION(nc_convert_arguments)                                                                 \
+    FUNCTION(nc_convert_pointer)                                                                   \
+    FUNCTION(nc_errno_clear)                                                                       \
+    FUNCTION(nc_errno_keep)                                                                        \
+    FUNCTION(nc_fail)                                                                              \
+    FUNCTION(nc_is_tuple_of)                                                                       \
+    FUNCTION(nc_leave)                                                                             \
+    FUNCTION(nc_load_result)                                                                       \
+    FUNCTION(nc_pointer_to_python)                                                                 \
+    FUNCTION(nc_record_new)                                                                        \
+    FUNCTION(nc_scalar_to_python)                                                                  \
+    FUNCTION(nc_settle)                                                                            \
+    FUNCTION(nc_take_object)
 
-#define FUNCTION(name) {#name, NULL, (Function)name}
-#define DATA(name) {#name, &name, NULL}
+#define SYMBOL_NAME(name) #name,
+#define DATA_NAME(name, address) #name,
+#define SYMBOL_ADDRESS(name) (void *)(uintptr_t)name,
+#define DATA_ADDRESS(name, address) address,
+
+static const char *const symbol_names[] = {SYMBOLS(DATA_NAME, SYMBOL_NAME)};
+static void *symbol_table[sizeof(symbol_names) / sizeof(symbol_names[0])];
+
+void *const *nc_jit_table(void)
+{
+    if (symbol_table[0] == NULL) {
+        /* Not static: on Windows the addresses of imported data are known only now. */
+        void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
+        memcpy(symbol_table, addresses, sizeof(symbol_table));
+    }
+    return symbol_table;
+}
 
 PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    /* Not static: on Windows the addresses of imported data are known only now. */
-    const struct {
-        const char *name;
-        void *data;
-        Function function;
-    } symbols[] = {
-        DATA(PyFloat_Type),
-        DATA(PyLong_Type),
-        DATA(PyTuple_Type),
-        {"Py_None", Py_None, NULL},
-        {"Py_True", Py_True, NULL},
-        {"Py_False", Py_False, NULL},
-        FUNCTION(PyBool_FromLong),
-        FUNCTION(PyBuffer_Release),
-        FUNCTION(PyErr_Occurred),
-        FUNCTION(PyEval_RestoreThread),
-        FUNCTION(PyEval_SaveThread),
-        FUNCTION(PyFloat_FromDouble),
-        FUNCTION(PyLong_FromLong),
-        FUNCTION(PyLong_FromLongLong),
-        FUNCTION(PyLong_FromUnsignedLongLong),
-        FUNCTION(Py_DecRef),
-        FUNCTION(memcpy),
-        FUNCTION(nc_call_irregular),
-        FUNCTION(nc_convert_arguments),
-        FUNCTION(nc_convert_pointer),
-        FUNCTION(nc_errno_clear),
-        FUNCTION(nc_errno_keep),
-        FUNCTION(nc_fail),
-        FUNCTION(nc_is_tuple_of),
-        FUNCTION(nc_leave),
-        FUNCTION(nc_load_result),
-        FUNCTION(nc_pointer_to_python),
-        FUNCTION(nc_record_new),
-        FUNCTION(nc_scalar_to_python),
-        FUNCTION(nc_settle),
-        FUNCTION(nc_take_object),
-    };
+    void *const *table = nc_jit_table();
     PyObject *found = PyDict_New();
-    for (size_t i = 0; found != NULL && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *pointer =
-            symbols[i].function != NULL ? (void *)(uintptr_t)symbols[i].function : symbols[i].data;
-        PyObject *address = PyLong_FromVoidPtr(pointer);
-        if (address == NULL || PyDict_SetItemString(found, symbols[i].name, address) < 0) {
+    for (size_t i = 0; found != NULL && i < sizeof(symbol_names) / sizeof(symbol_names[0]); i++) {
+        PyObject *address = PyLong_FromVoidPtr(table[i]);
+        if (address == NULL || PyDict_SetItemString(found, symbol_names[i], address) < 0) {
             Py_CLEAR(found);
         }
         Py_XDECREF(address);

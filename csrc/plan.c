@@ -2,7 +2,7 @@
  *
  * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
  * callables of that signature (nativecall.entry). Immutable, so it needs no care from threads. */
-#include "callable.h"
+#include "jit.h"
 
 #include <structmember.h>
 
@@ -109,6 +109,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
+    self->symbols = nc_jit_table();
     self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
     return (PyObject *)self;
 

@@ -133,6 +133,7 @@ class _Machine:
                 _stamp(),
             )
         )
+        self.hashed = hashlib.sha256(self.identity.encode())  # to be copied
 
     def target_machine(self, effort: int) -> Any:
         """The code generator of an effort."""
@@ -424,7 +425,9 @@ def compile(
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
-    digest = hashlib.sha256(repr((machine.identity, effort, key)).encode()).digest()
+    hashed = machine.hashed.copy()
+    hashed.update(repr((effort, key)).encode())
+    digest = hashed.digest()
     wanted: _Wanted = digest, tuple(sorted(symbols.items())), tuple(sorted(exports))
 
     def make() -> Code:

@@ -41,12 +41,16 @@ __all__ = ["intermediate", "key", "trampoline"]
 
 _types = _lib.types
 _layout: dict[str, int] = _types.jit_layout()
-_symbols: dict[str, int] = _types.jit_symbols()
 _WORD = 8  # bytes of a pointer, wherever a convention is known
+_symbols: dict[str, int] = _types.jit_symbols()
+_places = {name: index * _WORD for index, name in enumerate(_symbols)}
+#: What LLVM itself refers to.
+_linked = {"memcpy": _symbols["memcpy"]}
 _EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
+_EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _RECENT = 256  # trampolines that stay when no callable uses them
@@ -106,7 +110,7 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
         return found
 
     try:
-        code = engine.compile(f"trampoline {wanted}", text, _symbols, (_EXPORT,), effort=0)
+        code = engine.compile(f"trampoline {wanted}", text, _linked, (_EXPORT,), effort=0)
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
@@ -209,7 +213,7 @@ class _Operand:
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
-    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner")
 
     def __init__(self, index: int, ctype: CType) -> None:
         self.index = index
@@ -218,7 +222,6 @@ class _Place:
         self.inline = _inline_numbers(ctype) <= _MAX_INLINE
         self.owner = -1
         self.offset = 0
-        self.value = ""  # of a number that was converted inline
 
     @property
     def step(self) -> int:
@@ -232,7 +235,8 @@ class _Trampoline:
     """Writes the code of one trampoline.
 
     It is written in the form that it keeps, because LLVM is told not to optimize it: that would
-    take most of the time of a first call, and change little in code without loops.
+    take most of the time of a first call, and change little in code without loops. No call is
+    marked ``tail``: LLVM's fast instruction selection leaves those to the slow one.
     """
 
     def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
@@ -249,7 +253,9 @@ class _Trampoline:
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
         self.lines: list[str] = []
-        self.declared: dict[str, str] = {}
+        self.later: list[str] = []
+        self.tables: list[str] = []
+        self.declared: list[str] = []
         self.names = 0
         self.block = "start"
         self.failures: list[str] = []  # blocks that go to the end with an exception set
@@ -282,10 +288,12 @@ class _Trampoline:
         self.body()
         return "\n".join(
             [
-                *self.declared.values(),
+                *self.tables,
+                *self.declared,
                 f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
+                *self.later,
                 "}",
                 '!0 = !{!"branch_weights", i32 1000, i32 1}',
                 "",
@@ -316,21 +324,17 @@ class _Trampoline:
         self.lines.append(f"{block}:")
         self.block = block
 
-    def call(self, name: str, result: str, *values: str, tail: bool = False) -> str:
+    def call(self, name: str, result: str, *values: str) -> str:
         """A call of the core or of Python; values are written with their types."""
-        if name not in self.declared:
-            types = ", ".join([value.partition(" ")[0] for value in values])
-            self.declared[name] = f"declare {result} @{name}({types})"
-        text = f"{'tail ' if tail else ''}call {result} @{name}({', '.join(values)})"
+        text = f"call {result} {self.symbol(name)}({', '.join(values)})"
         if result == "void":
             self.line(text)
             return ""
         return self.new(text)
 
-    def object(self, name: str) -> str:
-        """The address of a Python object that is static."""
-        self.declared[name] = f"@{name} = external global i8"
-        return f"@{name}"
+    def symbol(self, name: str) -> str:
+        """The address of a function or static object of the core or of Python."""
+        return self.load("ptr", "%symbols", _places[name])
 
     def at(self, address: str, offset: int) -> str:
         """The address `offset` bytes on."""
@@ -358,7 +362,7 @@ class _Trampoline:
     def is_type(self, value: str, name: str) -> str:
         """Whether a Python object is of exactly the type."""
         type = self.load("ptr", value, _layout["object_type"])
-        return self.new(f"icmp eq ptr {type}, {self.object(name)}")
+        return self.new(f"icmp eq ptr {type}, {self.symbol(name)}")
 
     # -- the body --------------------------------------------------------------------------------
 
@@ -371,18 +375,24 @@ class _Trampoline:
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
+        plan = self.load("ptr", "%self", _layout["callable_plan"])
+        self.line(f"%symbols_at = getelementptr i8, ptr {plan}, i64 {_layout['plan_symbols']}")
+        self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         if count >= 2:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
             if count >= 2 and (place.inline or self.direct):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
+        self.check_types()
         for index, place in enumerate(self.places):
             if place.inline:
                 self.check(index, place)
         self.converted()
         answer = self.native_call(entry)
-        if self.failures or self.owners:
+        if self.owners and self.direct:
+            self.release_buffers(answer)
+        elif self.failures or self.owners:
             succeeded = self.block
             self.go("end")
             self.end(answer, succeeded)
@@ -391,8 +401,8 @@ class _Trampoline:
         if count >= 2:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
-            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values, tail=True)}")
-        if "nc_convert_arguments" in self.declared:
+            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values)}")
+        if self.tables:
             self.begin("refused")
             self.line("ret ptr null")
 
@@ -401,14 +411,16 @@ class _Trampoline:
         self.begin("end")
         came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
         value = self.new(f"phi ptr {', '.join(came)}")
-        if self.owners and self.direct:
-            self.release_buffers(value)
+        self.leave(value)
+
+    def leave(self, value: str) -> None:
+        """Return what is left of `value` once the core has released the owners."""
         if self.owners:
             value = self.call("nc_leave", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}")
         self.line(f"ret ptr {value}")
 
     def release_buffers(self, value: str) -> None:
-        """Return `value`, unless an argument keeps more than a buffer."""
+        """Return `value`; the core is asked where an argument keeps more than a buffer."""
         for owner in range(self.owners):
             keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
             self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
@@ -417,6 +429,10 @@ class _Trampoline:
             self.call("PyBuffer_Release", "void", f"ptr {buffer}")
         self.line(f"ret ptr {value}")
         self.begin("kept")
+        self.leave(value)
+        if self.failures:
+            self.begin("end")
+            self.leave("null")
 
     @staticmethod
     def owned(owner: int, part: str) -> int:
@@ -426,7 +442,6 @@ class _Trampoline:
     def converted(self) -> None:
         """What follows the inline conversions, with all arguments where they are wanted."""
         inline = [place for place in self.places if place.inline]
-        numbers = [place for place in inline if place.value]
         given = [place for place in self.places if place.letter != "O"]
         others = [place for place in given if not place.inline]
         if others and self.direct:
@@ -435,17 +450,14 @@ class _Trampoline:
             self.convert("others", others)
         if not inline:
             return
-        came = self.block
         self.go("ready")
+        # The slow way goes to the end, since blocks stay in the order of the text.
+        usual, self.lines = self.lines, self.later
         self.begin("slow")
         self.convert("all", given)
-        loaded = [self.loaded(place) for place in numbers]
-        also = self.block
         self.go("ready")
+        self.lines = usual
         self.begin("ready")
-        for place, other in zip(numbers, loaded, strict=True):
-            type = self.type(place.ctype)
-            place.value = self.new(f"phi {type} [{place.value}, %{came}], [{other}, %{also}]")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
         """Conversions by the core, a call for each; `places` are all that have owners."""
@@ -469,7 +481,7 @@ class _Trampoline:
             self.line("store ptr %a0, ptr %args, align 8")
         steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
         type = f"[{len(places) + 1} x i64]"
-        self.declared[table] = f"@{table} = private constant {type} [{steps}]"
+        self.tables.append(f"@{table} = private constant {type} [{steps}]")
         values = ("ptr %self", "ptr %args", f"ptr @{table}", "ptr %frame")
         status = self.call("nc_convert_arguments", "i32", *values)
         self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
@@ -482,34 +494,51 @@ class _Trampoline:
         return f"i{8 * ctype.size}"
 
     def loaded(self, place: _Place) -> str:
-        """The number that the core put into the frame."""
+        """The number in the frame."""
         return self.load(self.type(place.ctype), "%frame", place.offset)
 
     # -- inline conversions ----------------------------------------------------------------------
 
+    def check_types(self) -> None:
+        """Require floats and ints among the arguments to be exactly that, by one branch.
+
+        Between blocks, values are on the stack.
+        """
+        wanted: dict[str, str] = {}
+        differences = ""
+        for index, place in enumerate(self.places):
+            name = _EXACT.get(place.ctype.kind)
+            if not place.inline or name is None:
+                continue
+            if name not in wanted:
+                wanted[name] = self.load("i64", "%symbols", _places[name])
+            type = self.load("i64", f"%a{index}", _layout["object_type"])
+            found = self.new(f"xor i64 {type}, {wanted[name]}")
+            differences = self.new(f"or i64 {differences}, {found}") if differences else found
+        if differences:
+            self.require(self.new(f"icmp eq i64 {differences}, 0"), "slow")
+
     def check(self, index: int, place: _Place) -> None:
-        """Convert an argument of exactly the usual type, else go to the core."""
+        """Convert an argument of exactly the usual type into the frame, else go to the core."""
         ctype = place.ctype
-        if not isinstance(ctype, Struct):
-            place.value = self.exact(ctype, f"%a{index}")
-            return
-        if _is_padded(ctype):
+        if isinstance(ctype, Struct) and _is_padded(ctype):
             for offset in range(0, ctype.size, _WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
-        self.items(ctype, f"%a{index}", place.offset)
+        self.items(ctype, f"%a{index}", place.offset, checked=True)
 
-    def exact(self, ctype: CType, value: str) -> str:
-        """The number in an object of the exact type and in range."""
+    def exact(self, ctype: CType, value: str, checked: bool) -> str:
+        """The number in an object of the exact type, which may be `checked`, and in range."""
+        name = _EXACT.get(ctype.kind)
+        if name is not None and not checked:
+            self.require(self.is_type(value, name), "slow")
         if ctype.kind == "float":
-            self.require(self.is_type(value, "PyFloat_Type"), "slow")
             found = self.load("double", value, _layout["float_value"])
             return found if ctype.size == 8 else self.narrowed(found)
         if ctype.kind == "bool":
-            truth = self.new(f"icmp eq ptr {value}, {self.object('Py_True')}")
-            falsehood = self.new(f"icmp eq ptr {value}, {self.object('Py_False')}")
+            truth = self.new(f"icmp eq ptr {value}, {self.symbol('Py_True')}")
+            falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
-        self.require(self.is_type(value, "PyLong_Type"), "slow")
         signed: bool = ctype.signed  # type: ignore[attr-defined]
         found = self.digit(value, signed)
         bits = 8 * ctype.size
@@ -547,7 +576,7 @@ class _Trampoline:
         wide = self.new(f"zext i{8 * bytes} {digit} to i64")
         return self.new(f"mul i64 {sign}, {wide}")
 
-    def items(self, ctype: CType, value: str, offset: int) -> None:
+    def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
         """Store a number, or a tuple of what the type consists of."""
         if isinstance(ctype, Struct):
             parts = [(field.type, field.offset) for field in ctype.fields]
@@ -555,7 +584,7 @@ class _Trampoline:
             inner = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
             parts = [(inner, i * inner.size) for i in range(ctype.shape[0])]
         else:
-            self.store(self.type(ctype), self.exact(ctype, value), "%frame", offset, 1)
+            self.store(self.type(ctype), self.exact(ctype, value, checked), "%frame", offset, 1)
             return
         count = len(parts)
         plain, other, same = self.label(), self.label(), self.label()
@@ -616,7 +645,7 @@ class _Trampoline:
             from .abi.lowering import POINTER
 
             return _Operand(POINTER, self.at("%frame", place.offset))
-        return _Operand(value_type(place.ctype), place.value or self.loaded(place))
+        return _Operand(value_type(place.ctype), self.loaded(place))
 
     def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
@@ -641,9 +670,9 @@ class _Trampoline:
         first += [f"  {instruction}" for instruction in frame.instructions]
         self.lines += [f"  {instruction}" for instruction in block.instructions]
         self.lines[entry:entry] = first
-        for name, value in module.globals.items():
+        for value in module.globals.values():
             if value is not scratch:
-                self.declared[name] = str(value).strip()
+                self.declared.append(str(value).strip())
         if memory is not None:
             return "%result"
         return "" if raw is None else str(raw.get_reference())
@@ -679,7 +708,7 @@ class _Trampoline:
 
         code = letter(ctype)
         if code == "v":
-            none = self.object("Py_None")
+            none = self.symbol("Py_None")
             if not _layout["none_is_immortal"]:
                 count = self.load("i64", none, _layout["object_refcount"])
                 more = self.new(f"add i64 {count}, 1")
@@ -704,18 +733,16 @@ class _Trampoline:
     def to_python(self, ctype: CType, raw: str) -> str:
         """A number that is an IR value."""
         code = letter(ctype)
-        # Such a call can be a jump when nothing follows it.
-        last = not (self.owners or self.convention)
         if code == "e":
             # Not every processor converts halves; the core does.
             self.store("half", raw, "%half", 0)
             return self.boxed(code, "%half")
         if code in "fd":
             wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
-            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}", tail=last)
+            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}")
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
-            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}", tail=last)
+            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
         signed: bool = ctype.signed  # type: ignore[attr-defined]
         if ctype.size < 8:
             extend = "sext" if signed else "zext"
@@ -723,7 +750,7 @@ class _Trampoline:
         name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
             name = "PyLong_FromUnsignedLongLong"
-        return self.call(name, "ptr", f"i64 {raw}", tail=last)
+        return self.call(name, "ptr", f"i64 {raw}")
 
     def record(self, struct: Struct) -> str:
         """A struct of numbers as a named tuple; others through Python code."""
