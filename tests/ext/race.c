@@ -39,7 +39,7 @@ typedef struct {
     size_t lookups, calls, first, misses, refused, passes;
     size_t wrong, lost; /* what must not be */
     uint64_t state;
-    unsigned char seen[ENTRIES];
+    unsigned char seen[2][ENTRIES]; /* by table: an entry comes to one after the other */
 } Reader;
 
 static Signature signatures[ENTRIES];
@@ -115,21 +115,22 @@ static void look(Reader *reader, size_t *wants)
     const uintptr_t refuse = dice & 4 ? NC_FLAG_NEEDS_GIL : 0;
     const Signature *signature = &signatures[i];
     const PyNativeCallableEntry *entry;
-    void *function = find(targets[dice >> 3 & 1], signature, refuse,
-                          (int)((dice >> 4 & 0xFFFF) % LOOKUPS), &entry);
+    const int lookup = (int)((dice >> 4 & 0xFFFF) % LOOKUPS);
+    unsigned char *seen = &reader->seen[lookup >= FUNCTION_PACKED][i];
+    void *function = find(targets[dice >> 3 & 1], signature, refuse, lookup, &entry);
     reader->lookups++;
     if (function == NULL) {
         if ((signature->flags & refuse) != 0) {
             reader->refused++;
         } else {
             reader->misses++;
-            reader->lost += reader->seen[i];
+            reader->lost += *seen;
             nc_store_relaxed_size(wants, i + 1);
         }
         return;
     }
     reader->first += i == 0;
-    reader->seen[i] = 1;
+    *seen = 1;
     reader->wrong +=
         (signature->flags & refuse) != 0 || entry_of(reader, function, signature->flags) != i ||
         (entry != NULL &&
