@@ -11,6 +11,7 @@
 #include "jit.h"
 #include "pin.h"
 #include "probe.h"
+#include "stub.h"
 
 /* set_call_hooks(generate, make_invoke, failure) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
@@ -229,6 +230,7 @@ static PyMethodDef functions[] = {
     {"take_object", nc_object_taken, METH_VARARGS, NULL},
     {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
     {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
+    {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -252,6 +254,8 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Stash", (PyObject *)&NcStash_Type) < 0 ||
         PyType_Ready(&NcGenerated_Type) < 0 ||
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
+        PyType_Ready(&NcStub_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
