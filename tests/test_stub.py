@@ -97,7 +97,7 @@ def test_wrong_arguments(arguments):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")
-def test_a_call_after_the_end_says_so():
+def test_a_call_after_the_end_says_so(tmp_path):
     script = f"""
         import ctypes
         from nativecall import _lib
@@ -114,6 +114,7 @@ def test_a_call_after_the_end_says_so():
         capture_output=True,
         text=True,
         check=False,
+        cwd=tmp_path,
     )
     assert done.returncode < 0
     assert "called after the object that it belonged to was gone" in done.stderr
