@@ -176,6 +176,33 @@ ValueError:        'signature' must be a canonical signature, like 'd:dd' (got '
 OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
 ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
 """,
+    "solvers/run.py": """
+Brent's method on Kepler's equation
+native callable          1.120685893 {count} calls natively {time} microseconds
+its built-in view        1.120685893 {count} calls natively {time} microseconds
+LowLevelCallable         1.120685893 {count} calls natively {time} microseconds
+the same with user_data  1.120685893 {count} calls natively {time} microseconds
+cffi pointer             1.120685893 {count} calls natively {time} microseconds
+ctypes pointer           1.120685893 {count} calls natively {time} microseconds
+Numba cfunc              1.120685893 {count} calls natively {time} microseconds
+Python function          1.120685893 {count} calls through Python {time} microseconds
+SciPy, native callable   1.120685893 {count} calls through Python {time} microseconds
+SciPy, Python function   1.120685893 {count} calls through Python {time} microseconds
+Dormand and Prince's pair on ten periods of a pendulum
+native callable          {angle} {count} calls natively {time} microseconds
+its built-in view        {angle} {count} calls natively {time} microseconds
+LowLevelCallable         {angle} {count} calls natively {time} microseconds
+the same with user_data  {angle} {count} calls natively {time} microseconds
+cffi pointer             {angle} {count} calls natively {time} microseconds
+ctypes pointer           {angle} {count} calls natively {time} microseconds
+Numba cfunc              {angle} {count} calls natively {time} microseconds
+Python function          {angle} {count} calls through Python {time} microseconds
+SciPy, Python function   {angle} {count} calls through Python {time} microseconds
+{plotted}
+ZeroDivisionError:       {division}
+ValueError:              the result of f(t, y) must have 2 numbers (got 1)
+ValueError:              the function has the same sign at both ends
+""",
 }
 NEEDS = {
     "cpp_numerics/run.py": ["setuptools"],
@@ -184,6 +211,7 @@ NEEDS = {
     "quad.py": ["scipy"],
     "raw_consumer/run.py": ["setuptools"],
     "signature_reader/run.py": ["setuptools"],
+    "solvers/run.py": ["setuptools", "scipy", "numba"],
 }
 
 
@@ -214,6 +242,8 @@ def test_example(name, tmp_path, build):
     assert len(printed) == len(expected)
     for line, wanted in zip(printed, expected, strict=True):
         pattern = re.escape(wanted).replace(r"\{time\}", r" *\d+\.\d")
+        pattern = pattern.replace(r"\{count\}", r"\d+").replace(r"\{angle\}", r"0\.999999\d{3}")
+        pattern = pattern.replace(r"\{plotted\}", "plotted: solvers.svg|not plotted: .*")
         # Python 3.14 leaves the word 'float' out.
         pattern = pattern.replace(r"\{division\}", "(float )?division by zero")
         assert re.fullmatch(pattern, line), f"{line!r} is not {wanted!r}"
@@ -236,6 +266,18 @@ def test_example(name, tmp_path, build):
                 "registers.h",
                 "run.py",
                 "setup.py",
+            },
+        ),
+        (
+            "solvers",
+            {
+                "brent.c",
+                "dormand_prince.c",
+                "module.c",
+                "problems.c",
+                "run.py",
+                "setup.py",
+                "solvers.h",
             },
         ),
     ],
