@@ -12,6 +12,7 @@
 #include <structmember.h>
 
 #include "convert.h"
+#include "nativecall/nativeapi.h"
 
 NcHooks nc_hooks;
 
@@ -215,6 +216,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->parts);
     Py_VISIT(self->only);
     Py_VISIT(self->owners);
+    Py_VISIT(self->specializer);
     return 0;
 }
 
@@ -232,6 +234,7 @@ static int callable_clear(PyObject *object)
     Py_CLEAR(self->parts);
     Py_CLEAR(self->only);
     Py_CLEAR(self->owners);
+    Py_CLEAR(self->specializer);
     return 0;
 }
 
@@ -650,6 +653,7 @@ static PyMemberDef callable_members[] = {
     {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
     {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},
+    {"_specializer", T_OBJECT, offsetof(NcCallable, specializer), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -692,6 +696,79 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
         },
 };
 
+/* ---- missing entries ------------------------------------------------------------------------- */
+
+static const PyNativeCallableEntry *published_entry(const NcCallable *self, const char *signature)
+{
+    const PyNativeCallableEntry *entry = nc_calltable_published(&self->native.calls)->entries;
+    const char *text;
+    for (; (text = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
+        if (text == signature || strcmp(text, signature) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Whether this thread may run Python code as it is. PyGILState_Check says yes to every thread once
+ * there was a subinterpreter. */
+static int has_gil(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked() != NULL;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return _PyThreadState_UncheckedGet() != NULL;
+#else
+    /* There it is the state of whichever thread has the GIL. */
+    PyThreadState *state = _PyThreadState_UncheckedGet();
+    return state != NULL && state == PyGILState_GetThisThreadState();
+#endif
+}
+
+/* How consumers that found nothing in the table have the specialize hook asked: the `find` of
+ * nativeapi.h. Without the GIL it looks into the table only. */
+static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
+                                                 uintptr_t refuse)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const PyNativeCallableEntry *entry;
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type)) {
+        return NULL; /* the attribute was copied to another class */
+    }
+    entry = published_entry(self, signature);
+    if (entry == NULL && has_gil() && self->specializer != NULL && self->specializer != Py_None &&
+        !PyErr_Occurred()) {
+        /* Whatever the bytes are, reading them as a signature is the hook's. */
+        PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
+        PyObject *done = text == NULL ? NULL
+                                      : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
+                                                                     text, (PyObject *)NULL);
+        Py_XDECREF(text);
+        if (done == NULL) {
+            return NULL;
+        }
+        Py_DECREF(done);
+        entry = published_entry(self, signature);
+    }
+    return entry != NULL && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
+}
+
+/* It tells no entries: who asks has read the table. */
+static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
+                                   NULL};
+
+static int publish_api(void)
+{
+    PyObject *capsule = PyCapsule_New(&callable_api, NC_NATIVEAPI_CAPSULE, NULL);
+    int status = capsule == NULL
+                     ? -1
+                     : PyDict_SetItemString(NcCallable_Type.etp_heaptype.ht_type.tp_dict,
+                                            NC_NATIVEAPI_ATTRIBUTE, capsule);
+    Py_XDECREF(capsule);
+    PyType_Modified((PyTypeObject *)&NcCallable_Type);
+    return status;
+}
+
 int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset =
@@ -700,7 +777,8 @@ int nc_callable_ready(PyObject *module)
         (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_PACKED);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || PyType_Ready(&NcPlan_Type) < 0) {
+    if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
+        PyType_Ready(&NcPlan_Type) < 0) {
         return -1;
     }
     return PyModule_AddObjectRef(module, "CallableBase", (PyObject *)&NcCallable_Type) < 0 ||

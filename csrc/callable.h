@@ -73,6 +73,7 @@ typedef struct {
     NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
+    PyObject *specializer;       /* whom to ask for missing entries (specialize.py); NULL: nobody */
     PyObject *name;              /* str */
     PyObject *doc;               /* str or None */
     PyObject *module;            /* str or None: __module__ of the built-in view */
@@ -90,6 +91,7 @@ typedef struct {
     PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
     PyObject *make_invoke;    /* (callable) -> function that makes the call without trampoline */
     PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
+    PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *failure;        /* (name, convention, result, errno): raises what the result means */
     PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */
     PyObject *store;          /* (ctype, value, address, who, keep): writes any value to memory */

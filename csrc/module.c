@@ -13,16 +13,17 @@
 #include "probe.h"
 #include "stub.h"
 
-/* set_call_hooks(generate, make_invoke, failure) */
+/* set_call_hooks(generate, make_invoke, failure, specialize) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *hooks[3];
-    if (!PyArg_ParseTuple(args, "OOO", &hooks[0], &hooks[1], &hooks[2])) {
+    PyObject *hooks[4];
+    if (!PyArg_ParseTuple(args, "OOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3])) {
         return NULL;
     }
     Py_XSETREF(nc_hooks.generate, Py_NewRef(hooks[0]));
     Py_XSETREF(nc_hooks.make_invoke, Py_NewRef(hooks[1]));
     Py_XSETREF(nc_hooks.failure, Py_NewRef(hooks[2]));
+    Py_XSETREF(nc_hooks.specialize, Py_NewRef(hooks[3]));
     Py_RETURN_NONE;
 }
 

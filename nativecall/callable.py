@@ -15,7 +15,7 @@ import os
 from _thread import RLock
 from collections.abc import Mapping
 
-from . import _lib
+from . import _lib, specialize
 from .entry import (
     ERROR_NAMES,
     Entry,
@@ -81,6 +81,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     __doc__ = _Doc()
     __slots__ = ()
     _only: Any
+    _specializer: Any
 
     def __init__(
         self,
@@ -172,8 +173,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         return self._one(signature)[1]
 
     def __getitem__(self, signature: str | Signature) -> NativeCallable:
-        """The callable restricted to one signature."""
-        position = self._position(signature)
+        """The callable restricted to one signature; `specialize` is asked for one that is new."""
+        position = self._position(signature, ask=True)
         part: NativeCallable = self._split() if self._parts is None else self._parts[position]
         return part
 
@@ -189,13 +190,17 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         """The signatures; without this `__getitem__` would make the callable a sequence."""
         return iter(self.signatures)
 
-    def _position(self, signature: str | Signature) -> int:
+    def _position(self, signature: str | Signature, ask: bool = False) -> int:
         text = parse(signature).text
         available = self.signatures
+        if ask and self._specializer is not None and text not in available:
+            specialize.ask(self, text)
+            available = self.signatures
         try:
             return available.index(text)
         except ValueError:
-            raise NoEntryError.missing(text, self.__name__, available) from None
+            hooked = self._specializer is not None
+            raise NoEntryError.missing(text, self.__name__, available, hooked) from None
 
     def add(
         self,
@@ -258,6 +263,47 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         if parts is None:
             parts = () if self._plan is None else (self._split(),)
         self._set_parts((*parts, _part(found, self)))
+
+    def _add_missing(self, found: Found) -> None:
+        """Add an entry unless there is one of its signature by now."""
+        with _writing:
+            if found.signature.text not in [row[0] for row in self._rows()]:
+                self._add(found, False)
+
+    @property
+    def specialize(self) -> Any:
+        """A function that is asked for the entries which are missing: ``hook(f, signature)``.
+
+        It gets this callable and a canonical signature, and returns a target as for `add`, whose
+        entry is added, or None where there is no such function. `f[signature]`, `f.address`,
+        `f.to_*` and `wrap` ask, and so do C consumers that prepare a call (callback.h,
+        dynamiccall.h); ``signature in f`` and calls do not.
+
+        It is asked once for a signature; other threads that look for the same wait meanwhile. None
+        is remembered until a hook is set again, an exception is not, and whoever looked for the
+        signature gets it. The hook may look for other signatures, but a thread that it starts and
+        waits for must not look for the same one. None, or ``del``, takes the hook away; what it
+        made stays. A callable with a hook cannot be pickled.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> libm = nativecall.load("m")
+        >>> sqrt = libm.function("sqrt", "d:d")
+        >>> f = nativecall.wrap({"d:d": sqrt}, name="sqrt")
+        >>> f.specialize = lambda f, signature: {"f:f": libm.address("sqrtf")}.get(signature)
+        >>> f["f:f"](4.0), f.signatures
+        (2.0, ('d:d', 'f:f'))
+        """
+        return None if self._specializer is None else self._specializer.hook
+
+    @specialize.setter
+    def specialize(self, hook: Any) -> None:
+        self._specializer = None if hook is None else specialize.Specializer(hook)
+
+    @specialize.deleter
+    def specialize(self) -> None:
+        self._specializer = None
 
     def _split(self) -> NativeCallable:
         """The single callable of our only entry, which stays single when there are more."""
@@ -383,6 +429,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         """By library and symbol; an address means nothing in another process."""
         from .library import Symbol
 
+        if self._specializer is not None:
+            raise TypeError(
+                f"cannot pickle {self!r}: it has a specialize hook, which would be lost; "
+                "set 'specialize' to None first"
+            )
         entries = self._listed()
         _, _, flags, symbol, _ = entries[0] if len(entries) == 1 else (None,) * 5
         if flags is not None and isinstance(symbol, Symbol):
@@ -502,4 +553,4 @@ def _make_invoke(callable: NativeCallable) -> Any:
     return make_invoke(callable)
 
 
-_types.set_call_hooks(_generate, _make_invoke, raise_failure)
+_types.set_call_hooks(_generate, _make_invoke, raise_failure, specialize.ask_for_native)

@@ -127,11 +127,18 @@ class NoEntryError(NativeCallError, KeyError):
         self.available = tuple(available)
 
     @classmethod
-    def missing(cls, signature: str, name: str, available: Iterable[str]) -> NoEntryError:
-        """The error for `signature`, absent from the callable `name` that offers `available`."""
+    def missing(
+        cls, signature: str, name: str, available: Iterable[str], hooked: bool = False
+    ) -> NoEntryError:
+        """The error for `signature`, absent from the callable `name` that offers `available`.
+
+        `hooked`: it has a hook that makes entries, which made none.
+        """
         available = tuple(available)
         offer = "offers " + ", ".join(map(repr, available)) if available else "has no entries"
-        return cls(f"no native entry for {signature!r}; {name!r} {offer}", signature, available)
+        made = ", and its specialize hook makes none" if hooked else ""
+        message = f"no native entry for {signature!r}; {name!r} {offer}{made}"
+        return cls(message, signature, available)
 
     def __str__(self) -> str:
         # KeyError shows the repr of its argument; this one carries a sentence.

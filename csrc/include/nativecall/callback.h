@@ -16,7 +16,8 @@
  * What is taken, in this order, each for the first accepted signature that it has an entry of:
  *
  *   1. native callables and their built-in views (nativecallable.h)
- *   2. objects whose type has __nativecall_api__ (nativeapi.h)
+ *   2. objects whose type has __nativecall_api__ (nativeapi.h), which native callables have for the
+ *      entries that their specialize hook makes: a missing one is asked for here
  *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
  *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h)
  *   4. any Python callable, through the thunk of an accepted signature (thunktypes.h); one with
@@ -265,6 +266,8 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
                                        const NcCallbackSignature *accepted, size_t count)
 {
     uintptr_t refuse = nc_callback_refuses(callback->options);
+    PyObject *viewed = nc_native_viewed(obj);
+    PyObject *asked = viewed != NULL ? viewed : obj;
     const NcNativeApi *api;
     size_t i;
     for (i = 0; i < count; i++) {
@@ -275,12 +278,12 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
             return 1;
         }
     }
-    if (nc_nativeapi_of(obj, &api) < 0) {
+    if (nc_nativeapi_of(asked, &api) < 0) {
         return -1;
     }
     for (i = 0; api != NULL && i < count; i++) {
         const PyNativeCallableEntry *entry;
-        if (nc_nativeapi_find(obj, accepted[i].interned, refuse, &entry) < 0) {
+        if (nc_nativeapi_find(asked, accepted[i].interned, refuse, &entry) < 0) {
             return -1;
         }
         if (entry != NULL) {

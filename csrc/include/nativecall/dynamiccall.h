@@ -153,6 +153,7 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
+    PyObject *viewed = nc_native_viewed(obj);
     const NcNativeApi *api = NULL;
     NcBox box;
     size_t position = 0;
@@ -164,6 +165,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (call->function != NULL) {
         return 0;
     }
+    obj = viewed != NULL ? viewed : obj;
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }

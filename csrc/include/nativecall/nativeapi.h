@@ -45,7 +45,8 @@ typedef struct NcNativeApi {
     int (*release)(struct NcNativeApi *self); /* for PEP 809; NULL: there is nothing to release */
     /* The entry of obj with this canonical signature (any string equal to it: compare the
      * characters) and none of the flags in `refuse`, or NULL. It is readable, and its function
-     * callable, as long as obj lives. Never NULL itself. Sets no exception, needs no GIL. */
+     * callable, as long as obj lives. Never NULL itself. Needs no GIL, and never takes it. A caller
+     * that has it lets Python code run, which may make the entry; NULL may then be an exception. */
     const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
     /* The entry at a position from 0 on, NULL behind the last: for promotions and messages. Readers
      * stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL itself: nothing is told. */
@@ -198,7 +199,8 @@ NC_STATIC int nc_nativeapi_usable(const PyNativeCallableEntry *entry, uintptr_t 
            nc_load_acquire_ptr(&entry->funcptr) != NULL;
 }
 
-/* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception. */
+/* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception, which may
+ * be the provider's. */
 NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t refuse,
                                 const PyNativeCallableEntry **out)
 {
@@ -209,6 +211,9 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
     }
     if (api != NULL) {
         *out = api->find(obj, signature, refuse);
+        if (*out == NULL && PyErr_Occurred()) {
+            return -1;
+        }
         if (!nc_nativeapi_usable(*out, refuse) || strcmp((*out)->signature, signature) != 0) {
             *out = NULL;
         }
