@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import importing, interning, lookup
+from bench.rows import callbacks, importing, interning, lookup, thunks
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -106,6 +106,33 @@ def _generated(section: Section) -> Iterator[Goal]:
     yield Goal(what, 50.0, "trampolines", True, trampolines, detail)
 
 
+def _callbacks(section: Section) -> Iterator[Goal]:
+    bounds = (
+        (callbacks.HELD, callbacks.NEEDS_GIL, "GIL held", 0.35, 0.2),
+        (callbacks.NOT_HELD, callbacks.TAKES_GIL, "GIL taken", 0.45, 0.25),
+    )
+    for state, subject, name, ctypes_bound, cffi_bound in bounds:
+        for callback in callbacks.CALLBACKS:
+            row = callbacks.row_name(callback, state)
+            for peer, bound in ((callbacks.CFUNCTYPE, ctypes_bound), (callbacks.CFFI, cffi_bound)):
+                what = f"callback {callback.signature}, {name} / {peer}"
+                yield _ratio(what, section, row, subject, peer, bound)
+
+
+def _thunks(section: Section) -> Iterator[Goal]:
+    for adapted in thunks.ADAPTED:
+        for loop in thunks.LOOPS.values():
+            what = f"{adapted.name}: time over the function pointer, {loop} calls"
+            group = _both(section.group(f"{adapted.name}, {loop}"), thunks.OURS, thunks.DIRECT)
+            if group is None:
+                yield Goal(what, 1.0, "ns", True, None, "not measured")
+            else:
+                summary = group.difference(thunks.OURS, thunks.DIRECT)
+                yield Goal(what, 1.0, "ns", True, summary.median, _spread(summary))
+    what = f"quad over a converted d:ddd / {thunks.HAND_WRITTEN}"
+    yield _ratio(what, section, thunks.QUAD, thunks.OURS, thunks.HAND_WRITTEN, 1.02)
+
+
 def _lookup(section: Section) -> Iterator[Goal]:
     for row in lookup.LOOPS.values():
         for subject in (OFFSET, SLOT, PACKED):
@@ -193,6 +220,8 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
     "overloads": _overloads,
     "generated": _generated,
+    "callbacks": _callbacks,
+    "thunks": _thunks,
     "lookup": _lookup,
     "build": _build,
     "intern": _intern,

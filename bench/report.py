@@ -19,12 +19,14 @@ TITLES = {
     "calls": "Calls from Python",
     "overloads": "Calls of overloaded callables",
     "generated": "Generated trampolines",
+    "callbacks": "Python functions called from C",
+    "thunks": "Thunks and closures",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",
     "import": "Import",
 }
-TABLED = ("calls", "generated")  # sections whose groups are the columns of one table
+TABLED = ("calls", "generated", "callbacks")  # sections whose groups are the columns of one table
 
 
 def number(value: float) -> str:

@@ -17,11 +17,13 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "overloads", "generated", "lookup")
+PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "lookup")
 MODULES = {
     "calls": "calls",
     "overloads": "overloads",
     "generated": "generated",
+    "callbacks": "callbacks",
+    "thunks": "thunks",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",

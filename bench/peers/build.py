@@ -178,6 +178,23 @@ def make_lookup_peers(directory: Path) -> None:
     extension(directory, "bench_lookup", [C_PROGRAMS / "lookup.c"], define_macros=without)
 
 
+def make_pointers(directory: Path) -> None:
+    """Compile the loops that call C function pointers."""
+    extension(directory, "bench_pointers", [C_PROGRAMS / "pointers.c"])
+
+
+def make_adapters(directory: Path) -> None:
+    """Compile the hand-written callbacks and thunks."""
+    extension(directory, "bench_adapters", [HERE / "adapters.c"])
+
+
+def make_cython_callback(directory: Path) -> None:
+    """Compile Cython's callbacks, from a copy as above."""
+    name = "bench_cython_callback"
+    source = shutil.copy(HERE / "cython_callback.pyx", directory / f"{name}.pyx")
+    extension(directory, name, [source], cython=True)
+
+
 def program(name: str) -> Callable[[Path], None]:
     """Return the builder of the C program ``bench/c/<name>.c``."""
 
@@ -210,6 +227,9 @@ TARGETS = {
     "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
     "pybind11": Target(make_pybind11, (HERE / "pybind11_peer.cpp",), ("pybind11",)),
     "cffi": Target(make_cffi, (*KERNELS, HERE / "kernels.py"), ("cffi",)),
+    "pointers": Target(make_pointers, (C_PROGRAMS / "pointers.c",)),
+    "adapters": Target(make_adapters, (HERE / "adapters.c",)),
+    "cython_callback": Target(make_cython_callback, (HERE / "cython_callback.pyx",), ("Cython",)),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
     "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
     "slottable_build": Target(

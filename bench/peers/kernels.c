@@ -36,6 +36,12 @@ double kernel_d_Pdq(double *values, int64_t count)
     return values[count - 1];
 }
 
+double kernel_peak(double x, double at, double width)
+{
+    double distance = (x - at) / width;
+    return 1.0 / (1.0 + distance * distance);
+}
+
 int32_t kernel_i_i(int32_t a)
 {
     return a + 1;

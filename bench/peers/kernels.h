@@ -27,6 +27,9 @@ BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
 BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
 BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
 
+/* An integrand that takes some hundred evaluations: a peak of the given width. */
+BENCH_EXPORT double kernel_peak(double x, double at, double width);
+
 /* A struct by value, for generated trampolines. */
 struct bench_point {
     double x, y;
