@@ -181,7 +181,9 @@ def _checked(whole: NativeCallable, hook: Hook, text: str, answer: Any) -> Found
     if answer is whole or _types.viewed(answer) is whole:
         if _has(whole, text):
             return resolve(answer, text, _PLAIN)
-        raise TypeError(f"{what} and answered with {whole.__name__!r} itself, which has no such")
+        raise TypeError(
+            f"{what} and answered with {whole.__name__!r} itself, which has no such entry"
+        )
     try:
         return resolve(answer, text, _PLAIN)
     except (SignatureError, NoEntryError) as error:
