@@ -8,7 +8,7 @@ missed and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
@@ -107,16 +107,21 @@ def _generated(section: Section) -> Iterator[Goal]:
 
 
 def _callbacks(section: Section) -> Iterator[Goal]:
-    bounds = (
-        (callbacks.HELD, callbacks.NEEDS_GIL, "GIL held", 0.35, 0.2),
-        (callbacks.NOT_HELD, callbacks.TAKES_GIL, "GIL taken", 0.45, 0.25),
+    ours = (
+        (callbacks.NEEDS_GIL, callbacks.HELD_BY_HAND, 0.35, 0.2),
+        (callbacks.TAKES_GIL, callbacks.HELD_BY_HAND, 0.45, 0.25),
+        (callbacks.TAKES_GIL_ANEW, callbacks.TAKEN_BY_HAND, 0.45, 0.25),
     )
-    for state, subject, name, ctypes_bound, cffi_bound in bounds:
-        for callback in callbacks.CALLBACKS:
-            row = callbacks.row_name(callback, state)
-            for peer, bound in ((callbacks.CFUNCTYPE, ctypes_bound), (callbacks.CFFI, cffi_bound)):
-                what = f"callback {callback.signature}, {name} / {peer}"
-                yield _ratio(what, section, row, subject, peer, bound)
+    row = "d:d"
+    group = section.group(row)
+    for subject, by_hand, *bounds in ours:
+        for peer, bound in zip((callbacks.CFUNCTYPE, callbacks.CFFI), bounds, strict=True):
+            goal = _ratio(f"{subject}, {row} / {peer}", section, row, subject, peer, bound)
+            both = _both(group, by_hand, peer)
+            if goal.found is not None and both:
+                floor = both.ratio(by_hand, peer).median
+                goal = replace(goal, detail=f"{goal.detail}; C written by hand {floor:.2g}x")
+            yield goal
 
 
 def _thunks(section: Section) -> Iterator[Goal]:

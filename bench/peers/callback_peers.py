@@ -1,7 +1,7 @@
 """Every way of making a C function pointer of a Python function.
 
-A peer takes a row, whose Python function it is, and whether the code that will call holds the GIL,
-and returns the address with what keeps the function alive.
+A peer takes a signature, the function, and whether the code that will call it holds the GIL, and
+returns the address with what keeps the function alive.
 """
 
 from __future__ import annotations
@@ -13,54 +13,50 @@ from typing import Any
 from bench import installed
 from bench.peers import load_module
 from bench.peers.ctypes_peer import TYPES, argument_types
-from bench.peers.kernels import Row
 
 Made = tuple[int, Any]
-CallbackPeer = Callable[[Row, bool], Made]
+CallbackPeer = Callable[[str, Callable[..., Any], bool], Made]
+C_NAMES = {"d": "double", "q": "int64_t"}
 
 
-def needs_gil(row: Row, held: bool) -> Made:
+def needs_gil(signature: str, function: Callable[..., Any], held: bool) -> Made:
     """`nc.callback` for callers that hold the GIL."""
-    if not held:
-        raise LookupError("is for callers that hold the GIL")
-    made = installed.import_nativecall().callback(row.signature, row.python, gil="need")
+    made = installed.import_nativecall().callback(signature, function, gil="need")
     return made.address(), made
 
 
-def takes_gil(row: Row, held: bool) -> Made:
+def takes_gil(signature: str, function: Callable[..., Any], held: bool) -> Made:
     """`nc.callback` for any caller."""
-    made = installed.import_nativecall().callback(row.signature, row.python)
+    made = installed.import_nativecall().callback(signature, function)
     return made.address(), made
 
 
-def by_hand(row: Row, held: bool) -> Made:
+def by_hand(signature: str, function: Callable[..., Any], held: bool) -> Made:
     """C written by hand."""
     module = load_module("adapters", "bench_adapters")
-    return module.callback(row.signature, row.python, held), module
+    return module.callback(signature, function, held), module
 
 
-def cython(row: Row, held: bool) -> Made:
-    """A `cdef` function, with `with gil` where the caller has none."""
+def cython(signature: str, function: Callable[..., Any], held: bool) -> Made:
+    """A `cdef` function, ``with gil`` where the caller has none."""
     module = load_module("cython_callback", "bench_cython_callback")
-    return module.make(row.signature, row.python, held), module
+    return module.make(signature, function, held), module
 
 
-def _prototype(make: Callable[..., Any]) -> CallbackPeer:
-    def peer(row: Row, held: bool) -> Made:
-        made = make(*argument_types(row.signature, TYPES))(row.python)
-        return ctypes.cast(made, ctypes.c_void_p).value or 0, made
+def ctypes_prototype(signature: str, function: Callable[..., Any], held: bool) -> Made:
+    """``PYFUNCTYPE`` or ``CFUNCTYPE``; the callbacks of both ask for the GIL."""
+    make = ctypes.PYFUNCTYPE if held else ctypes.CFUNCTYPE
+    made = make(*argument_types(signature, TYPES))(function)
+    return ctypes.cast(made, ctypes.c_void_p).value or 0, made
 
-    return peer
 
-
-def cffi_callback(row: Row, held: bool) -> Made:
+def cffi_callback(signature: str, function: Callable[..., Any], held: bool) -> Made:
     """``ffi.callback``."""
     import cffi
 
     ffi = cffi.FFI()
-    made = ffi.callback(row.declaration.rstrip(";").replace(row.kernel, ""), row.python)
+    result, _, arguments = signature.partition(":")
+    made = ffi.callback(
+        f"{C_NAMES[result]}({', '.join(C_NAMES[code] for code in arguments)})", function
+    )
     return int(ffi.cast("uintptr_t", made)), (ffi, made)
-
-
-cfunctype = _prototype(ctypes.CFUNCTYPE)
-pyfunctype = _prototype(ctypes.PYFUNCTYPE)

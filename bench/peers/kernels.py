@@ -131,8 +131,6 @@ STRUCT = Row(
 )
 SCALARS = ("d:dd", "q:qqq")
 GENERATED = (*(row for row in ROWS if row.signature in (*SCALARS, "d:&dq")), STRUCT)
-#: What Python functions are called with from C.
-CALLBACKS = tuple(row for row in ROWS if row.signature in ("d:d", "d:ddd", "q:qqq"))
 #: Signatures whose first calls are timed, with their kernels.
 MANY = {
     f"d:{''.join(types)}": f"kernel_many_{''.join(types)}" for types in product("dqifh", repeat=3)

@@ -38,6 +38,7 @@ class Adapted:
     kernel: str
     signature: str
     wanted: str
+    expected: float
     thunk: str  # the one in adapters.c
     make: Callable[[Any], Any]
 
@@ -48,16 +49,18 @@ ADAPTED = (
         "kernel_d_ddd",
         "d:ddd",
         "d:i&d",
+        2.75,
         "pack",
         lambda f: f.convert("d:i&d"),
     ),
-    Adapted("d:d as d:dP", "kernel_d_d", "d:d", "d:dP", "drop", lambda f: f.convert("d:dP")),
-    Adapted("f:f as d:d", "kernel_f_f", "f:f", "d:d", "narrow", lambda f: f.convert("d:d")),
+    Adapted("d:d as d:dP", "kernel_d_d", "d:d", "d:dP", 1.5, "drop", lambda f: f.convert("d:dP")),
+    Adapted("f:f as d:d", "kernel_f_f", "f:f", "d:d", 1.5, "narrow", lambda f: f.convert("d:d")),
     Adapted(
         "d:ddd with two bound",
         "kernel_d_ddd",
         "d:ddd",
         "d:d",
+        1.5,
         "bound",
         lambda f: f.bind(-1.0, 2.0),
     ),
@@ -95,7 +98,7 @@ def measure(effort: Effort) -> Section:
         for loop, row in LOOPS.items():
             subjects = {}
             for name, (address, signature) in pointers.items():
-                sampler = partial(loops.sample, address, signature, loop, True)
+                sampler = partial(loops.sample, address, signature, adapted.expected, loop, True)
                 subjects[name] = partial(sampler, timing.calibrate(sampler, 1, TARGET_NS))
             samples = timing.interleave(subjects, effort.choose(60, 25), effort.seed)
             section.groups.append(Group(f"{adapted.name}, {row}", "ns", DIRECT, samples))
