@@ -2,7 +2,10 @@
 #include "jit.h"
 
 #include "aggregate.h"
+#include "closure.h"
 #include "failure.h"
+#include "pending.h"
+#include "stub.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -212,6 +215,11 @@ static const Number layout[] = {
     {"callable_name", offsetof(NcCallable, name)},
     {"callable_plan", offsetof(NcCallable, plan)},
     {"plan_symbols", offsetof(NcPlan, symbols)},
+    {"closure_symbols", offsetof(NcClosure, symbols)},
+    {"closure_enter", offsetof(NcClosure, enter)},
+    {"closure_sentinel", offsetof(NcClosure, sentinel)},
+    {"closure_call_bytes", sizeof(NcClosureCall)},
+    {"stub_context", offsetof(NcStubSlot, context)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"pointer_buffer", offsetof(NcPointer, buffer)},
@@ -241,6 +249,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  * are in the code, the addresses in a table that it finds through the plan of a callable: linking
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
+    DATA(pending, NULL)                                                                            \
     DATA(PyFloat_Type, &PyFloat_Type)                                                              \
     DATA(PyLong_Type, &PyLong_Type)                                                                \
     DATA(PyTuple_Type, &PyTuple_Type)                                                              \
@@ -259,6 +268,11 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(Py_DecRef)                                                                            \
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_call_irregular)                                                                    \
+    FUNCTION(nc_closure_argument)                                                                  \
+    FUNCTION(nc_closure_call)                                                                      \
+    FUNCTION(nc_closure_fail)                                                                      \
+    FUNCTION(nc_closure_leave)                                                                     \
+    FUNCTION(nc_closure_result)                                                                    \
     FUNCTION(nc_convert_arguments)                                                                 \
     FUNCTION(nc_convert_pointer)                                                                   \
     FUNCTION(nc_errno_clear)                                                                       \
@@ -267,6 +281,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_is_tuple_of)                                                                       \
     FUNCTION(nc_leave)                                                                             \
     FUNCTION(nc_load_result)                                                                       \
+    FUNCTION(nc_pending_raised)                                                                    \
     FUNCTION(nc_pointer_to_python)                                                                 \
     FUNCTION(nc_record_new)                                                                        \
     FUNCTION(nc_scalar_to_python)                                                                  \
@@ -279,16 +294,16 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 #define DATA_ADDRESS(name, address) address,
 
 static const char *const symbol_names[] = {SYMBOLS(DATA_NAME, SYMBOL_NAME)};
-static void *symbol_table[sizeof(symbol_names) / sizeof(symbol_names[0])];
+void *nc_jit_places[sizeof(symbol_names) / sizeof(symbol_names[0])];
 
 void *const *nc_jit_table(void)
 {
-    if (symbol_table[0] == NULL) {
+    if (nc_jit_places[1] == NULL) {
         /* Not static: on Windows the addresses of imported data are known only now. */
         void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
-        memcpy(symbol_table, addresses, sizeof(symbol_table));
+        memcpy(nc_jit_places, addresses, sizeof(nc_jit_places));
     }
-    return symbol_table;
+    return nc_jit_places;
 }
 
 PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))

@@ -42,8 +42,22 @@ int nc_settle(NcPointer *pointers, size_t count);
 /* jit_layout(): {name: offset, size or other number}. */
 PyObject *nc_jit_layout(PyObject *module, PyObject *none);
 
-/* The addresses of all that generated code may refer to; plans have it. */
+/* The addresses of all that generated code may refer to; plans have it. The first place is the
+ * number of threads that a Python function left an exception in (pending.h), as a word. */
 void *const *nc_jit_table(void);
+
+extern void *nc_jit_places[];
+
+/* Whether there is such a thread. */
+static inline int nc_is_pending(void)
+{
+    return NC_UNLIKELY(nc_jit_places[0] != NULL) ? 1 : 0;
+}
+
+static inline void nc_pending_add(int change)
+{
+    nc_jit_places[0] = (void *)((uintptr_t)nc_jit_places[0] + (uintptr_t)(intptr_t)change);
+}
 
 /* jit_symbols(): {name: address}, in the order of that table. */
 PyObject *nc_jit_symbols(PyObject *module, PyObject *none);

@@ -5,10 +5,12 @@
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
 #include "callable.h"
+#include "closure.h"
 #include "convert.h"
 #include "core.h"
 #include "failure.h"
 #include "jit.h"
+#include "memory.h"
 #include "pin.h"
 #include "probe.h"
 #include "stub.h"
@@ -257,6 +259,8 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
+        nc_closure_ready(module) < 0 || PyType_Ready(&NcMemory_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {

@@ -39,6 +39,15 @@ static NcPin *pin_new(void)
     return self;
 }
 
+NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
+{
+    NcPin *self = pin_new();
+    if (self != NULL && nc_convert_pointer_of(plan, who, -1, value, &self->pointer) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
+}
+
 /* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
  * first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)

@@ -12,6 +12,10 @@ typedef struct {
 
 extern PyTypeObject NcPin_Type;
 
+/* A Pin of a value as the first argument of a plan, a pointer; `who` is the whole subject of
+ * messages. NULL with an exception. */
+NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value);
+
 /* Closes the stashes of all Pins in a list, as nc_stash_close does. */
 void nc_pins_close(PyObject *list, PyObject **first);
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ._lib import types as _types
 from .callable import NativeCallable, wrap
+from .callback import Callback, callback
 from .entry import Entry
 from .errors import (
     AbiError,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbiError",
+    "Callback",
     "Entry",
     "Library",
     "LibraryError",
@@ -43,6 +45,7 @@ __all__ = [
     "SignatureError",
     "Slot",
     "SymbolError",
+    "callback",
     "customslots",
     "extensibletype",
     "get_errno",

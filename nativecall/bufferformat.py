@@ -12,7 +12,7 @@ import sys
 
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, Array, CType, Pointer, Struct
 
-__all__ = ["is_swapped", "suits"]
+__all__ = ["is_swapped", "spell", "suits"]
 
 _ORDERS = "@^=<>!"
 _FOREIGN = ">!" if sys.byteorder == "little" else "<"
@@ -240,3 +240,37 @@ def _same_member(member: _Member, ctype: CType) -> bool:
     if isinstance(inner, Struct) and member.layout.size != inner.size:
         return False
     return member.shape == ctype.shape and _same(member.layout, inner)
+
+
+# -- the other way -------------------------------------------------------------------------------
+
+
+def spell(ctype: CType) -> str:
+    """The format of a buffer whose elements are of a type; pointers are integers there.
+
+    Examples
+    --------
+    >>> from nativecall.signature import parse_type
+    >>> spell(parse_type("T{b(2)d}"))
+    '^T{b:f0:7x(2)d:f1:}'
+    """
+    return ("^" if isinstance(ctype, Struct) else "") + _spell(ctype)
+
+
+def _spell(ctype: CType) -> str:
+    if isinstance(ctype, Struct):
+        parts, at = [], 0
+        for name, field in zip(ctype.field_names, ctype.fields, strict=True):
+            parts.append(_padding(field.offset - at))
+            parts.append(f"{_spell(field.type)}:{name}:")
+            at = field.offset + field.type.size
+        return f"T{{{''.join(parts)}{_padding(ctype.size - at)}}}"
+    if isinstance(ctype, Array):
+        return f"({','.join(map(str, ctype.shape))}){_spell(ctype.item)}"
+    if ctype.kind in ("bool", "int", "float", "complex"):
+        return ctype.text
+    return "Q" if ctype.size == 8 else "I"
+
+
+def _padding(count: int) -> str:
+    return "" if count == 0 else f"{count}x"

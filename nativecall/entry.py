@@ -128,7 +128,7 @@ def refuse_duplicates(found: list[Found]) -> None:
         seen[text] = written
 
 
-def _check_errors(signature: Signature, errors: str) -> None:
+def check_errors(signature: Signature, errors: str) -> None:
     """Whether a result can carry what an error convention says."""
     kind = signature.result.kind
     if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
@@ -202,7 +202,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
             f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
             hint="leave 'signature' out to take the target's own",
         )
-    _check_errors(wanted, options.errors)
+    check_errors(wanted, options.errors)
     if any(one.kind == "object" for one in (wanted.result, *wanted.args)):
         if flags & _lib.FLAG_RELEASE_GIL:
             raise ValueError(

@@ -355,8 +355,16 @@ class Lowering:
             piece.store(builder, part, result_memory)
         return None
 
-    def define(self, module: Any, name: str) -> Any:
+    def define(self, module: Any, name: str, *, nest: bool = False) -> Any:
         """Add a C function of this type to `module`, to be given blocks.
+
+        Parameters
+        ----------
+        module : ir.Module
+        name : str
+        nest : bool
+            Whether it is entered through a stub (csrc/stub.h) and has the stub's slot as a first
+            parameter, in the register of the static chain, which no C argument uses.
 
         Raises
         ------
@@ -365,9 +373,14 @@ class Lowering:
         """
         if self.fixed is not None:
             raise Unsupported("a variadic function can be called, not generated")
-        function = ir.Function(module, self.function_type, name)
+        type = self.function_type
+        if nest:
+            type = ir.FunctionType(type.return_type, [POINTER, *type.args])
+        function = ir.Function(module, type, name)
         function.calling_convention = self.convention.keyword
-        for parameter, attributes in zip(function.args, self._parameters(), strict=True):
+        for parameter, attributes in zip(
+            function.args, [("nest",)] * nest + self._parameters(), strict=True
+        ):
             # That a caller extends small integers is custom, not a promise to rely on.
             kept = [text for text in attributes if text not in ("signext", "zeroext")]
             parameter.attributes = _Attributes(kept)
@@ -385,6 +398,8 @@ class Lowering:
         function : ir.Function
         """
         parameters = iter(function.args)
+        if len(function.args) > len(self.function_type.args):
+            next(parameters)  # the slot
         memory = None
         if self.result.how == "reference":
             memory = next(parameters)

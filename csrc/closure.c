@@ -1,0 +1,642 @@
+/* csrc/closure.c: C calls Python functions; closure.h says how. */
+#include "closure.h"
+
+#include "jit.h"
+#include "pending.h"
+#include "stub.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* ---- machine code that must return ----------------------------------------------------------- */
+
+/* Of the last closure that died in a call of its own in this thread. */
+static NC_THREAD_LOCAL PyObject *lingering;
+
+/* Drops the reference that a call holds. */
+static inline void drop(NcClosure *self)
+{
+    if (NC_UNLIKELY(Py_REFCNT(self) == 1)) {
+        PyObject *before = lingering;
+        lingering = Py_XNewRef(self->keep);
+        Py_XDECREF(before);
+    }
+    Py_DECREF(self);
+}
+
+/* ---- entering and leaving Python ------------------------------------------------------------- */
+
+static inline int is_set(const PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->current_exception != NULL;
+#else
+    return thread->curexc_type != NULL;
+#endif
+}
+
+static inline void give_back(const NcClosureCall *call)
+{
+    if (call->given != NULL) {
+        (void)PyEval_SaveThread();
+    } else if (call->ensured) {
+        PyGILState_Release(call->gil);
+    }
+}
+
+/* The beginning of a call that is not as usual: 1, or 0 when the sentinel is to be returned. */
+static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
+{
+    if (PyThreadState_GetInterpreter((PyThreadState *)(uintptr_t)thread) !=
+        PyInterpreterState_Main()) {
+        if (!is_set(thread)) {
+            PyErr_SetString(PyExc_RuntimeError, "a Python function was called by C code in another "
+                                                "interpreter than its own");
+        }
+        give_back(call);
+        return 0;
+    }
+    if (is_set(thread)) {
+        if (nc_pending_is_left()) {
+            give_back(call);
+            return 0;
+        }
+        nc_raised_take(&call->before);
+        call->has_before = 1;
+    }
+    Py_INCREF(self);
+    return 1;
+}
+
+static PyInterpreterState *main_interpreter;
+
+static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
+{
+    call->has_before = 0;
+    if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter)) {
+        return begin_slowly(self, call, thread);
+    }
+    Py_INCREF(self);
+    return 1;
+}
+
+/* A thread without the GIL takes it. */
+static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *own)
+{
+    if (nc_thunk_late()) {
+        /* Waiting for the GIL would never end, or end the thread. */
+        return 0;
+    }
+    if (own != NULL) {
+        /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
+         * outermost of those that made the thread state. */
+        PyEval_RestoreThread(own);
+        call->given = own;
+    } else {
+        call->gil = PyGILState_Ensure();
+        call->ensured = 1;
+        own = PyThreadState_Get();
+    }
+    return begin(self, call, own);
+}
+
+/* C code of any thread, with or without the GIL. */
+static int enter_any(NcClosure *self, NcClosureCall *call)
+{
+    PyThreadState *now = _PyThreadState_UncheckedGet();
+    call->given = NULL;
+    call->ensured = 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    /* The one that this thread is attached with. */
+    if (NC_LIKELY(now != NULL)) {
+        return begin(self, call, now);
+    }
+    return enter_outside(self, call, PyGILState_GetThisThreadState());
+#else
+    /* The one of the thread that has the GIL, whichever that is. */
+    PyThreadState *own = PyGILState_GetThisThreadState();
+    if (NC_LIKELY(now == own && now != NULL)) {
+        return begin(self, call, now);
+    }
+    return enter_outside(self, call, own);
+#endif
+}
+
+/* C code that was said to have the GIL. */
+static int enter_holding(NcClosure *self, NcClosureCall *call)
+{
+    PyThreadState *now = _PyThreadState_UncheckedGet();
+    if (NC_UNLIKELY(now == NULL)) {
+        return enter_any(self, call);
+    }
+    call->given = NULL;
+    call->ensured = 0;
+    return begin(self, call, now);
+}
+
+void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value)
+{
+    Py_DECREF(value);
+    drop(self);
+    if (NC_UNLIKELY(call->has_before)) {
+        nc_raised_restore(&call->before);
+    }
+    give_back(call);
+}
+
+/* ---- exceptions ------------------------------------------------------------------------------ */
+
+/* What is set, as an object with its traceback. */
+static PyObject *take_exception(PyObject *name)
+{
+    if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_SystemError, "'%U' failed without setting an exception", name);
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) {
+        (void)PyException_SetTraceback(value, traceback);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+/* Sets an object as it was; takes the reference. */
+static void put_exception(PyObject *exception)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(exception);
+#else
+    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+#endif
+}
+
+/* Whether some Python code of this thread waits for the C code to return. */
+static int is_called_from_python(void)
+{
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    Py_XDECREF(frame);
+    return frame != NULL;
+}
+
+/* Reports an exception, which it takes, where nothing will raise it. None is set, before or after. */
+static void report(PyObject *exception, PyObject *function)
+{
+    put_exception(exception);
+    PyErr_WriteUnraisable(function);
+}
+
+/* Finds the place for the exception that is set: an object to be left in the thread, or NULL when it
+ * has gone elsewhere. None is set then. */
+static PyObject *place_exception(NcClosure *self, int has_before, int holding)
+{
+    PyObject *exception = take_exception(self->name);
+    if (self->stash != NULL) {
+        PyObject *done = PyObject_CallMethod(self->stash, "put", "O", exception);
+        if (done == NULL) {
+            PyErr_WriteUnraisable(self->function);
+        }
+        Py_XDECREF(done);
+        Py_DECREF(exception);
+        return NULL;
+    }
+    if (!has_before && (is_called_from_python() || (self->stays && holding))) {
+        return exception;
+    }
+    report(exception, self->function != NULL ? self->function : self->name);
+    return NULL;
+}
+
+/* Leaves an exception, which it takes, in the thread. */
+static void leave_exception(PyObject *exception)
+{
+    put_exception(exception);
+    if (nc_pending_leave() < 0) {
+        PyErr_WriteUnraisable(NULL);
+    }
+}
+
+void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value)
+{
+    PyObject *left = place_exception(self, call->has_before, call->given == NULL && !call->ensured);
+    Py_XDECREF(value);
+    drop(self);
+    if (left != NULL) {
+        leave_exception(left);
+    } else if (call->has_before) {
+        nc_raised_restore(&call->before);
+    }
+    give_back(call);
+}
+
+/* ---- arguments and results ------------------------------------------------------------------- */
+
+PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
+{
+    PyObject *reader = PyTuple_GET_ITEM(self->readers, (Py_ssize_t)index);
+    PyObject *number;
+    PyObject *made;
+    if (PyErr_Occurred()) {
+        return NULL; /* of an argument before this one */
+    }
+    if (PyUnicode_Check(reader)) {
+        /* A Python object. */
+        if (given == NULL) {
+            PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
+                         index + 1, self->name);
+            return NULL;
+        }
+        return Py_NewRef((PyObject *)given);
+    }
+    if (given == NULL) {
+        Py_RETURN_NONE;
+    }
+    number = PyLong_FromVoidPtr(given);
+    if (number == NULL) {
+        return NULL;
+    }
+    made = PyObject_CallOneArg(reader, number);
+    Py_DECREF(number);
+    return made;
+}
+
+PyObject *nc_closure_call(NcClosure *self, PyObject **args, size_t count)
+{
+    PyObject *function = Py_XNewRef(self->function);
+    PyObject *value = NULL;
+    int complete = 1;
+    for (size_t i = 1; i <= count; i++) {
+        complete &= args[i] != NULL;
+    }
+    if (NC_LIKELY(complete && function != NULL)) {
+        value =
+            PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    } else if (complete) {
+        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
+    }
+    for (size_t i = 1; i <= count; i++) {
+        Py_XDECREF(args[i]);
+    }
+    Py_XDECREF(function);
+    return value;
+}
+
+/* Keeps what a result points into; takes the reference. */
+static int keep_result(NcClosure *self, PyObject *kept)
+{
+    int status = 0;
+    if (self->kept != NULL && PyList_CheckExact(self->kept)) {
+        status = PyList_Append(self->kept, kept);
+        Py_DECREF(kept);
+    } else {
+        Py_XSETREF(self->kept, kept);
+    }
+    return status;
+}
+
+static int pointer_result(NcClosure *self, PyObject *value, void *out)
+{
+    NcPin *pin = nc_pin_value(self->plan, self->who, value);
+    if (pin == NULL) {
+        return -1;
+    }
+    memcpy(out, &pin->pointer.address, sizeof(void *));
+    return keep_result(self, (PyObject *)pin);
+}
+
+static int struct_result(NcClosure *self, PyObject *value, void *out)
+{
+    PyObject *address = PyLong_FromVoidPtr(out);
+    PyObject *keep = PyList_New(0);
+    PyObject *done = NULL;
+    int status = -1;
+    memset(out, 0, self->plan->pointee_sizes[0]);
+    if (address != NULL && keep != NULL) {
+        done = PyObject_CallFunctionObjArgs(self->writer, value, address, keep, NULL);
+    }
+    if (done != NULL) {
+        /* In a tuple, so that it is one result of many. */
+        PyObject *one = PyList_GET_SIZE(keep) != 0 ? PyTuple_Pack(1, keep) : NULL;
+        status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
+        Py_DECREF(done);
+    }
+    Py_XDECREF(address);
+    Py_XDECREF(keep);
+    return status;
+}
+
+int nc_closure_result(NcClosure *self, PyObject *value, void *out)
+{
+    switch (self->code) {
+    case 'v':
+        return 0;
+    case 'O':
+        Py_INCREF(value);
+        memcpy(out, &value, sizeof(value));
+        return 0;
+    case 'P':
+        return pointer_result(self, value, out);
+    case 'T':
+        return struct_result(self, value, out);
+    default:
+        return nc_convert_scalar(self->who, -1, value, self->code, out);
+    }
+}
+
+/* ---- called by ctypes ------------------------------------------------------------------------ */
+
+/* Sets an exception when it dies: ctypes drops what a Python function returned to it as the last of
+ * what it does with the GIL. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *exception; /* what to leave in the thread, or NULL */
+    int has_before;
+    NcRaised before; /* what to restore there */
+} Parting;
+
+static void parting_dealloc(PyObject *object)
+{
+    Parting *self = (Parting *)(void *)object;
+    PyObject *exception = self->exception;
+    int has_before = self->has_before;
+    NcRaised before = self->before;
+    PyObject_Free(object);
+    if (exception != NULL) {
+        leave_exception(exception);
+    } else if (has_before) {
+        nc_raised_restore(&before);
+    }
+}
+
+PyTypeObject NcParting_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Parting",
+    .tp_doc = "Sets an exception when it dies.",
+    .tp_basicsize = sizeof(Parting),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = parting_dealloc,
+};
+
+/* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the exception
+ * `left` is left, or what was before is restored. Takes the references. */
+static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
+{
+    Parting *parting;
+    PyObject *made;
+    if (left == NULL && !call->has_before) {
+        return value != NULL ? value
+                             : PyObject_CallFunctionObjArgs(self->carrier, Py_None, Py_None, NULL);
+    }
+    parting = PyObject_New(Parting, &NcParting_Type);
+    if (parting == NULL) {
+        if (left != NULL) {
+            report(left, self->function);
+        }
+        return value;
+    }
+    parting->exception = NULL;
+    parting->has_before = 0;
+    made = PyObject_CallFunctionObjArgs(self->carrier, value != NULL ? value : Py_None,
+                                        (PyObject *)parting, NULL);
+    parting->exception = left;
+    parting->has_before = call->has_before;
+    if (call->has_before) {
+        parting->before = call->before;
+    }
+    Py_XDECREF(value);
+    Py_DECREF(parting);
+    return made;
+}
+
+static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+                                    PyObject *kwnames)
+{
+    NcClosure *self = (NcClosure *)(void *)object;
+    size_t count = (size_t)PyVectorcall_NARGS(nargsf);
+    PyThreadState *thread = PyThreadState_Get();
+    NcClosureCall call = {NULL, 0, PyGILState_LOCKED, 0, {NULL}};
+    PyObject **given;
+    PyObject *value = NULL;
+    PyObject *left = NULL;
+    PyObject *result;
+    if (self->carrier == NULL || kwnames != NULL ||
+        (Py_ssize_t)count != PyTuple_GET_SIZE(self->readers)) {
+        PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
+        return NULL;
+    }
+    if (is_set(thread)) {
+        if (nc_pending_is_left()) {
+            return part(self, NULL, take_exception(self->name), &call);
+        }
+        nc_raised_take(&call.before);
+        call.has_before = 1;
+    }
+    given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
+    if (given == NULL) {
+        (void)PyErr_NoMemory();
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            PyObject *reader = PyTuple_GET_ITEM(self->readers, (Py_ssize_t)i);
+            given[1 + i] = PyErr_Occurred()           ? NULL
+                           : PyCallable_Check(reader) ? PyObject_CallOneArg(reader, args[i])
+                                                      : Py_NewRef(args[i]);
+        }
+        value = nc_closure_call(self, given, count);
+    }
+    PyMem_Free(given);
+    result = value == NULL ? NULL : PyObject_CallOneArg(self->writer, value);
+    if (result == NULL) {
+        left = place_exception(self, call.has_before, self->enter == enter_holding);
+    }
+    Py_XDECREF(value);
+    return part(self, result, left, &call);
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+/* Closure(function, name, who, readers, writer, carrier, plan, code, sentinel, stash, holding, stays,
+ *         address, keep). With an address there is a stub; None stands for what is not there. */
+static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    NcClosure *self;
+    PyObject *function;
+    PyObject *name;
+    PyObject *who;
+    PyObject *readers;
+    PyObject *writer;
+    PyObject *carrier;
+    PyObject *plan;
+    PyObject *stash;
+    PyObject *address;
+    PyObject *keep;
+    const char *sentinel;
+    Py_ssize_t size;
+    int code;
+    int holding;
+    int stays;
+    void *machine_code;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Closure() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "OUUO!OOOCy#OppO!O", &function, &name, &who, &PyTuple_Type,
+                          &readers, &writer, &carrier, &plan, &code, &sentinel, &size, &stash,
+                          &holding, &stays, &PyLong_Type, &address, &keep)) {
+        return NULL;
+    }
+    machine_code = PyLong_AsVoidPtr(address);
+    if (machine_code == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if ((plan != Py_None && !Py_IS_TYPE(plan, &NcPlan_Type)) ||
+        (stash != Py_None && !Py_IS_TYPE(stash, &NcStash_Type))) {
+        PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan and a Stash, or None");
+        return NULL;
+    }
+    self = (NcClosure *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = closure_vectorcall;
+    self->symbols = nc_jit_table();
+    self->enter = holding ? enter_holding : enter_any;
+    self->function = Py_NewRef(function);
+    self->name = Py_NewRef(name);
+    self->who = Py_NewRef(who);
+    self->readers = Py_NewRef(readers);
+    self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
+    self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
+    self->plan = plan != Py_None ? (NcPlan *)(void *)Py_NewRef(plan) : NULL;
+    self->keep = Py_NewRef(keep);
+    self->code = (char)code;
+    self->stays = stays;
+    self->sentinel = PyMem_Calloc(1, (size_t)size + 1);
+    if (self->sentinel == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    memcpy(self->sentinel, sentinel, (size_t)size);
+    if (stash != Py_None) {
+        /* What C code was given must last as long as the call that the function was passed to. */
+        self->stash = Py_NewRef(stash);
+        self->kept = PyList_New(0);
+        if (self->kept == NULL) {
+            goto fail;
+        }
+    }
+    if (machine_code != NULL) {
+        self->stub = nc_stub_new(machine_code, self);
+        if (self->stub == NULL) {
+            goto fail;
+        }
+    }
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static int closure_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcClosure *self = (NcClosure *)(void *)object;
+    Py_VISIT(self->function);
+    Py_VISIT(self->stash);
+    Py_VISIT(self->kept);
+    Py_VISIT(self->readers);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->carrier);
+    return 0;
+}
+
+/* Cleared is closed. */
+static int closure_clear(PyObject *object)
+{
+    NcClosure *self = (NcClosure *)(void *)object;
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->stash);
+    Py_CLEAR(self->kept);
+    return 0;
+}
+
+static void closure_dealloc(PyObject *object)
+{
+    NcClosure *self = (NcClosure *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    nc_stub_free(self->stub);
+    (void)closure_clear(object);
+    Py_CLEAR(self->readers);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->carrier);
+    Py_CLEAR(self->plan);
+    Py_CLEAR(self->name);
+    Py_CLEAR(self->who);
+    Py_CLEAR(self->keep);
+    PyMem_Free(self->sentinel);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *closure_close(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcClosure *self = (NcClosure *)(void *)object;
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->kept);
+    Py_RETURN_NONE;
+}
+
+static PyObject *closure_get_address(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((NcClosure *)(void *)object)->stub);
+}
+
+static PyMethodDef closure_methods[] = {
+    {"close", closure_close, METH_NOARGS, "drops the function; calls fail from now on"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef closure_members[] = {
+    {"function", T_OBJECT, offsetof(NcClosure, function), READONLY, "None once closed"},
+    {"kept", T_OBJECT, offsetof(NcClosure, kept), READONLY, "what results point into"},
+    {"keep", T_OBJECT, offsetof(NcClosure, keep), READONLY, "keeps the machine code in memory"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef closure_getset[] = {
+    {"address", closure_get_address, NULL, "the C function pointer; 0 with ctypes", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcClosure_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Closure",
+    .tp_doc = "A Python function that C code calls.",
+    .tp_basicsize = sizeof(NcClosure),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(NcClosure, vectorcall),
+    .tp_weaklistoffset = offsetof(NcClosure, weakrefs),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = closure_new,
+    .tp_traverse = closure_traverse,
+    .tp_clear = closure_clear,
+    .tp_dealloc = closure_dealloc,
+    .tp_methods = closure_methods,
+    .tp_members = closure_members,
+    .tp_getset = closure_getset,
+};
+
+int nc_closure_ready(PyObject *module)
+{
+    main_interpreter = PyInterpreterState_Main();
+    return PyType_Ready(&NcParting_Type) < 0 || PyType_Ready(&NcClosure_Type) < 0
+               ? -1
+               : PyModule_AddObjectRef(module, "Closure", (PyObject *)&NcClosure_Type);
+}

@@ -1,0 +1,106 @@
+/* csrc/closure.h: Python functions as C function pointers: what generated code, the closures that
+ * nativecall/jit/closure.py writes, works with.
+ *
+ * Idea. A stub (stub.h) leads C code to the closure of a signature's shape and to an NcClosure, the
+ * object that knows the Python function. The closure enters Python, makes Python objects of the
+ * arguments, calls, takes the exact types of results itself, and leaves. All else is here:
+ *
+ *     if (!self->enter(self, &call)) goto sentinel;
+ *     args[1] = PyFloat_FromDouble(x);
+ *     value = nc_closure_call(self, args, 1);
+ *     if (value == NULL) goto failed;
+ *     if (Py_IS_TYPE(value, &PyFloat_Type)) result = PyFloat_AS_DOUBLE(value);
+ *     else if (nc_closure_result(self, value, &result) < 0) goto failed;
+ *     nc_closure_leave(self, &call, value);
+ *     return result;
+ * failed:
+ *     nc_closure_fail(self, &call, value);
+ * sentinel:
+ *     return *(double *)self->sentinel;
+ *
+ * Where no code can be generated, ctypes makes the C pointer and calls the NcClosure as a Python
+ * object; the same functions see to the same results and the same errors.
+ *
+ * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
+ * sentinel. The exception goes to one place, the first of these that there is:
+ *
+ *   1. the stash of the call from Python that the function was passed to (convert.h)
+ *   2. the thread state, where it stays set (pending.h), if some call from Python is under way in
+ *      this thread, or the C code is told to expect that; further closures give their sentinels at
+ *      once while it is set
+ *   3. sys.unraisablehook, with the function as the object
+ *
+ * An exception that C code had set itself is put aside during the call. It is the one that stays.
+ *
+ * Life. A call that runs holds a reference, so the function may close or delete what it was called
+ * by. If that was the last reference, the machine code still has to return: the thread keeps it
+ * until the same happens again in it.
+ *
+ * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcClosure
+ * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that the
+ * last reference to a closure goes with in another thread, just when the last call has left Python
+ * and is about to return, stays mapped: nativecall/jit/closure.py forgets code much later. */
+#ifndef NC_CLOSURE_H
+#define NC_CLOSURE_H
+
+#include "pin.h"
+
+#include "nativecall/thunk.h"
+
+/* One call, in the frame of the closure. */
+typedef struct {
+    PyThreadState *given; /* the thread state that had been given up, and will be again; or NULL */
+    int ensured;          /* 1 when PyGILState_Ensure made one instead */
+    PyGILState_STATE gil; /* what it returned */
+    int has_before;       /* 1 with an exception in `before` */
+    NcRaised before;      /* what the C code had raised */
+} NcClosureCall;
+
+typedef struct NcClosure NcClosure;
+
+struct NcClosure {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;                  /* as ctypes calls it */
+    void *const *symbols;                       /* what generated code refers to (jit.c) */
+    int (*enter)(NcClosure *, NcClosureCall *); /* by what is known of the GIL */
+    void *sentinel;                             /* what C gets when there is no result; owned */
+    PyObject *function;                         /* NULL once closed */
+    PyObject *name;                             /* str: what the function is called in messages */
+    PyObject *who;                              /* str: begins messages on the result */
+    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
+    PyObject *writer;   /* (value, address, keep): stores a struct; with ctypes (value) -> object */
+    PyObject *carrier;  /* with ctypes: (Parting or None) -> the sentinel for ctypes; or NULL */
+    NcPlan *plan;       /* has the result as its only argument; NULL for none and Python objects */
+    PyObject *stash;    /* an NcStash; or NULL */
+    PyObject *kept;     /* what the last result points into, or the list of all; or NULL */
+    PyObject *keep;     /* keeps the machine code in memory */
+    void *stub;         /* the C function pointer; owned; NULL with ctypes */
+    char code;          /* letter of the result */
+    int stays;          /* 1: exceptions stay set also where there is no call from Python */
+    PyObject *weakrefs; /* weak references to this object */
+};
+
+extern PyTypeObject NcClosure_Type;
+extern PyTypeObject NcParting_Type;
+
+/* Calls the function with args[1] to args[count], and drops these, which may be NULL after an
+ * exception; args[0] is for the callee to use. A new reference, or NULL. */
+PyObject *nc_closure_call(NcClosure *self, PyObject **args, size_t count);
+
+/* The object for argument `index`, which is given as its value where it is a pointer, else as its
+ * address. A new reference, or NULL. */
+PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given);
+
+/* Writes what the function returned as the C result, whatever it is. 0, or -1. */
+int nc_closure_result(NcClosure *self, PyObject *value, void *out);
+
+/* Ends a call; drops the function's result. */
+void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value);
+
+/* Ends a call with an exception set; drops the result if there is one. */
+void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value);
+
+/* Types; -1 with an exception. */
+int nc_closure_ready(PyObject *module);
+
+#endif

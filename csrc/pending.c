@@ -1,0 +1,141 @@
+/* csrc/pending.c: which threads a Python function left an exception in; pending.h says why. */
+#include "pending.h"
+
+#include "jit.h"
+
+/* One for each thread that was ever left with an exception; its thread's dict owns it. */
+typedef struct Mark {
+    PyThreadState *thread;
+    PyObject *exception; /* borrowed, for comparison; NULL: none */
+    struct Mark *next;
+    struct Mark *previous;
+} Mark;
+
+static const char capsule_name[] = "nativecall.pending";
+static Mark *marks;
+static int is_queued; /* whether CPython was asked to look */
+
+static void set_mark(Mark *mark, PyObject *exception)
+{
+    nc_pending_add((exception != NULL) - (mark->exception != NULL));
+    mark->exception = exception;
+}
+
+/* The thread ends. */
+static void free_mark(PyObject *capsule)
+{
+    Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
+    set_mark(mark, NULL);
+    if (mark->next != NULL) {
+        mark->next->previous = mark->previous;
+    }
+    if (mark->previous != NULL) {
+        mark->previous->next = mark->next;
+    } else {
+        marks = mark->next;
+    }
+    PyMem_Free(mark);
+}
+
+static Mark *find_mark(const PyThreadState *thread)
+{
+    Mark *mark = marks;
+    while (mark != NULL && mark->thread != thread) {
+        mark = mark->next;
+    }
+    return mark;
+}
+
+/* A new mark of this thread; NULL with an exception, or without one in a thread that is ending. */
+static Mark *make_mark(PyThreadState *thread)
+{
+    PyObject *dict = PyThreadState_GetDict();
+    PyObject *capsule;
+    int status;
+    Mark *mark;
+    if (dict == NULL) {
+        return NULL;
+    }
+    mark = (Mark *)PyMem_Calloc(1, sizeof(*mark));
+    if (mark == NULL) {
+        return NULL;
+    }
+    capsule = PyCapsule_New(mark, capsule_name, free_mark);
+    if (capsule == NULL) {
+        PyMem_Free(mark);
+        return NULL;
+    }
+    mark->thread = thread;
+    mark->next = marks;
+    if (marks != NULL) {
+        marks->previous = mark;
+    }
+    marks = mark;
+    status = PyDict_SetItemString(dict, capsule_name, capsule);
+    Py_DECREF(capsule);
+    return status < 0 ? NULL : mark;
+}
+
+/* Removes marks whose exceptions are not set any more. */
+static void sweep(void)
+{
+    for (Mark *mark = marks; mark != NULL; mark = mark->next) {
+        if (mark->exception != NULL && mark->exception != nc_exception_of(mark->thread)) {
+            set_mark(mark, NULL);
+        }
+    }
+}
+
+/* What CPython runs in the main thread between two instructions of Python code: there no exception
+ * can be set, but one that nobody looked for. */
+static int look(void *Py_UNUSED(nothing))
+{
+    Mark *mark = find_mark(PyThreadState_Get());
+    is_queued = 0;
+    sweep();
+    if (mark == NULL || mark->exception == NULL) {
+        return 0;
+    }
+    set_mark(mark, NULL);
+    return -1;
+}
+
+int nc_pending_leave(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    Mark *mark = find_mark(thread);
+    if (mark == NULL) {
+        PyObject *type;
+        PyObject *value;
+        PyObject *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        mark = make_mark(thread);
+        PyErr_Restore(type, value, traceback);
+    }
+    if (mark == NULL) {
+        return -1;
+    }
+    set_mark(mark, nc_exception_of(thread));
+    if (!is_queued && Py_AddPendingCall(look, NULL) == 0) {
+        is_queued = 1;
+    }
+    return 0;
+}
+
+int nc_pending_is_left(void)
+{
+    const PyThreadState *thread = PyThreadState_Get();
+    const Mark *mark = find_mark(thread);
+    return mark != NULL && mark->exception != NULL && mark->exception == nc_exception_of(thread);
+}
+
+int nc_pending_raised(void)
+{
+    const PyThreadState *thread = PyThreadState_Get();
+    Mark *mark = find_mark(thread);
+    sweep();
+    if (mark != NULL) {
+        set_mark(mark, NULL);
+    }
+    return nc_exception_of(thread) != NULL;
+}
