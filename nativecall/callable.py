@@ -372,9 +372,22 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         Parameters
         ----------
         signature : str, optional
-            Any spelling; may be left out when there is one entry.
-        user_data : capsule, ctypes pointer or cffi pointer, optional
-            What the function gets as its last argument, where it has one of type `void *`.
+            Any spelling; an entry, or what one can be converted to (see `convert`). When it is left
+            out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,
+            ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``
+            (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``
+            (geometric_transform). Else the first entry that can be converted to what its arguments
+            say: numbers for quad, a buffer of doubles with its length for the filters.
+        user_data : buffer, ctypes pointer, cffi pointer or capsule, optional
+            What the function gets as its last argument, a pointer. A buffer stays exported, and
+            what is given stays alive, as long as the `LowLevelCallable`.
+
+        Raises
+        ------
+        SignatureError
+            Nothing here can be converted, or nothing that SciPy calls is meant.
+        TypeError, ValueError
+            User data that has no address, must not be written to, or has no argument to go to.
 
         Examples
         --------
@@ -386,8 +399,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         """
         from .bridges import scipy as bridge
 
-        found, address, _ = self._one(signature)
-        return bridge.from_callable(self, found, address, user_data)
+        return bridge.from_callable(self, signature, user_data)
 
     # -- for people ------------------------------------------------------------------------------
 

@@ -3,28 +3,49 @@
 SciPy takes a C callback as a `LowLevelCallable` around a capsule, and compares the capsule's name
 with the spellings that a function accepts, character by character. So the name here is spelt
 as SciPy spells it: plain C types, no names, one space after each comma.
+
+A function with another signature is converted to the one that SciPy calls, natively. Which one is
+seen from what its arguments are (`_form_of`), not by trying what can be converted: ``jn(n, x)``
+fits ``double (int, double *)`` word by word, and would get the number of coordinates for its order.
 """
 
 from __future__ import annotations
 
-from .. import _lib
-from ..errors import SignatureError
+from .. import _lib, foreign
+from ..ctype import Pointer
+from ..entry import ERROR_NAMES
+from ..errors import NoEntryError, SignatureError
 from ..foreign import Function
-from ..signature import Signature
+from ..signature import Signature, canonical, parse
 from .capsule import spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..callable import NativeCallable
+    from ..ctype import CType
+
+# All that SciPy's functions take, best first, each by a spelling that every version knows.
+_QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
+_FILTER, _FILTER1D, _TRANSFORM = map(canonical, ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
+_SPELLINGS = {
+    _QUAD: "double (double)",
+    _QUAD_DATA: "double (double, void *)",
+    _NQUAD: "double (int, double *)",
+    _NQUAD_DATA: "double (int, double *, void *)",
+    _FILTER: "int (double *, npy_intp, double *, void *)",
+    _FILTER1D: "int (double *, npy_intp, double *, npy_intp, void *)",
+    _TRANSFORM: "int (npy_intp *, double *, int, int, void *)",
+}
+# The results that scipy.ndimage asks for say whether to go on: 0 is failure. quad does not ask.
+_REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
 def function(obj: Any) -> Function | None:
     """The function inside a LowLevelCallable that was made from a capsule or a known box."""
     from scipy import LowLevelCallable
-
-    from .. import foreign
 
     if not isinstance(obj, LowLevelCallable):
         return None
@@ -37,18 +58,160 @@ def function(obj: Any) -> Function | None:
 
 
 def from_callable(
-    callable: NativeCallable, signature: Signature, address: int, user_data: object
+    callable: NativeCallable, signature: str | Signature | None, user_data: object
 ) -> Any:
-    """A LowLevelCallable of one entry, which keeps the callable alive."""
+    """A LowLevelCallable of one entry, converted where need be, which keeps the callable alive."""
     try:
         from scipy import LowLevelCallable
     except ImportError as error:
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
-    for ctype in (signature.result, *signature.args):
+    part, meant = _chosen(callable, signature, user_data is not None)
+    found, address, flags = part._one(None)
+    if found.text in _REPORTING and ERROR_NAMES[flags & _lib.ERRORS_MASK] not in ("none", "zero"):
+        part = part.convert(found, errors="zero")
+        found, address, flags = part._one(None)
+    for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
-    capsule = _lib.types.capsule(address, spelling(signature).encode(), callable)
+    name = _SPELLINGS.get(found.text) or spelling(found)
+    capsule = _lib.types.capsule(address, name.encode(), part)
     if user_data is None:
         return LowLevelCallable(capsule)
-    return LowLevelCallable(capsule, user_data)
+    if not found.args or found.args[-1].kind != "voidptr":
+        raise ValueError(
+            f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
+        )
+    return LowLevelCallable(capsule, _user_data(user_data, meant.readonly[-1] or found.readonly[-1]))
+
+
+# -- which function ------------------------------------------------------------------------------
+
+
+def _chosen(
+    callable: NativeCallable, signature: str | Signature | None, data: bool
+) -> tuple[NativeCallable, Signature]:
+    """The entry that is meant, as it is or converted, and what the user says that it is."""
+    if signature is not None:
+        meant = signature if isinstance(signature, Signature) else parse(signature)
+        try:
+            return callable[meant], meant
+        except NoEntryError:
+            return callable.convert(meant), meant
+    available = callable.signatures
+    if not available:
+        raise NoEntryError(f"{callable.__name__!r} has no entries")
+    exact = [text for text in _SPELLINGS if text in available]
+    if data:
+        exact = [text for text in exact if text.endswith("P")]
+    if exact:
+        part = callable[exact[0]]
+        return part, part._one(None)[0]
+    for text in available:
+        part = callable[text]
+        meant = part._one(None)[0]
+        form = _form_of(meant, data)
+        if form is not None:
+            errors = "zero" if form in _REPORTING else None
+            return part.convert(form, errors=errors), meant
+    offers = ", ".join(map(repr, available))
+    if data and not any(_takes_data(callable[text]._one(None)[0]) for text in available):
+        raise ValueError(
+            f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
+            f"does not have; it offers {offers}"
+        )
+    wanted = ", ".join(map(repr, _SPELLINGS))
+    raise SignatureError(
+        f"no function of SciPy calls one like {callable.__name__!r}, which offers {offers}; they "
+        f"call {wanted}; for what another library calls, name it as 'signature'"
+    )
+
+
+def _takes_data(signature: Signature) -> bool:
+    """Whether the last argument can be for user data."""
+    return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
+
+
+def _form_of(signature: Signature, data: bool) -> str | None:
+    """The signature by which SciPy can call a function, None when there is none.
+
+    With `data`, the last argument is for user data, whatever it points to; without, only a void
+    pointer is. The rest tells: one number or several (quad), the number of coordinates and where
+    they are (quad), a buffer and its length with a result or a place for it (generic_filter), two
+    of both (generic_filter1d), or coordinates out and in (geometric_transform).
+    """
+    args = list(signature.args)
+    if signature.variadic:
+        return None
+    has_data = _takes_data(signature) and (data or args[-1].kind == "voidptr")
+    if has_data:
+        del args[-1]
+    elif data:
+        return None
+    if signature.result.kind == "float":
+        if len(args) == 1 and (_is_float(args[0]) or args[0].kind == "int"):
+            return _QUAD_DATA if has_data else _QUAD
+        if len(args) > 1 and all(map(_is_float, args)):
+            return _NQUAD_DATA if has_data else _NQUAD
+        if _are(args, "int", "d"):
+            return _NQUAD_DATA if has_data else _NQUAD
+        return _FILTER if _are(args, "d", "int") else None
+    if signature.result.kind not in ("void", "int"):
+        return None
+    if _are(args, "d", "int", "d"):
+        return _FILTER
+    if _are(args, "d", "int", "d", "int"):
+        return _FILTER1D
+    index = canonical("v:n")[-1]
+    return _TRANSFORM if _are(args, index, "d", "int", "int") else None
+
+
+def _is_float(ctype: CType) -> bool:
+    """Whether an argument is a real number, by value or, as Fortran has it, by reference."""
+    return ctype.kind == "float" or (isinstance(ctype, Pointer) and ctype.pointee.kind == "float")
+
+
+def _are(args: Sequence[CType], *wanted: str) -> bool:
+    """Whether arguments are what is wanted: of kind "int", or pointers to the types named."""
+    return len(args) == len(wanted) and all(
+        arg.kind == "int" if what == "int" else arg.text == f"&{what}"
+        for arg, what in zip(args, wanted, strict=True)
+    )
+
+
+# -- user data -----------------------------------------------------------------------------------
+
+
+def _user_data(value: Any, readonly: bool) -> Any:
+    """What SciPy takes for a pointer, which keeps alive what it points to; None for NULL."""
+    import ctypes
+
+    if type(value).__name__ == "PyCapsule":
+        return value
+    found = foreign.pointer(value)
+    if found is not None:
+        if not found.address:
+            return None
+        if isinstance(value, ctypes.c_void_p):
+            return value
+        return _lib.types.capsule(found.address, b"void *", found.owner)
+    what = type(value).__name__
+    try:
+        view = memoryview(value)
+    except TypeError:
+        hint = "; a str has no bytes of its own, pass s.encode()" if what == "str" else ""
+        raise TypeError(
+            "'user_data' must be a buffer, a ctypes or cffi pointer, a capsule or None "
+            f"(got {what}){hint}"
+        ) from None
+    if not view.c_contiguous:
+        raise ValueError(f"'user_data' must be C-contiguous (got {what} that is not)")
+    if view.readonly and not readonly:
+        raise ValueError(
+            f"'user_data' must be writable (got read-only {what}); a function that only reads it "
+            "has 'const void *'"
+        )
+    held = _lib.ffi.from_buffer(view)
+    address = int(_lib.ffi.cast("uintptr_t", held))
+    # An empty buffer may have no address; SciPy would take the capsule of NULL for a mistake.
+    return _lib.types.capsule(address, b"void *", (held, value)) if address else None
