@@ -14,6 +14,7 @@
 #include "pin.h"
 #include "probe.h"
 #include "stub.h"
+#include "thunk.h"
 
 /* set_call_hooks(generate, make_invoke, failure, specialize) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
@@ -234,6 +235,8 @@ static PyMethodDef functions[] = {
     {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
     {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
     {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
+    {"thunk_services", nc_thunk_services, METH_NOARGS, NULL},
+    {"convert_number", nc_convert_number, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

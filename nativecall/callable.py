@@ -401,6 +401,81 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
 
         return bridge.from_callable(self, signature, user_data)
 
+    # -- thunks ----------------------------------------------------------------------------------
+
+    def convert(
+        self, signature: str | Signature, *, errors: Errors | None = None, name: str | None = None
+    ) -> NativeCallable:
+        """The same function as a C function of another signature.
+
+        Parameters
+        ----------
+        signature : str or Signature
+            Any spelling. Numbers are widened, or checked as they are narrowed; ``(double, double)``
+            may be ``(int n, double *x)``, user data missing, values references, an argument that
+            takes the result the result itself, and the reverse (nativecall/conversion.py).
+        errors : str, optional
+            The wanted error convention, as for `wrap`; what it was by default, where the wanted
+            result can show it.
+        name : str, optional
+
+        Returns
+        -------
+        NativeCallable
+            Of one entry, which calls this function without the GIL and without Python; itself, if
+            it has the signature already. A value that does not pass gives C NaN, 0 or NULL and
+            Python OverflowError or ValueError. Of several entries one of the same signature is
+            taken, else the first that can be converted.
+
+        Raises
+        ------
+        SignatureError
+            When it cannot be converted; it says why.
+
+        Examples
+        --------
+        >>> import array, nativecall
+        >>> hypot = nativecall.load("m", "double hypot(double, double);").hypot
+        >>> hypot.convert("double (int n, double *x)")(2, array.array("d", [3, 4]))
+        5.0
+        """
+        from .thunk import converted
+
+        return converted(self, signature, errors, name)
+
+    def bind(self, *values: Any, **named: Any) -> NativeCallable:
+        """A C function that calls this one with some arguments fixed.
+
+        Parameters
+        ----------
+        *values
+            Of the leading arguments; ``...`` for one that stays open.
+        **named
+            Of arguments by their names, where the signature has names.
+
+        Returns
+        -------
+        NativeCallable
+            Of the arguments that are left, with a C function pointer of its own. Values are
+            converted here; buffers stay exported, and are kept, as long as it lives.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            When there are too many values, an argument is unknown or bound twice, or a value does
+            not fit.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> pow = nativecall.load("m", "double pow(double x, double y);").pow
+        >>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)
+        (1024.0, 100.0, 1000.0)
+        """
+        from .thunk import bound
+
+        return bound(self, values, named)
+
     # -- for people ------------------------------------------------------------------------------
 
     @property

@@ -47,7 +47,7 @@ _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack o
 # The default argument promotions (C99 6.5.2.2).
 _PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
 
-_SIMPLE: dict[str, Any] = {
+SIMPLE: dict[str, Any] = {
     "?": ctypes.c_bool,
     "b": ctypes.c_int8,
     "B": ctypes.c_uint8,
@@ -76,13 +76,13 @@ _ALIGNED: dict[int, Any] = {
     8: ctypes.c_uint64,
     16: ctypes.c_longdouble,
 }
-_RAW = {code: _raw(simple) for code, simple in _SIMPLE.items()}
+_RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
 _RAW_POINTER = _raw(ctypes.c_void_p)
 _made: dict[tuple[str, bool], Any] = {}
 
 
 def _complex_struct(code: str) -> Any:
-    part = _SIMPLE[code[1]]
+    part = SIMPLE[code[1]]
     return type("complex", (ctypes.Structure,), {"_fields_": [("re", part), ("im", part)]})
 
 
@@ -117,8 +117,8 @@ def foreign_type(ctype: CType, *, plain: bool = False) -> Any:
 
 
 def _make(ctype: CType, plain: bool) -> Any:
-    if ctype.text in _SIMPLE:
-        return (_SIMPLE if plain else _RAW)[ctype.text]
+    if ctype.text in SIMPLE:
+        return (SIMPLE if plain else _RAW)[ctype.text]
     if ctype.text == "e":
         if plain:
             raise SignatureError("ctypes has no half-precision float")
@@ -181,7 +181,7 @@ def gap(signature: Signature) -> str | None:
     for one in (*signature.args, result):
         if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
             return "it takes a small packed struct apart by other rules than C"
-    if _overrunning(signature):
+    if overrunning(signature):
         return "it writes the float of a struct over another argument"
     return None
 
@@ -299,7 +299,7 @@ def _result_type(result: CType, plain: bool) -> Any:
 def _argument_types(signature: Signature, plain: bool) -> list[Any]:
     types = [foreign_type(arg, plain=plain) for arg in signature.args]
     if not plain:
-        for index in reversed(_overrunning(signature)):
+        for index in reversed(overrunning(signature)):
             types[index : index + 1] = _HALVES
     return types
 
@@ -312,7 +312,7 @@ _GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
 _HALVES = (_RAW["Q"], _RAW["d"])
 
 
-def _overrunning(signature: Signature) -> list[int]:
+def overrunning(signature: Signature) -> list[int]:
     """Arguments that libffi would write over the first vector register.
 
     On x86-64 it copies a struct whose first word is an integer and whose second a float to the
@@ -458,7 +458,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     offsets, size = _layout(fixed)
     # The very types of the prototype: those of `foreign_type` may be made anew.
     declared = iter(type_._argtypes_)
-    halved = _overrunning(signature)
+    halved = overrunning(signature)
     kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
     pin = _lib.types.pin
@@ -563,7 +563,7 @@ def closure(
     result = ctype.result
     kept: list[object] = []
     try:
-        if result.text not in _SIMPLE and result.kind in ("struct", "complex", "float"):
+        if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
             raise SignatureError(f"libffi cannot return {result.text!r} to C")
         readers = [_reader(arg) for arg in ctype.args]
     except SignatureError as error:
@@ -588,8 +588,8 @@ def closure(
     if result.kind == "void":
         restype: Any = None
     else:
-        restype = _SIMPLE.get(result.text, ctypes.c_void_p)
-    zero = 0 if result.text in _SIMPLE else None
+        restype = SIMPLE.get(result.text, ctypes.c_void_p)
+    zero = 0 if result.text in SIMPLE else None
     thunk = ctypes.CFUNCTYPE(restype, *[kind for kind, _ in readers])(run)
     address = ctypes.c_void_p.from_address(ctypes.addressof(thunk)).value
     return address or 0, (thunk, kept)
@@ -597,8 +597,8 @@ def closure(
 
 def _reader(ctype: CType) -> tuple[Any, Callable[[Any], object] | None]:
     """How an argument from C arrives, and what makes a Python value of that."""
-    if ctype.text in _SIMPLE:
-        return _SIMPLE[ctype.text], None
+    if ctype.text in SIMPLE:
+        return SIMPLE[ctype.text], None
     if ctype.kind == "object":
         return ctypes.py_object, None
     if ctype.kind in ("pointer", "voidptr", "function", "view"):
@@ -608,7 +608,7 @@ def _reader(ctype: CType) -> tuple[Any, Callable[[Any], object] | None]:
 
 def _result_converter(ctype: CType, who: str, kept: list[object]) -> Callable[[Any], object]:
     """What makes of a Python function's result what ctypes returns to C."""
-    simple: Any = _SIMPLE.get(ctype.text)
+    simple: Any = SIMPLE.get(ctype.text)
     code = ctype.text
 
     def number(value: Any) -> object:

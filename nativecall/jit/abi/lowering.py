@@ -40,6 +40,7 @@ __all__ = [
     "Piece",
     "Unsupported",
     "in_memory",
+    "reserve",
     "value_type",
 ]
 
@@ -336,7 +337,7 @@ class Lowering:
                     values += [piece.load(builder, given) for piece in passing.pieces]
                 case "reference":
                     # Windows asks for 16; it costs nothing elsewhere.
-                    copy = _reserve(builder, passing.ctype.size, 16)
+                    copy = reserve(builder, passing.ctype.size, 16)
                     _copy(builder, copy, given, passing.ctype.size)
                     values.append(copy)
                 case _:
@@ -405,13 +406,13 @@ class Lowering:
             memory = next(parameters)
         elif self.result.how == "pieces":
             ctype = self.result.ctype
-            memory = _reserve(builder, ctype.size, ctype.alignment)
+            memory = reserve(builder, ctype.size, ctype.alignment)
         arguments = []
         for passing in self.arguments:
             if passing.how != "pieces":
                 arguments.append(next(parameters))
                 continue
-            given = _reserve(builder, passing.ctype.size, passing.ctype.alignment)
+            given = reserve(builder, passing.ctype.size, passing.ctype.alignment)
             for piece in passing.pieces:
                 piece.store(builder, next(parameters), given)
             arguments.append(given)
@@ -521,7 +522,7 @@ def _store(builder: Any, value: Any, type: Any, memory: Any, offset: int, size: 
     builder.store(value, _at(builder, memory, offset), align=1)
 
 
-def _reserve(builder: Any, size: int, alignment: int) -> Any:
+def reserve(builder: Any, size: int, alignment: int) -> Any:
     """Memory in the function's frame; from its first block, so that loops do not add up."""
     first = builder.function.entry_basic_block
     if builder.block is not first:

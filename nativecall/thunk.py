@@ -1,0 +1,271 @@
+"""Native callables made of others: `f.convert`, another signature, and `f.bind`, fixed arguments.
+
+The new callable's C function pointer is a stub: generated code that all functions of its shape
+share, with data of its own, namely the function to call and the values that were bound. Where no
+code can be generated the pointer leads to a closure of libffi, which does the same in Python.
+
+Guarantees: what the thunk calls, and what bound pointers point to, lives as long as the thunk; a
+value is converted once, by the rules of a call from Python, and one that does not fit changes
+nothing. An entry that is replaced later (`f.add`) is not replaced in the thunks that were made of
+it. Thunks of functions that can be pickled can be pickled, as long as the bound values can.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from . import _lib, conversion, convert
+from .conversion import Plan
+from .ctype import CType, FunctionPointer
+from .entry import Options, check_errors
+from .errors import NoEntryError, SignatureError
+from .signature import Signature, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .callable import NativeCallable
+    from .entry import Errors
+
+_types = _lib.types
+_OPEN = ...  # stands for an argument that stays open
+
+
+class _Maker:
+    """Makes the exceptions of one thunk; the core calls it, and shows it where it reports one."""
+
+    __slots__ = ("name", "plan")
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        self.plan = plan
+        self.name = name
+
+    def __call__(self, step: int, bits: int) -> BaseException | None:
+        if step == self.plan.tested and self.plan.before == "python":
+            return None  # the function raised it
+        return self.make(step, self._value(step, bits))
+
+    def make(self, step: int, value: object) -> BaseException:
+        """The exception for a step."""
+        return conversion.failure(self.plan, step, self.name, value)
+
+    def _value(self, step: int, bits: int) -> float:
+        """The number that generated code passes as 64 bits."""
+        source = self.plan.steps[step].source
+        if source.kind in ("float", "complex"):
+            number: float = struct.unpack("=d", struct.pack("=Q", bits))[0]
+            return number
+        return bits - (1 << 64) if getattr(source, "signed", False) and bits >> 63 else bits
+
+    def __repr__(self) -> str:
+        return f"<native function {self.name} {self.plan.outer.text!r}>"
+
+
+class Thunk:
+    """What owns a thunk: its code and data, the function that it calls, and how it was made."""
+
+    __slots__ = ("function", "how", "keep")
+
+    def __init__(self, function: NativeCallable, how: tuple[Any, ...], keep: object) -> None:
+        self.function = function
+        self.how = how
+        self.keep = keep
+
+    def __repr__(self) -> str:
+        return f"<thunk of {self.function!r}>"
+
+    def __copy__(self) -> Thunk:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Thunk:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {self!r}; pickle the native callable that it owns")
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """For `pickle`: how another process makes the same thunk."""
+        return _restore, (self.function, *self.how)
+
+
+def _restore(function: NativeCallable, method: str, *given: Any) -> NativeCallable:
+    if method == "convert":
+        signature, errors, name = given
+        return converted(function, signature, errors, name)
+    values, _ = given
+    return bound(function, [_OPEN if open_ else value for open_, value in values], {})
+
+
+def converted(
+    function: NativeCallable,
+    signature: str | Signature,
+    errors: Errors | None = None,
+    name: str | None = None,
+) -> NativeCallable:
+    """`NativeCallable.convert`."""
+    wanted = parse(signature)
+    Options(name, None, None, "hold", "none" if errors is None else errors, False)
+    if errors is not None:
+        check_errors(wanted, errors)
+    entries = function._offered()
+    if not entries:
+        raise NoEntryError(f"{function.__name__!r} has no entries")
+    exact = [row for row in entries if row[0] == wanted.text]
+    refused: list[SignatureError] = []
+    for row in exact or entries:
+        single = function if len(entries) == 1 else function[row[0]]
+        found, address, flags = single._one(None)
+        try:
+            plan = conversion.convert(function.__name__, found, flags, wanted, errors)
+        except SignatureError as error:
+            refused.append(error)
+            continue
+        if exact and plan.before == plan.after and name is None:
+            return single
+        how = ("convert", wanted, errors, name)
+        return _make(single, plan, address, name or function.__name__, b"", (), how)
+    if len(refused) == 1:
+        raise refused[0]
+    reasons = "; ".join([f"{one.text!r}: {one}" for one in ()]) or "; ".join(
+        [str(one).partition(": ")[2] and str(one) for one in refused]
+    )
+    raise SignatureError(reasons)
+
+
+def bound(
+    function: NativeCallable, values: Sequence[Any], named: Mapping[str, Any]
+) -> NativeCallable:
+    """`NativeCallable.bind`."""
+    name = function.__name__
+    signature, address, flags = function._one(None)
+    if signature.variadic:
+        raise SignatureError(
+            f"cannot bind arguments of {name!r}, which is variadic",
+            hint="convert() it to a signature without '.' first",
+        )
+    given = _places(name, signature, values, named)
+    if not given:
+        return function
+    plan = conversion.bind(signature, flags, [index in given for index in range(len(signature.args))])
+    keep: list[object] = []
+    block = bytearray(plan.size - conversion.HEADER)
+    scratch = _lib.ffi.new("char[]", plan.size + 16)
+    start = int(_lib.ffi.cast("uintptr_t", scratch))
+    base = -(-start // 16) * 16
+    for index, node in enumerate(plan.arguments):
+        if isinstance(node, conversion.Bound):
+            _store(signature, index, given[index], base + node.offset, name, keep)
+    block[:] = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]
+    how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
+    return _make(function, plan, address, name, bytes(block), tuple(keep), how)
+
+
+def _places(
+    name: str, signature: Signature, values: Sequence[Any], named: Mapping[str, Any]
+) -> dict[int, Any]:
+    """The value of each argument that is bound, by its place."""
+    count = len(signature.args)
+    if len(values) > count:
+        takes = f"{count} argument" + ("" if count == 1 else "s")
+        raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
+    given = {index: value for index, value in enumerate(values) if value is not _OPEN}
+    for key, value in named.items():
+        if key not in signature.names:
+            known = [one for one in signature.names if one]
+            hint = f"its arguments are {', '.join(map(repr, known))}" if known else (
+                "its arguments have no names; bind by position, with ... for those that stay open"
+            )
+            raise TypeError(f"'{name}' has no argument {key!r}; {hint}")
+        index = signature.names.index(key)
+        if index in given:
+            raise TypeError(f"argument {key!r} of '{name}' is bound twice")
+        if value is not _OPEN:
+            given[index] = value
+    return given
+
+
+def _store(
+    signature: Signature, index: int, value: Any, address: int, name: str, keep: list[object]
+) -> None:
+    """Write a bound value to where the thunk finds it."""
+    ctype: CType = signature.args[index]
+    who = f"argument {index + 1} of '{name}'"
+    if ctype.kind in ("pointer", "voidptr", "function"):
+        if isinstance(ctype, FunctionPointer) and _is_python_function(value):
+            raise TypeError(
+                f"{who} must be a function that stays (got {type(value).__name__}); "
+                f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
+            )
+        held = _types.pin(convert.plan(signature), name, index, value)
+        keep.append(held)
+        _lib.ffi.cast("uintptr_t *", address)[0] = held.address
+        return
+    convert.store(ctype, value, address, who, keep, signature.readonly[index])
+
+
+def _is_python_function(value: Any) -> bool:
+    """Whether a value would become a function pointer for one call only."""
+    from . import foreign
+
+    native = isinstance(value, _types.CallableBase) or _types.viewed(value) is not None
+    return callable(value) and not native and foreign.function(value) is None
+
+
+def _make(
+    function: NativeCallable,
+    plan: Plan,
+    address: int,
+    name: str,
+    data: bytes,
+    kept: tuple[object, ...],
+    how: tuple[Any, ...],
+) -> NativeCallable:
+    """The callable of a plan."""
+    from .callable import NativeCallable
+
+    maker = _Maker(plan, function.__name__)
+    made = _generated(plan, address, maker, data, (function, kept, maker))
+    flags = plan.flags
+    if made is None:
+        from .libffithunk import interpreted
+
+        made = interpreted(plan, address, maker, data, (function, kept, maker))
+        if not flags & _lib.FLAG_NEEDS_GIL:
+            flags |= _lib.FLAG_TAKES_GIL
+    pointer, keep = made
+    self: NativeCallable = NativeCallable.__new__(NativeCallable)
+    self._describe(name, function._doc, None)
+    self._set_single(convert.plan(plan.outer), pointer, flags, Thunk(function, how, keep))
+    return self
+
+
+def _generated(
+    plan: Plan, address: int, maker: _Maker, data: bytes, kept: object
+) -> tuple[int, object] | None:
+    """A stub of generated code, and itself to keep it; None where there is none."""
+    if _types.stubs_refused():
+        return None
+    from .jit import engine
+
+    if not engine.available():
+        return None
+    from .jit import thunk as jit
+
+    found = jit.thunk(plan)
+    if found is None:
+        return None
+    code, keep = found
+    try:
+        stub = _types.Stub(code, plan.size, (keep, kept))
+    except RuntimeError:
+        return None
+    ffi = _lib.ffi
+    header = ffi.cast("uintptr_t *", stub.data)
+    header[0], header[1], header[2] = address, id(maker), jit.SERVICES
+    if data:
+        ffi.memmove(ffi.cast("char *", stub.data + conversion.HEADER), data, len(data))
+    return stub.address, stub
