@@ -3,6 +3,7 @@
 
 #include "convert.h"
 #include "nativecall/thunk.h"
+#include "pending.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,33 +11,31 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Raises `made` in the place of what was raised before, which becomes its context. */
-static void raise_over(PyObject *made, NcRaised *before)
+/* Whether Python code of this thread waits for the C code to return. */
+static int is_called_from_python(void)
+{
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    Py_XDECREF(frame);
+    return frame != NULL;
+}
+
+/* Sees to the exception that is set, in the ways that closure.h lists. */
+static void place_exception(PyObject *maker, int keep, NcRaised *before)
 {
     if (nc_raised_is_set(before)) {
-        PyObject *context;
+        PyErr_WriteUnraisable(maker);
         nc_raised_restore(before);
-#if PY_VERSION_HEX >= 0x030C0000
-        context = PyErr_GetRaisedException();
-#else
-        PyObject *type;
-        PyObject *traceback;
-        PyErr_Fetch(&type, &context, &traceback);
-        PyErr_NormalizeException(&type, &context, &traceback);
-        if (traceback != NULL && context != NULL) {
-            PyException_SetTraceback(context, traceback);
-        }
-        Py_XDECREF(type);
-        Py_XDECREF(traceback);
-#endif
-        PyException_SetContext(made, context);
+    } else if (!keep && !is_called_from_python()) {
+        PyErr_WriteUnraisable(maker);
+    } else if (nc_pending_leave() < 0) {
+        PyErr_WriteUnraisable(maker);
     }
-    PyErr_SetObject((PyObject *)Py_TYPE(made), made);
 }
 
 void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
+    PyObject *maker = (PyObject *)data[1];
     PyGILState_STATE gil;
     NcRaised before;
     PyObject *made;
@@ -44,20 +43,24 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
         return;
     }
     gil = PyGILState_Ensure();
+    if (PyErr_Occurred() && nc_pending_is_left()) {
+        /* The call from Python fails already. */
+        PyGILState_Release(gil);
+        errno = code;
+        return;
+    }
     nc_raised_take(&before);
-    made = PyObject_CallFunction((PyObject *)data[1], "KK", (unsigned long long)step,
-                                 (unsigned long long)bits);
-    if (made == NULL) {
-        nc_raised_take(&before);
+    made = PyObject_CallFunction(maker, "KK", (unsigned long long)step, (unsigned long long)bits);
+    if (made == Py_None) {
+        /* The function's own exception. */
         nc_raised_restore(&before);
-    } else if (made == Py_None) {
-        nc_raised_restore(&before);
-    } else {
-        raise_over(made, &before);
+        memset(&before, 0, sizeof(before));
+    } else if (made != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(made), made);
     }
     Py_XDECREF(made);
-    if (!keep && PyErr_Occurred() && PyEval_GetFrame() == NULL) {
-        PyErr_WriteUnraisable((PyObject *)data[1]);
+    if (PyErr_Occurred()) {
+        place_exception(maker, keep, &before);
     }
     PyGILState_Release(gil);
     errno = code;

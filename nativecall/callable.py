@@ -513,9 +513,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         return f"<native callable {self.__name__} {entries}>"
 
     def __reduce__(self) -> Any:
-        """By library and symbol; an address means nothing in another process."""
-        from .library import Symbol
-
+        """By library and symbol, or how it was made; an address means nothing elsewhere."""
         if self._specializer is not None:
             raise TypeError(
                 f"cannot pickle {self!r}: it has a specialize hook, which would be lost; "
@@ -523,7 +521,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
             )
         entries = self._listed()
         _, _, flags, symbol, _ = entries[0] if len(entries) == 1 else (None,) * 5
-        if flags is not None and isinstance(symbol, Symbol):
+        if flags is not None and hasattr(symbol, "pickled"):
             options: dict[str, Any] = {
                 "gil": gil_name(flags),
                 "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],

@@ -76,9 +76,7 @@ _NUMBERS = ("bool", "int", "float", "complex")
 _POINTERS = ("voidptr", "pointer")
 _STATUS = ("nonzero", "zero")
 _PROMOTED = {**dict.fromkeys("?bBhH", "i"), "f": "d"}
-_CARRIED = (
-    _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
-)
+_CARRIED = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
 
 # -- plans ---------------------------------------------------------------------------------------
@@ -640,9 +638,7 @@ def _endings(
     return found, refused
 
 
-def _finish(
-    draft: _Draft, nodes: list[Node], ending: _Ending, before: str, flags: int
-) -> Plan:
+def _finish(draft: _Draft, nodes: list[Node], ending: _Ending, before: str, flags: int) -> Plan:
     """The plan of an ending whose arguments are there."""
     inner, outer, after = draft.inner, draft.outer, ending.errors
     stores: list[tuple[int, Node]] = []
@@ -838,8 +834,7 @@ def _unfit(subject: str, source: CType, target: CType, value: Any) -> BaseExcept
     """The exception for a number that is none of the wanted type."""
     code = target.text
     if target.kind in ("bool", "int"):
-        if source.kind == "float" and not (math.isinf(value) or value == math.trunc(value)
-                                           if not math.isnan(value) else False):
+        if source.kind == "float" and not (math.isinf(value) or float(value).is_integer()):
             return ValueError(f"{subject} is {value!r}, not an integer")
         low, high = integer_range(target)
         return OverflowError(f"{subject} is {value}, out of range for '{code}' ({low} to {high})")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from types import SimpleNamespace
 from _ctypes import get_errno, set_errno
+from types import SimpleNamespace
 from typing import Any
 
 from . import _lib, convert, libffi
@@ -93,9 +93,7 @@ class _Run:
         self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)
         self.base = (ctypes.addressof(self.data) + 15) & ~15
         ctypes.memmove(self.base + HEADER, data, len(data))
-        self.uses_errno = "errno" in (plan.before, plan.after) or bool(
-            plan.flags & _lib.FLAG_ERRNO
-        )
+        self.uses_errno = "errno" in (plan.before, plan.after) or bool(plan.flags & _lib.FLAG_ERRNO)
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
         prototype = libffi.prototype(plan.inner, hold=hold, errno=self.uses_errno)
@@ -104,7 +102,7 @@ class _Run:
         # A struct may travel as its two words (libffi.py).
         halved = libffi.overrunning(plan.inner)
         self.types: list[list[Any]] = []
-        for index, arg in enumerate(plan.inner.args):
+        for index in range(len(plan.inner.args)):
             self.types.append([declared.pop(0) for _ in range(2 if index in halved else 1)])
         for node in plan.arguments[len(plan.inner.args) :]:
             self.types.append([libffi.foreign_type(_type_of(node))])
@@ -114,7 +112,6 @@ class _Run:
         try:
             return _Call(self, given, memory).go()
         except _Failed as failed:
-            plan = self.plan
             error = self.maker.make(failed.step, failed.value)
         except BaseException as raised:
             error = raised
@@ -265,4 +262,12 @@ def _type_of(node: Any) -> CType:
 
 
 def report(error: BaseException, maker: Any) -> None:
-    sys.unraisablehook(SimpleNamespace(exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=None, object=maker))
+    sys.unraisablehook(
+        SimpleNamespace(
+            exc_type=type(error),
+            exc_value=error,
+            exc_traceback=error.__traceback__,
+            err_msg=None,
+            object=maker,
+        )
+    )

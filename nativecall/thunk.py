@@ -130,10 +130,7 @@ def converted(
         return _make(single, plan, address, name or function.__name__, b"", (), how)
     if len(refused) == 1:
         raise refused[0]
-    reasons = "; ".join([f"{one.text!r}: {one}" for one in ()]) or "; ".join(
-        [str(one).partition(": ")[2] and str(one) for one in refused]
-    )
-    raise SignatureError(reasons)
+    raise SignatureError("; ".join(map(str, refused)))
 
 
 def bound(
@@ -150,7 +147,9 @@ def bound(
     given = _places(name, signature, values, named)
     if not given:
         return function
-    plan = conversion.bind(signature, flags, [index in given for index in range(len(signature.args))])
+    plan = conversion.bind(
+        signature, flags, [index in given for index in range(len(signature.args))]
+    )
     keep: list[object] = []
     block = bytearray(plan.size - conversion.HEADER)
     scratch = _lib.ffi.new("char[]", plan.size + 16)
@@ -175,10 +174,10 @@ def _places(
     given = {index: value for index, value in enumerate(values) if value is not _OPEN}
     for key, value in named.items():
         if key not in signature.names:
-            known = [one for one in signature.names if one]
-            hint = f"its arguments are {', '.join(map(repr, known))}" if known else (
-                "its arguments have no names; bind by position, with ... for those that stay open"
-            )
+            known = ", ".join([repr(one) for one in signature.names if one])
+            hint = f"its arguments are {known}"
+            if not known:
+                hint = "its arguments have no names; bind by position, with ... for open ones"
             raise TypeError(f"'{name}' has no argument {key!r}; {hint}")
         index = signature.names.index(key)
         if index in given:

@@ -9,8 +9,8 @@ Guarantees:
 
 - The usual way takes no lock, allocates nothing and calls nothing but the function itself. A half
   that is converted, and errno, are calls of C functions of the core.
-- Where a value does not pass, the function is not called, and nothing was written.
-- What the function returns while it fails is not looked at.
+- Where an argument does not pass the function is not called; where the result does not, nothing is
+  written.
 - Names and messages are not in the code: it calls `nc_thunk_failed` with the number of the step.
 """
 
@@ -36,7 +36,7 @@ from ..conversion import (
     Written,
     integer_range,
 )
-from ..ctype import SCALARS, Array, CType, Pointer, Struct
+from ..ctype import SCALARS, CType
 from ..signature import Signature
 from . import abi, engine
 from .abi.lowering import POINTER, float_type, reserve
@@ -51,9 +51,10 @@ _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _INPUT_OUTPUT_ERROR: Final = 5  # EIO
 _OUT_OF_RANGE: Final = 34  # ERANGE
-SERVICES: Final[int]
-SERVICES, _names = _lib.types.thunk_services()
-_PLACES: Final = {name: index * _WORD for index, name in enumerate(_names)}
+_services: tuple[int, tuple[str, ...]] = _lib.types.thunk_services()
+#: The address of the core's table of what thunks call.
+SERVICES: Final = _services[0]
+_PLACES: Final = {name: index * _WORD for index, name in enumerate(_services[1])}
 _SYMBOLS: Final = {"memcpy": _lib.types.jit_symbols()["memcpy"]}
 
 
@@ -203,7 +204,7 @@ class _Thunk:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
         self.give(result)
         self.finish()
-        return str(self.module).replace("target triple = \"unknown-unknown-unknown\"\n", "")
+        return str(self.module).replace('target triple = "unknown-unknown-unknown"\n', "")
 
     # -- parts of code ---------------------------------------------------------------------------
 
@@ -393,7 +394,6 @@ class _Thunk:
 
     def value(self, node: Node) -> Any:
         """An IR value, or the memory of a type that is in memory."""
-        builder = self.builder
         match node:
             case Given(index, _):
                 return self.entry.arguments[index]
@@ -460,9 +460,7 @@ class _Thunk:
     def converted(self, source: CType, value: Any, target: CType, step: int) -> Any:
         """A number as another type."""
         part = _part(target)
-        made = [
-            self.number(_part(source), one, part, step) for one in self.parts(source, value)
-        ]
+        made = [self.number(_part(source), one, part, step) for one in self.parts(source, value)]
         if not abi.in_memory(target):
             return made[0]
         memory = self.reserve(target.size, target.alignment)
