@@ -451,7 +451,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         value = nc_closure_call(self, given, count);
     }
     PyMem_Free(given);
-    result = value == NULL ? NULL : PyObject_CallOneArg(self->writer, value);
+    result = value == NULL ? NULL : PyObject_CallFunctionObjArgs(self->writer, object, value, NULL);
     if (result == NULL) {
         left = place_exception(self, call.has_before, self->enter == enter_holding);
     }
@@ -594,12 +594,35 @@ static PyObject *closure_close(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+/* store(value, address): what a result is for C. */
+static PyObject *closure_store(PyObject *object, PyObject *args)
+{
+    PyObject *value;
+    PyObject *address;
+    void *out;
+    if (!PyArg_ParseTuple(args, "OO!", &value, &PyLong_Type, &address)) {
+        return NULL;
+    }
+    out = PyLong_AsVoidPtr(address);
+    if (out == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "cannot store at address 0");
+        }
+        return NULL;
+    }
+    if (nc_closure_result((NcClosure *)(void *)object, value, out) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *closure_get_address(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromVoidPtr(((NcClosure *)(void *)object)->stub);
 }
 
 static PyMethodDef closure_methods[] = {
+    {"store", closure_store, METH_VARARGS, "store(value, address): as a result"},
     {"close", closure_close, METH_NOARGS, "drops the function; calls fail from now on"},
     {NULL, NULL, 0, NULL},
 };

@@ -67,8 +67,9 @@ struct NcClosure {
     PyObject *function;                         /* NULL once closed */
     PyObject *name;                             /* str: what the function is called in messages */
     PyObject *who;                              /* str: begins messages on the result */
-    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
-    PyObject *writer;   /* (value, address, keep): stores a struct; with ctypes (value) -> object */
+    PyObject *readers; /* tuple: for each argument that is no number, what makes an object of it */
+    PyObject
+        *writer; /* (value, address, keep): stores a struct; with ctypes (self, value) -> object */
     PyObject *carrier;  /* with ctypes: (Parting or None) -> the sentinel for ctypes; or NULL */
     NcPlan *plan;       /* has the result as its only argument; NULL for none and Python objects */
     PyObject *stash;    /* an NcStash; or NULL */

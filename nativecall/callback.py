@@ -180,7 +180,7 @@ def closure(
         from . import libffi
 
         return libffi.closure(
-            signature, function, name, who, readers, plan, sentinel, keep, stash, holding, stays
+            signature, function, name, who, readers, plan, sentinel, stash, holding, stays, keep
         )
     address, owner = found
     writer = _writer(result, who) if letter == "T" else None

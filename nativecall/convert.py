@@ -405,11 +405,30 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[ob
             )
         return found.address, found.owner
     if callable(value):
-        from .libffi import closure
-
-        stash = _types.Stash()
-        return *closure(ctype, value, who, stash), stash
+        return _python_function(ctype, value, who)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
+    """A function pointer that runs a Python function, whose exceptions go to a Stash."""
+    from .callback import closure
+
+    signature = Signature(ctype.result, ctype.args, ctype.variadic)
+    size = 0 if ctype.result.kind == "void" else ctype.result.size
+    name = getattr(function, "__name__", None)
+    stash = _types.Stash()
+    try:
+        address, _, owner = closure(
+            signature,
+            function,
+            name if isinstance(name, str) else "function",
+            f"the result of {who}",
+            sentinel=bytes(size),
+            stash=stash,
+        )
+    except SignatureError as error:
+        raise TypeError(f"{who} cannot be a Python function: {error}") from None
+    return address, owner, stash
 
 
 def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:

@@ -24,6 +24,7 @@ from _ctypes import (
     get_errno,
     set_errno,
 )
+from collections import deque
 from itertools import islice
 
 from . import _lib, convert, foreign
@@ -34,11 +35,12 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from .callable import NativeCallable
 
+_types = _lib.types
 _CACHE_LIMIT = 4096
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _REGISTERS = 16  # bytes up to which a struct may travel in two registers
@@ -536,100 +538,134 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
 
 # -- Python functions that C calls ---------------------------------------------------------------
 
+# What came to an end, which C code may be just about to return through.
+_ended: deque[Any] = deque(maxlen=64)
+
+
+class _Thunk:
+    """A function pointer of ctypes, and the core's Closure that it calls."""
+
+    __slots__ = ("__weakref__", "closure", "pointer")
+
+    def __init__(self, pointer: Any, closure: Any) -> None:
+        self.pointer = pointer
+        self.closure = closure
+
+    def __del__(self) -> None:
+        self.closure.close()
+        _ended.append(self.pointer)
+
+
+class _Int(int):
+    """An integer for ctypes that brings a Parting; ctypes drops it when all else is done."""
+
+    parting: object
+
+
+class _Float(float):
+    """The same for a float."""
+
+    parting: object
+
 
 def closure(
-    ctype: FunctionPointer, function: Callable[..., object], who: str, stash: Any
-) -> tuple[int, object]:
-    """Code that C can call as a `ctype` to run a Python function.
+    signature: Signature,
+    function: Callable[..., object],
+    name: str,
+    who: str,
+    readers: Sequence[Any],
+    plan: Any,
+    sentinel: bytes,
+    stash: Any,
+    holding: bool,
+    stays: bool,
+    keep: object,
+) -> tuple[int, Any, object]:
+    """C code that runs a Python function, made by ctypes; see `callback.closure`.
 
-    Scalars arrive as Python numbers, structs as named tuples, pointers as cffi's, None for NULL.
-    When the function raises, or returns what does not convert to the result's type, C gets a zero
-    of that type and the exception goes to `stash`.
-
-    Parameters
-    ----------
-    ctype : FunctionPointer
-    function : callable
-    who : str
-        Begins every message.
-    stash : Stash
-        The core's, with a method ``put(exception)``.
-
-    Returns
-    -------
-    tuple of int and object
-        The address, and what keeps the code and all that it returned alive.
+    Raises
+    ------
+    SignatureError
+        For results that ctypes does not give to C, and arguments that libffi does not know.
     """
-    result = ctype.result
-    kept: list[object] = []
-    try:
-        if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
-            raise SignatureError(f"libffi cannot return {result.text!r} to C")
-        readers = [_reader(arg) for arg in ctype.args]
-    except SignatureError as error:
-        raise TypeError(f"{who} cannot be a Python function: {error}") from None
-    convert_result = _result_converter(result, f"the result of {who}", kept)
-    plain = all(reader is None for _, reader in readers)
-
-    def run(*values: Any) -> object:
-        try:
-            if not plain:
-                values = tuple(
-                    [
-                        value if reader is None else reader(value)
-                        for value, (_, reader) in zip(values, readers, strict=True)
-                    ]
-                )
-            return convert_result(function(*values))
-        except BaseException as error:
-            stash.put(error)
-            return zero
-
-    if result.kind == "void":
-        restype: Any = None
-    else:
+    result = signature.result
+    if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
+        raise SignatureError(f"libffi cannot return {result.text!r} to C")
+    kinds = [_received(arg) for arg in signature.args]
+    given = tuple(
+        [
+            _reader(arg, reader, f"argument {index + 1} of '{name}'")
+            for index, (arg, reader) in enumerate(zip(signature.args, readers, strict=True))
+        ]
+    )
+    restype = None
+    if result.kind != "void":
         restype = SIMPLE.get(result.text, ctypes.c_void_p)
-    zero = 0 if result.text in SIMPLE else None
-    thunk = ctypes.CFUNCTYPE(restype, *[kind for kind, _ in readers])(run)
-    address = ctypes.c_void_p.from_address(ctypes.addressof(thunk)).value
-    return address or 0, (thunk, kept)
+    zero = None if restype is None else restype.from_buffer_copy(sentinel).value or 0
+    brings = _Float if isinstance(zero, float) else _Int
+
+    def write(made: Any, value: object) -> object:
+        if restype is None:
+            return None
+        box = restype()
+        made.store(value, ctypes.addressof(box))
+        return box.value or 0
+
+    def carry(value: Any, parting: object) -> object:
+        if restype is None:
+            return parting
+        value = zero if value is None else value
+        if parting is None:
+            return value
+        carried: Any = brings(value)
+        carried.parting = parting
+        return carried
+
+    made = _types.Closure(
+        function,
+        name,
+        who,
+        given,
+        write,
+        carry,
+        plan,
+        convert.letter(result),
+        sentinel,
+        stash,
+        holding,
+        stays,
+        0,
+        keep,
+    )
+    pointer = ctypes.CFUNCTYPE(restype, *kinds)(made)
+    address = ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0
+    return address, made, _Thunk(pointer, made)
 
 
-def _reader(ctype: CType) -> tuple[Any, Callable[[Any], object] | None]:
-    """How an argument from C arrives, and what makes a Python value of that."""
+def _received(ctype: CType) -> Any:
+    """How ctypes hands an argument from C to Python."""
     if ctype.text in SIMPLE:
-        return SIMPLE[ctype.text], None
+        return SIMPLE[ctype.text]
+    if ctype.kind in ("pointer", "voidptr", "function", "view", "object"):
+        return ctypes.c_void_p
+    return foreign_type(ctype)
+
+
+def _reader(ctype: CType, reader: Any, who: str) -> Any:
+    """What makes a Python object of that; None for nothing."""
+    if ctype.text in SIMPLE:
+        return None
     if ctype.kind == "object":
-        return ctypes.py_object, None
+
+        def borrowed(address: int | None) -> object:
+            if address is None:
+                raise ValueError(f"{who} is NULL, which is no object")
+            return ctypes.cast(address, ctypes.py_object).value
+
+        return borrowed
     if ctype.kind in ("pointer", "voidptr", "function", "view"):
-        return ctypes.c_void_p, lambda address: convert.pointer_result(ctype, address or 0)
-    return foreign_type(ctype), lambda box: convert.load(ctype, ctypes.addressof(box))
-
-
-def _result_converter(ctype: CType, who: str, kept: list[object]) -> Callable[[Any], object]:
-    """What makes of a Python function's result what ctypes returns to C."""
-    simple: Any = SIMPLE.get(ctype.text)
-    code = ctype.text
-
-    def number(value: Any) -> object:
-        box = simple()
-        _lib.types.store_scalar(code, value, ctypes.addressof(box), who)
-        return box.value
-
-    def new_reference(value: object) -> int:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-        return id(value)
-
-    def address(value: object) -> int:
-        held = _lib.types.pin(convert.plan(Signature(VOID, (ctype,))), who, -1, value)
-        kept.append(held)
-        return int(held.address)
-
-    if ctype.kind == "void":
-        return lambda value: None
-    if simple is not None:
-        return number
-    return new_reference if ctype.kind == "object" else address
+        return lambda address: None if address is None else reader(address)
+    return lambda box: convert.load(ctype, ctypes.addressof(box))
 
 
 # -- results -------------------------------------------------------------------------------------

@@ -468,6 +468,7 @@ def test_views_of_every_element_type(builder):
         assert f(memoryview(a)[1:4]) == 4
 
 
+GENERATED = engine.available() and not nc._lib.types.stubs_refused()
 VIEWED = {code: C_TYPES[code] for code in "bBhHiIqQfd"}
 
 
@@ -634,6 +635,9 @@ def test_a_python_function_wins_over_an_error_convention(callbacks, fails):
 def test_results_that_libffi_cannot_give_to_c_are_refused(callbacks, fails):
     for result in ("T{dd}", "Zd", "e"):
         f = callbacks.function("keep", f"v:X{{{result}:d}}")
+        if GENERATED:
+            f(abs)
+            continue
         with fails(
             TypeError,
             f"argument 1 of 'keep' cannot be a Python function: libffi cannot return {result!r} "
