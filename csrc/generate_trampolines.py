@@ -119,10 +119,13 @@ def function(shape: str) -> str:
     if not args:
         body.append("    (void)args;")
     store = "value =" if has_pointers else "return"
+    test = f"if (nc_is_pending() && nc_pending_raised()) {{\n        {leave};\n    }}"
     if code == "v":
-        body.append(f"    {call};\n    {store} {to_python};")
+        body.append(f"    {call};\n    {test}\n    {store} {to_python};")
     else:
-        body.append(f"    {opening}{c_type} result = {call};\n        {store} {to_python};\n    }}")
+        body.append(
+            f"    {opening}{c_type} result = {call};\n    {test}\n    {store} {to_python};\n    }}"
+        )
     if has_pointers:
         body.append("done:;")
         pointers = ", ".join(f"&a{i}" for i, a in enumerate(args) if a == "P")

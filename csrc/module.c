@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "jit.h"
 #include "memory.h"
+#include "pending.h"
 #include "pin.h"
 #include "probe.h"
 #include "stub.h"
@@ -223,6 +224,7 @@ static PyMethodDef functions[] = {
     {"pin", nc_pin, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_O, NULL},
+    {"check_pending", nc_pending_check, METH_NOARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},

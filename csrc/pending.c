@@ -139,3 +139,11 @@ int nc_pending_raised(void)
     }
     return nc_exception_of(thread) != NULL;
 }
+
+PyObject *nc_pending_check(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (nc_is_pending() && nc_pending_raised()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

@@ -41,4 +41,7 @@ int nc_pending_is_left(void);
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */
 int nc_pending_raised(void);
 
+/* check_pending(): raises it, for calls that Python code makes. */
+PyObject *nc_pending_check(PyObject *module, PyObject *none);
+
 #endif

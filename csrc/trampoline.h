@@ -4,11 +4,13 @@
  * self->target, convert back. The macros here wrap it as a built-in method (what f.builtin calls)
  * and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
  * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
- */
+ * After the call one word tells whether a Python function left an exception in any thread. */
 #ifndef NC_TRAMPOLINE_H
 #define NC_TRAMPOLINE_H
 
 #include "convert.h"
+#include "jit.h"
+#include "pending.h"
 
 #define NC_TRAMPOLINE_VECTORCALL(name, count)                                                      \
     static PyObject *vectorcall_##name(PyObject *self, PyObject *const *args, size_t nargsf,       \

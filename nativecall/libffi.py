@@ -523,6 +523,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
                 _lib.types.save_errno(code)
             if keep:
                 settle(keep)
+        _types.check_pending()
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":

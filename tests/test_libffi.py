@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall.jit import engine
 
 ORACLE = cffi.FFI()
 SEED = 20250601

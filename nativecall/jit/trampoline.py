@@ -626,6 +626,20 @@ class _Trampoline:
         if self.owners and self.convention:
             status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
             self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
+        if result.kind != "object":
+            # One word says whether a Python function left an exception in any thread.
+            left = self.load("i64", "%symbols", _places["pending"])
+            self.require(self.new(f"icmp eq i64 {left}, 0"), "pending")
+            self.go("settled")
+            usual, self.lines = self.lines, self.later
+            came = self.block
+            self.begin("pending")
+            raised = self.call("nc_pending_raised", "i32")
+            calm = self.new(f"icmp eq i32 {raised}, 0")
+            self.failures.append("pending")
+            self.line(f"br i1 {calm}, label %settled, label %end")
+            self.lines, self.block = usual, came
+            self.begin("settled")
         if self.may_raise and result.kind != "object":
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
