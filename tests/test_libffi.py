@@ -18,6 +18,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.jit import engine
+from nativecall.jit import engine
 
 ORACLE = cffi.FFI()
 SEED = 20250601
