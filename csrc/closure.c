@@ -224,6 +224,16 @@ static void leave_exception(PyObject *exception)
     }
 }
 
+void nc_surface(PyObject *function)
+{
+    if (PyErr_Occurred()) {
+        put_exception(take_exception(NULL)); /* an object, as marks need it */
+        if (!is_called_from_python() || nc_pending_leave() < 0) {
+            PyErr_WriteUnraisable(function);
+        }
+    }
+}
+
 void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value)
 {
     PyObject *left = place_exception(self, call->has_before, call->given == NULL && !call->ensured);

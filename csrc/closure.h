@@ -101,6 +101,10 @@ void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value);
 /* Ends a call with an exception set; drops the result if there is one. */
 void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value);
 
+/* For other native code that a C caller called: leaves the exception that is set in the thread state
+ * or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */
+void nc_surface(PyObject *function);
+
 /* Types; -1 with an exception. */
 int nc_closure_ready(PyObject *module);
 

@@ -286,6 +286,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_record_new)                                                                        \
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
+    FUNCTION(nc_surface)                                                                           \
     FUNCTION(nc_take_object)
 
 #define SYMBOL_NAME(name) #name,

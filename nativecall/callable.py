@@ -15,7 +15,7 @@ import os
 from _thread import RLock
 from collections.abc import Mapping
 
-from . import _lib, specialize
+from . import _lib, foreign, specialize
 from .entry import (
     ERROR_NAMES,
     Entry,
@@ -105,16 +105,22 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                 raise ValueError("'target' must map at least one signature to a target")
             found = [resolve(one, text, options) for text, one in target.items()]
             refuse_duplicates(found)
+        elif signature is None and (known := foreign.signatures(target)) is not None:
+            found = specialize.compiled(target, known, options)
+            rest = {"owner": owner, "gil": gil, "errors": errors, "errno": errno}
+            self.specialize = specialize.on_demand(target, rest)
         else:
             found = [resolve(target, signature, options)]
         self._describe(
-            options.name or next((one.name for one in found if one.name), None) or "function",
+            options.name
+            or next((one.name for one in found if one.name), None)
+            or getattr(target, "__name__", "function"),
             options.doc,
             None,
         )
         if len(found) == 1:
             self._set_single(*found[0].single())
-        else:
+        elif found:
             self._set_parts(tuple([_part(one, self) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------

@@ -181,10 +181,16 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
         address = _from_address(target)
     else:
         found = foreign.function(target)
+        if found is None and wanted is not None:
+            found = foreign.instance(target, wanted, options.errors)
+        if found is None and wanted is None and foreign.signatures(target) is not None:
+            raise TypeError(
+                f"'signature' must be given: a {type(target).__name__} has a function for each"
+            )
         if found is None:
             raise TypeError(
                 "'target' must be an address, a native callable, a ctypes or cffi function "
-                "pointer, a PyCapsule, a LowLevelCallable or a mapping "
+                "pointer, a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
                 f"(got {type(target).__name__})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name

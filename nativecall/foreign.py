@@ -6,6 +6,9 @@ library that the program does not use. A bridge may have
 
     function(obj) -> Function | None      the C function inside a box
     pointer(obj) -> Pointer | None        the data pointer inside a box
+    instance(obj, signature, errors) -> Function | None
+                                          the C function that is compiled for a signature
+    signatures(obj) -> list | None        for what signatures there are such functions already
 
 and answers None for objects that it does not know after all.
 """
@@ -27,6 +30,7 @@ _BRIDGES = {
     "_ctypes": "ctypes",
     "ctypes": "ctypes",
     "_cffi_backend": "cffi",
+    "numba": "numba",
     "scipy": "scipy",
 }
 _BUILTIN_BRIDGES = {"PyCapsule": "capsule", "CArgObject": "ctypes"}
@@ -109,6 +113,21 @@ def function(obj: object) -> Function | None:
     bridge = _bridge(obj)
     find = getattr(bridge, "function", None)
     found: Function | None = find(obj) if find is not None else None
+    return found
+
+
+def instance(obj: object, signature: Signature, errors: str) -> Function | None:
+    """The C function that `obj` can be compiled to, None when it is nothing that can be."""
+    bridge = _bridge(obj)
+    compile = getattr(bridge, "instance", None)
+    found: Function | None = compile(obj, signature, errors) if compile is not None else None
+    return found
+
+
+def signatures(obj: object) -> list[Signature] | None:
+    """What `obj` was compiled for already, None when it is nothing that can be compiled."""
+    find = getattr(_bridge(obj), "signatures", None)
+    found: list[Signature] | None = find(obj) if find is not None else None
     return found
 
 

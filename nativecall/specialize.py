@@ -17,7 +17,7 @@ import os
 from _thread import RLock, allocate_lock, get_ident
 
 from . import _lib
-from .entry import Options, resolve
+from .entry import Options, check_errors, resolve
 from .errors import NoEntryError, SignatureError
 from .signature import parse
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from .callable import NativeCallable
     from .entry import Found
+    from .signature import Signature
 
     Hook = Callable[[NativeCallable, str], Any]
 
@@ -192,6 +193,40 @@ def _checked(whole: NativeCallable, hook: Hook, text: str, answer: Any) -> Found
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{what} and gave what is none: {error}") from error
+
+
+def compiled(target: Any, signatures: list[Signature], options: Options) -> list[Found]:
+    """The entries of what a compiler's function was compiled for already, where there can be."""
+    found = []
+    for signature in signatures:
+        try:
+            found.append(resolve(target, signature, options))
+        except SignatureError:
+            continue
+    return found
+
+
+def on_demand(target: Any, options: dict[str, Any]) -> Hook:
+    """A hook that has a compiler's function compiled for the signatures that are asked for.
+
+    Those that it is not compiled for, and those whose results cannot carry the error convention,
+    have no entry: a consumer asks for all that it can use, and takes the first that there is.
+    """
+
+    def compile(whole: NativeCallable, text: str) -> NativeCallable | None:
+        from .callable import NativeCallable
+
+        signature = parse(text)
+        try:
+            check_errors(signature, options["errors"])
+        except ValueError:
+            return None
+        try:
+            return NativeCallable(target, signature, name=whole.__name__, **options)
+        except SignatureError:
+            return None
+
+    return compile
 
 
 _PLAIN = Options(None, None, None, "hold", "none", False)
