@@ -6,16 +6,24 @@ seen: SciPy's own extension module, where a call from Python comes from our core
 
 from __future__ import annotations
 
+import array
+import ast
 import ctypes
+import gc
 import math
 import sys
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from scipy import LowLevelCallable, integrate, ndimage
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall.bridges import scipy as scipy_bridge
+from nativecall.signature import canonical
 
 KERNELS = """
 #include <stddef.h>
@@ -134,24 +142,6 @@ def test_the_same_as_a_box_made_by_hand(kernels, counted):
     assert counted(lambda: integrate.quad(box, 0, 3)) == by_hand
 
 
-@pytest.mark.parametrize("kind", ["ctypes", "cffi", "capsule"])
-def test_user_data(kernels, counted, kind):
-    import cffi
-
-    ffi = cffi.FFI()
-    scale = ctypes.c_double(3)
-    data = {
-        "ctypes": ctypes.cast(ctypes.pointer(scale), ctypes.c_void_p),
-        "cffi": ffi.cast("void *", ctypes.addressof(scale)),
-        "capsule": _lib.types.capsule(ctypes.addressof(scale), b"user data", scale),
-    }[kind]
-    f = kernels.function("scaled", "double (double, void *)")
-    (value, _), made, file = counted(lambda: integrate.quad(f.to_scipy(user_data=data), 0, 2))
-    assert value == pytest.approx(6.0)
-    assert made > 0
-    assert "_quadpack" in file
-
-
 def test_overloads_choose_by_signature(kernels, counted):
     other = nc.load("m").function("cosf", "f:f")
     f = nc.wrap({"f:f": other, "d:d": kernels.function("gauss", "d:d")})
@@ -203,11 +193,223 @@ def test_quad_refuses_a_signature_it_does_not_take(kernels):
     assert integrate.quad(g.to_scipy(), 0, 1)[0] == pytest.approx(math.pi / 4)
 
 
-def test_user_data_that_was_not_given_is_null(builder, tmp_path):
-    """SciPy passes a capsule's context as user_data; ours has none."""
-    source = tmp_path / "user_data.c"
-    source.write_text(
-        "double is_null(double x, void *user_data) { return user_data == 0 ? x : -1e9; }\n"
-    )
-    f = nc.load(builder.library(source, "user_data")).function("is_null", "d:dP")
-    assert integrate.quad(f.to_scipy(), 0.0, 2.0)[0] == pytest.approx(2.0)
+# -- every entrance, every spelling --------------------------------------------------------------
+
+IMAGE = np.arange(12.0).reshape(3, 4)
+QUAD = ["double (double)", "double (double, void *)"]
+NQUAD = ["double (int, double *)", "double (int, double *, void *)"]
+FILTER = "int (double *, {}, double *, void *)"
+FILTER1D = "int (double *, {}, double *, {}, void *)"
+TRANSFORM = "int ({} *, double *, int, int, void *)"
+INTEGERS = ["npy_intp", "intptr_t", "ptrdiff_t", "Py_ssize_t", "long", "int64_t"]
+ENTRANCES = {
+    "quad": (lambda box: integrate.quad(box, 0, 1), QUAD + NQUAD),
+    "nquad": (lambda box: integrate.nquad(box, [[0, 1], [0, 1]]), QUAD + NQUAD),
+    "dblquad": (lambda box: integrate.dblquad(box, 0, 1, 0, 1), QUAD + NQUAD),
+    "tplquad": (lambda box: integrate.tplquad(box, 0, 1, 0, 1, 0, 1), QUAD + NQUAD),
+    "generic_filter": (lambda box: ndimage.generic_filter(IMAGE, box, size=3), [FILTER]),
+    "generic_filter1d": (lambda box: ndimage.generic_filter1d(IMAGE, box, 3), [FILTER1D]),
+    "geometric_transform": (lambda box: ndimage.geometric_transform(IMAGE, box), [TRANSFORM]),
+}
+
+
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_all_that_scipy_takes_is_known(kernels, name):
+    """What SciPy says that it expects is what `to_scipy` knows; a new form shows here."""
+    call, forms = ENTRANCES[name]
+    box = LowLevelCallable(kernels.function("gauss", "d:d").to_capsule(), signature="void (void)")
+    with pytest.raises(ValueError, match=r"Expected one of: \[.*\]") as found:
+        call(box)
+    expected = ast.literal_eval(str(found.value).partition("Expected one of: ")[2])
+    known = {canonical(form.replace("{}", "npy_intp")) for form in forms}
+    assert {canonical(form) for form in expected} == known
+    assert known <= set(scipy_bridge._SPELLINGS)
+    assert {scipy_bridge._SPELLINGS[text] for text in known} <= set(expected)
+
+
+def test_no_other_module_of_scipy_takes_callables():
+    """Modules that know LowLevelCallable, by the name that ccallback.h looks up in them."""
+    modules = [
+        path.name.partition(".")[0]
+        for path in Path(scipy.__file__).parent.rglob("*")
+        if path.suffix in (".so", ".pyd") and b"LowLevelCallable" in path.read_bytes()
+    ]
+    taking = {"_quadpack", "_nd_image", "_test_ccallback", "_ccallback_c"}
+    # These two use it to find their Python functions again, and take no native ones.
+    assert set(modules) - {"_minpack", "unuran_wrapper"} == taking
+
+
+@pytest.mark.parametrize("integer", INTEGERS)
+def test_spellings_of_integers(kernels, counted, integer):
+    """Whatever the platform's word for npy_intp is, and whoever wrote the declaration."""
+    for name, pattern, call in [
+        ("largest", FILTER, ENTRANCES["generic_filter"][0]),
+        ("running", FILTER1D, ENTRANCES["generic_filter1d"][0]),
+        ("shift", TRANSFORM, ENTRANCES["geometric_transform"][0]),
+    ]:
+        form = pattern.replace("{}", integer)
+        f = kernels.function(name, form)
+        for box in (f.to_scipy(), f.to_scipy(form), f.to_scipy(f.signatures[0])):
+            _, made, file = counted(lambda box=box: call(box))  # noqa: B023
+            assert made > 0
+            assert "_nd_image" in file
+
+
+@pytest.mark.parametrize("signature", QUAD + NQUAD)
+def test_quad_takes_all_four(kernels, counted, signature):
+    scale = np.array([3.0])
+    name = {"d:d": "gauss", "d:dP": "scaled", "d:i&d": "many", "d:i&dP": "many_scaled"}[
+        canonical(signature)
+    ]
+    f = kernels.function(name, signature)
+    data = scale if f.signatures[0].endswith("P") else None
+    box = f.to_scipy(user_data=data)
+    (value, _), made, file = counted(lambda: integrate.quad(box, 0, 2))
+    assert value == pytest.approx({"gauss": math.atan(2), "many": 2.0}.get(name, 6.0))
+    assert made > 0
+    assert "_quadpack" in file
+    assert box.signature == signature
+
+
+def test_two_and_three_dimensions(kernels, counted):
+    box = kernels.function("many", "double (int, double *)").to_scipy()
+    (value, _), made, file = counted(lambda: integrate.dblquad(box, 0, 2, 0, 2))
+    assert (value, made > 400, "_quadpack" in file) == (pytest.approx(4.0), True, True)
+    (value, _), made, file = counted(lambda: integrate.tplquad(box, 0, 2, 0, 2, 0, 2))
+    assert (value, made > 9000, "_quadpack" in file) == (pytest.approx(8.0), True, True)
+    assert integrate.quad(box, 0, 2, args=(2.0, 3.0))[0] == pytest.approx(12.0)
+
+
+# -- user data -----------------------------------------------------------------------------------
+
+
+class Scale(ctypes.Structure):
+    _fields_ = (("value", ctypes.c_double),)
+
+
+def user_data(kind):
+    import cffi
+
+    ffi = cffi.FFI()
+    double, scale = ctypes.c_double(3), Scale(3)
+    return {
+        "numpy": np.array([3.0, 5.0]),
+        "numpy record": np.array([(3.0,)], dtype=[("value", "f8")]),
+        "numpy scalar array": np.array(3.0),
+        "array": array.array("d", [3.0]),
+        "bytearray": bytearray(np.array([3.0])),
+        "memoryview": memoryview(np.array([0.0, 3.0]))[1:],
+        "ctypes number": double,
+        "ctypes struct": scale,
+        "ctypes array": (ctypes.c_double * 2)(3, 5),
+        "ctypes pointer": ctypes.pointer(double),
+        "ctypes byref": ctypes.byref(scale),
+        "ctypes void pointer": ctypes.cast(ctypes.pointer(double), ctypes.c_void_p),
+        "cffi pointer": ffi.new("double *", 3.0),
+        "cffi array": ffi.new("double[]", [3.0]),
+        "capsule": _lib.types.capsule(ctypes.addressof(double), b"anything", double),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "numpy",
+        "numpy record",
+        "numpy scalar array",
+        "array",
+        "bytearray",
+        "memoryview",
+        "ctypes number",
+        "ctypes struct",
+        "ctypes array",
+        "ctypes pointer",
+        "ctypes byref",
+        "ctypes void pointer",
+        "cffi pointer",
+        "cffi array",
+        "capsule",
+    ],
+)
+def test_every_kind_of_user_data(kernels, kind):
+    """The box alone keeps what it points to."""
+    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=user_data(kind))
+    gc.collect()
+    junk = [np.full(8, 7.0) for _ in range(100)]
+    assert integrate.quad(box, 0, 2)[0] == pytest.approx(6.0)
+    assert len(junk) == 100
+
+
+def test_user_data_is_shared_with_python(kernels):
+    scale = np.array([3.0])
+    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
+    scale[0] = 4.0
+    assert integrate.quad(box, 0, 2)[0] == pytest.approx(8.0)
+
+
+def test_a_buffer_stays_exported_as_long_as_the_box(kernels):
+    scale = array.array("d", [3.0])
+    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
+    with pytest.raises(BufferError):
+        scale.append(1.0)
+    again = LowLevelCallable(box)  # SciPy makes such copies itself
+    del box
+    gc.collect()
+    with pytest.raises(BufferError):
+        scale.append(1.0)
+    del again
+    gc.collect()
+    scale.append(1.0)
+
+
+def test_an_array_dies_with_the_box(kernels):
+    scale = np.array([3.0])
+    gone = weakref.ref(scale)
+    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
+    del scale
+    gc.collect()
+    assert gone() is not None
+    del box
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("null", [None, ctypes.c_void_p(), ctypes.POINTER(ctypes.c_double)()])
+def test_user_data_that_is_null(builder, null):
+    source = "double is_null(double x, void *data) { return data == 0 ? x : -1e9; }\n"
+    f = nc.load(builder.library(source, "null_data")).function("is_null", "d:dP")
+    assert integrate.quad(f.to_scipy(user_data=null), 0.0, 2.0)[0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("3.0", TypeError, "got str.*pass s.encode"),
+        (3.0, TypeError, "'user_data' must be a buffer, .*got float"),
+        (140737488355328, TypeError, "got int"),
+        (object(), TypeError, "got object"),
+        (b"12345678", ValueError, "writable.*const void"),
+        (np.zeros(4)[::2], ValueError, "C-contiguous"),
+    ],
+)
+def test_user_data_that_is_none(kernels, value, error, message):
+    f = kernels.function("scaled", "double (double, void *)")
+    with pytest.raises(error, match=message):
+        f.to_scipy(user_data=value)
+
+
+def test_user_data_that_is_only_read(kernels):
+    f = kernels.function("scaled", "double (double, const void *)")
+    scale = np.array([3.0])
+    scale.flags.writeable = False
+    for data in (scale, scale.tobytes()):
+        assert integrate.quad(f.to_scipy(user_data=data), 0, 2)[0] == pytest.approx(6.0)
+        assert integrate.quad(f.to_scipy("d:dP", user_data=data), 0, 2)[0] == pytest.approx(6.0)
+
+
+def test_user_data_without_a_place(kernels):
+    f = kernels.function("gauss", "d:d")
+    with pytest.raises(ValueError, match=r"last argument.*pointer.*'gauss'.*'d:d'"):
+        f.to_scipy(user_data=np.zeros(1))
+    with pytest.raises(ValueError, match=r"last argument.*'d:d' does not have"):
+        f.to_scipy("d:d", user_data=np.zeros(1))
