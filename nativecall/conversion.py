@@ -21,8 +21,9 @@ What the arguments are is tried in this order, and the first that fits is taken:
 1. The result: it becomes the wanted one; or the function's last pointer argument is the result (its
    own being void, or a status); or the wanted last pointer argument takes the result; or a result
    is made a status of another kind; or it is dropped where void is wanted.
-2. A trailing `void *`, user data: it is there or missing on both sides; or the wanted one is
-   dropped; or the function gets NULL.
+2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it becomes
+   its counterpart if that is a pointer, or else the wanted one is dropped, or the function gets
+   NULL.
 3. The arguments: all types are equal; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)``
    or ``(T *x)`` with any integer as n, and the other one as many numbers, all of one type; or each
    becomes its counterpart. So ``d:dd`` wanted as ``d:i&d`` takes an array of two numbers.
@@ -490,11 +491,14 @@ def _arguments(
     choices: list[tuple[Sequence[CType], Sequence[Given], list[Node]]] = []
     ours = bool(own) and own[-1].kind == "voidptr"
     theirs = bool(given) and given[-1].type.kind == "voidptr"
-    choices.append((own[:-1], given[:-1], [given[-1]]) if ours and theirs else (own, given, []))
-    if theirs:
-        choices.append((own, given[:-1], []))
-    if ours:
-        choices.append((own[:-1], given, [Constant(0, VOIDPTR)]))
+    if ours and theirs:
+        choices.append((own[:-1], given[:-1], [given[-1]]))
+    else:
+        choices.append((own, given, []))
+        if theirs:
+            choices.append((own, given[:-1], []))
+        if ours:
+            choices.append((own[:-1], given, [Constant(0, VOIDPTR)]))
     for mine, wanted, after in choices:
         for rule in _ARGUMENTS:
             draft = _Draft(inner, outer)
@@ -674,7 +678,8 @@ def _finish(draft: _Draft, nodes: list[Node], ending: _Ending, before: str, flag
     )
     tested = -1
     if before != "none" and (not shown or checked or stores):
-        tested = draft.step("failure", "'{}'", inner.result, inner.result)
+        shows = scalar("i") if before == "errno" else inner.result
+        tested = draft.step("failure", "'{}'", shows, shows)
     flags = (flags & _CARRIED) | _lib.ERRORS[after]
     if after == "python" or (before == "python" and tested >= 0):
         if flags & _lib.FLAG_RELEASE_GIL:

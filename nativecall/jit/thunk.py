@@ -244,9 +244,9 @@ class _Thunk:
         """Raise the step's exception, and return the sentinel."""
         if self.failed is None:
             self.failed = self.write_failed()
-        memory = self.entry.result_memory
-        if memory is None:
-            memory = ir.Constant(POINTER, None)
+        memory = ir.Constant(POINTER, None)
+        if self.outer.result.how == "reference":
+            memory = self.entry.result_memory
         # A tail call: so the usual way needs no frame for this.
         value = self.builder.call(self.failed, [self.data, _LONG(step), bits, memory], tail="tail")
         if isinstance(value.type, ir.VoidType):
