@@ -21,9 +21,8 @@ What the arguments are is tried in this order, and the first that fits is taken:
 1. The result: it becomes the wanted one; or the function's last pointer argument is the result (its
    own being void, or a status); or the wanted last pointer argument takes the result; or a result
    is made a status of another kind; or it is dropped where void is wanted.
-2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it becomes
-   its counterpart if that is a pointer, or else the wanted one is dropped, or the function gets
-   NULL.
+2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
+   counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
 3. The arguments: all types are equal; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)``
    or ``(T *x)`` with any integer as n, and the other one as many numbers, all of one type; or each
    becomes its counterpart. So ``d:dd`` wanted as ``d:i&d`` takes an array of two numbers.
@@ -411,7 +410,7 @@ def _one_by_one(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> 
     """Each wanted argument as its counterpart."""
     if len(own) != len(given):
         raise _Refused(
-            f"it takes {_count(len(own), 'argument')}, not {len(given)}",
+            f"it takes {_count(len(draft.inner.args), 'argument')}, not {len(draft.outer.args)}",
             "bind() fixes arguments; a trailing 'P' may be dropped or added",
             -1,
         )
@@ -484,17 +483,25 @@ _ARGUMENTS: tuple[_Arguments, ...] = (_exactly, _unpacked, _packed, _one_by_one)
 
 
 def _arguments(
-    inner: Signature, outer: Signature, own: Sequence[CType], given: Sequence[Given]
+    inner: Signature,
+    outer: Signature,
+    own: Sequence[CType],
+    given: Sequence[Given],
+    paired: bool,
 ) -> tuple[_Draft, list[Node]]:
-    """Nodes for the function's arguments `own` from the wanted ones, by the rules 2 and 3."""
+    """Nodes for the function's arguments `own` from the wanted ones, by the rules 2 and 3.
+
+    With `paired` user data of both sides belongs together.
+    """
     worst = _Refused("", None, -3)
     choices: list[tuple[Sequence[CType], Sequence[Given], list[Node]]] = []
     ours = bool(own) and own[-1].kind == "voidptr"
     theirs = bool(given) and given[-1].type.kind == "voidptr"
-    if ours and theirs:
+    if ours and theirs and paired:
         choices.append((own[:-1], given[:-1], [given[-1]]))
     else:
-        choices.append((own, given, []))
+        if not (ours and theirs):
+            choices.append((own, given, []))
         if theirs:
             choices.append((own, given[:-1], []))
         if ours:
@@ -734,10 +741,10 @@ def convert(
         if outer.variadic:
             raise _Refused("a variadic function cannot be generated", "leave '.' out")
         endings, refused = _endings(inner, before, outer, errors)
-        for ending in endings:
+        for ending, paired in [(one, paired) for paired in (True, False) for one in endings]:
             try:
                 if not inner.variadic:
-                    draft, nodes = _arguments(inner, outer, ending.own, ending.given)
+                    draft, nodes = _arguments(inner, outer, ending.own, ending.given, paired)
                 elif ending.room is not None or ending.store is not None:
                     continue
                 else:
