@@ -54,14 +54,11 @@ static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
+/* Of a static type: the interpreter gives up an object's reference to a class that derives from it. */
 static void object_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     nc_calltable_clear(&((Object *)(void *)object)->calls);
-    type->tp_free(object);
-    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
-        Py_DECREF(type);
-    }
+    Py_TYPE(object)->tp_free(object);
 }
 
 static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
