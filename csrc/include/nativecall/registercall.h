@@ -130,7 +130,7 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
         part->argument = (unsigned char)argument;
         part->from = (unsigned char)(i * size);
         part->size = (unsigned char)size;
-        part->is_signed = type->kind == NC_KIND_INT && strchr("bhiq", type->code) != NULL;
+        part->is_signed = type->kind == NC_KIND_INT && nc_scalar_is_signed(type->code);
         part->word = (unsigned char)word;
     }
     return NC_OK;

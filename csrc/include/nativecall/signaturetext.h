@@ -54,6 +54,12 @@ NC_STATIC_INLINE char nc_scalar_canonical(char code)
     }
 }
 
+/* Whether a canonical code is of an integer with a sign. */
+NC_STATIC_INLINE int nc_scalar_is_signed(char code)
+{
+    return code == 'b' || code == 'h' || code == 'i' || code == 'q';
+}
+
 struct nc_align_int64 {
     char before;
     int64_t value;
