@@ -7,7 +7,7 @@
 
 #include "registers.h"
 
-/* ---- classes ---------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* What an eight-byte part of a value is passed in; of what it consists of, the last one counts. */
 typedef enum { NOTHING, VECTOR, INTEGER, X87, MEMORY } Class;
@@ -79,7 +79,7 @@ static Classes classes_of(const NcSignatureType *type)
     return classes;
 }
 
-/* ---- registers -------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
 static const char *const integers[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
 static const char *const vectors[] = {"xmm0", "xmm1", "xmm2", "xmm3",
@@ -151,7 +151,7 @@ static void place_result(const NcSignatureType *type, Taken *taken, char *place,
     }
 }
 
-/* ---- the tree --------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 typedef struct {
     char *text;

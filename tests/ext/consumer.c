@@ -1,4 +1,4 @@
-/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers alone.
+/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers.
  *
  * Built against the installed headers and against vendored copies of them, as C99 and as C++11,
  * under several names: MODULE is the module's. */
@@ -98,8 +98,8 @@ static PyObject *intern(PyObject *module, PyObject *key)
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
-/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None is
- * looked up as NULL */
+/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None
+ * is looked up as NULL */
 static PyObject *entry(PyObject *module, PyObject *args)
 {
     PyObject *object;

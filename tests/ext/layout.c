@@ -1,7 +1,7 @@
 /* tests/ext/layout.c: the structs and constants that need Python.h are those of docs/abi.md.
  *
- * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a test
- * can offer it runtimes of other versions, and tells what it got. */
+ * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a
+ * test can offer it runtimes of other versions, and tells what it got. */
 #define PY_SSIZE_T_CLEAN
 #define NC_TEXT_(x) #x
 #define NC_TEXT(x) NC_TEXT_(x)

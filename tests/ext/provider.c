@@ -244,9 +244,9 @@ static int ready_both(void)
 
 /* ---- the module ------------------------------------------------------------------------------ */
 
-/* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own rows
- * have the given ids and whose array has room for so many rows. A static type lives for ever, so its
- * memory is never given back. */
+/* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own
+ * rows have the given ids and whose array has room for so many rows. A static type lives for ever,
+ * so its memory is never given back. */
 static PyObject *derive(PyObject *module, PyObject *args)
 {
     PyTypeObject *base;
