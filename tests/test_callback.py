@@ -403,6 +403,33 @@ def test_entries_that_need_the_gil(c):
     assert not c.integrate(made, 0, 1, 100, "p", c.CHECKS_ERRORS)[1]
 
 
+def test_a_low_level_callable_has_the_flags_of_what_it_was_made_of(c, more, fails):
+    """Its capsule is named by a type, and a type says nothing of the GIL."""
+    scipy = importlib.import_module("scipy")
+    flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    both = c.HOLDS_GIL | c.CHECKS_ERRORS
+    kind = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    made = scipy.LowLevelCallable(kind(("erf", libm())))
+    for box in (made, scipy.LowLevelCallable(made)):
+        assert c.box(box)[4] == flags
+        assert c.integrate(box, 0, 1, 100, "p", both)[:2] == (pytest.approx(ERF), True)
+        for options, why in (
+            (c.CHECKS_ERRORS, "needs the GIL, which the caller does not hold"),
+            (c.HOLDS_GIL, "reports failures, which the caller does not look for"),
+        ):
+            with fails(TypeError, f"no function for 'd:d' in {box!r}; it offers 'd:d' ({why})"):
+                c.integrate(box, 0, 1, 1, "p", options)
+    number = ctypes.c_double(8.0)
+    data = ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)
+    kind = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    made = scipy.LowLevelCallable(kind(("with_data", more)), data)
+    assert c.box(made)[4] == flags
+    assert c.integrate(made, 0, 1, 100, "pd", both) == (4.0, True, 1)
+    # All others say nothing.
+    for name in ("scipy_ctypes", "scipy_cython", "scipy_numba", "to_scipy"):
+        assert c.box(NATIVE[name]())[4] == 0, name
+
+
 def test_entries_that_report_failures(c):
     f = nc.wrap(nc.load("m").address("erf"), "d:d", errno=True, errors="errno")
     assert not c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[1]

@@ -34,7 +34,8 @@
  * function is, and no name tells whether the function needs the GIL or sets exceptions. One that
  * Cython exports may do both: `cdef api double f(double)` sets an exception and returns -1 unless
  * it is noexcept, and crashes without the GIL if it uses Python objects. Here such functions count
- * as needing nothing and reporting nothing, and whoever passes one vouches for that.
+ * as needing nothing and reporting nothing, and whoever passes one vouches for that; but a
+ * LowLevelCallable around a function pointer of ctypes is asked for that one's flags.
  * NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
