@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +40,16 @@ def compiler(language: str = "c") -> list[str] | None:
             # The rest of the configured command is flags for Python's own build.
             return words if command == os.environ.get(variable) else words[:1]
     return None
+
+
+def side_by_side(commands: Iterable[Sequence[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """Run as many commands at a time as there are processors; what they printed, in order."""
+
+    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(run, commands))
 
 
 class Builder:
@@ -105,6 +116,7 @@ class Builder:
         include: Path,
         defines: Sequence[str] = (),
         language: str = "c",
+        flags: Sequence[str] = ("-O2",),
         directory: str = "modules",
     ) -> Path:
         """An extension module from `source` in tests/ext; `MODULE` is defined as its name.
@@ -121,12 +133,14 @@ class Builder:
             Macros as ``NAME`` or ``NAME=value``.
         language : {'c', 'c++'}
             C is compiled as C99, C++ as C++11.
+        flags : sequence of str
+            More arguments for the compiler.
         directory : str
             Below the builder's own; where the module goes.
         """
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        flags = [
-            "-O2",
+        arguments = [
+            *flags,
             f"-I{include}",
             # Python's own headers answer for their warnings themselves.
             "-isystem",
@@ -139,7 +153,7 @@ class Builder:
             self.directory / directory / f"{name}{suffix}",
             language,
             STANDARDS[language],
-            flags,
+            arguments,
         )
 
     def cython(

@@ -14,6 +14,7 @@ and the object must be referenced as often as before, and live as long as a call
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
                 build.EXT / "conformance_consumer.pyx",
                 name,
                 include=headers[which],
-                flags=("-O1",),
+                flags=("-O0",),
                 directory="conformance",
             )
         source, name, language = {
@@ -88,7 +89,7 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
 
     sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
     kinds = [*product(("cython", "c++11", "c99", "provider"), headers), ("tier2", "installed")]
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         for path in pool.map(make, kinds):
             assert path.parent == folder
             assert path.name.endswith(sysconfig.get_config_var("EXT_SUFFIX"))
