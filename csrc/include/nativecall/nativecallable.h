@@ -122,7 +122,7 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *
 }
 
 /* The same by whichever way there is. */
-NC_STATIC_INLINE const PyNativeCallableTable *nc_native_any_table(PyObject *obj)
+NC_HOT_INLINE const PyNativeCallableTable *nc_native_any_table(PyObject *obj)
 {
     const PyNativeCallableTable *table = nc_native_table(obj);
     return NC_LIKELY(table != NULL) ? table : nc_native_table_by_slot(obj);
