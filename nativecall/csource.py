@@ -209,6 +209,10 @@ class CSource:
                 continue
             if token[0] in "\"'":
                 raise self.error("a declaration has no string literals", start)
+            if token == "#":
+                # The parser would take it for a line marker, which is no declaration.
+                hint = "a directive stands at the beginning of a line"
+                raise self.error("unexpected '#'", start, hint)
             if token == "{":
                 if any(word in ("struct", "union") for word, _ in tokens[-2:]):
                     if pending:

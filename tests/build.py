@@ -14,12 +14,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
 EXT = Path(__file__).resolve().parent / "ext"
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
+# What Cython generates answers for its other warnings; C++ refuses these by itself.
+MISMATCHES = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion")
+STANDARDS = {"c": "c99", "c++": "c++11"}
+SHARED = ["-shared", "-fPIC"]
+if sys.platform == "darwin":
+    SHARED = ["-bundle", "-undefined", "dynamic_lookup"]
 
 
 def compiler(language: str = "c") -> list[str] | None:
@@ -35,6 +42,16 @@ def compiler(language: str = "c") -> list[str] | None:
     return None
 
 
+def side_by_side(commands: Iterable[Sequence[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """Run as many commands at a time as there are processors; what they printed, in order."""
+
+    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(run, commands))
+
+
 class Builder:
     """Compiles into one directory.
 
@@ -48,8 +65,8 @@ class Builder:
         self.directory = directory
         self._made: dict[tuple[object, ...], Path] = {}
 
-    def _run(self, command: Sequence[str]) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    def _run(self, command: Sequence[str], folder: Path | None = None) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode != 0:
             raise AssertionError(f"{shlex.join(command)}\n{done.stderr}")
 
@@ -61,9 +78,6 @@ class Builder:
             command = compiler(language)
             if command is None:
                 raise FileNotFoundError(f"no {language} compiler")
-            shared = ["-shared", "-fPIC"]
-            if sys.platform == "darwin":
-                shared = ["-bundle", "-undefined", "dynamic_lookup"]
             output.parent.mkdir(parents=True, exist_ok=True)
             others = os.environ.get("NATIVECALL_TEST_CFLAGS", "").split()
             # Libraries follow what needs them.
@@ -71,7 +85,7 @@ class Builder:
             others += [flag for flag in flags if not flag.startswith("-l")]
             self._run(
                 [*command, f"-std={standard}", "-x", language, *WARNINGS, *others]
-                + [str(source), "-o", str(output), *shared, "-x", "none", *libraries]
+                + [str(source), "-o", str(output), *SHARED, "-x", "none", *libraries]
             )
             self._made[key] = output
         return output
@@ -102,6 +116,7 @@ class Builder:
         include: Path,
         defines: Sequence[str] = (),
         language: str = "c",
+        flags: Sequence[str] = ("-O2",),
         directory: str = "modules",
     ) -> Path:
         """An extension module from `source` in tests/ext; `MODULE` is defined as its name.
@@ -118,12 +133,14 @@ class Builder:
             Macros as ``NAME`` or ``NAME=value``.
         language : {'c', 'c++'}
             C is compiled as C99, C++ as C++11.
+        flags : sequence of str
+            More arguments for the compiler.
         directory : str
             Below the builder's own; where the module goes.
         """
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        flags = [
-            "-O2",
+        arguments = [
+            *flags,
             f"-I{include}",
             # Python's own headers answer for their warnings themselves.
             "-isystem",
@@ -135,9 +152,55 @@ class Builder:
             EXT / source,
             self.directory / directory / f"{name}{suffix}",
             language,
-            {"c": "c99", "c++": "c++11"}[language],
-            flags,
+            STANDARDS[language],
+            arguments,
         )
+
+    def cython(
+        self,
+        source: Path,
+        name: str,
+        *,
+        include: Path,
+        language: str = "c",
+        flags: Sequence[str] = ("-O2",),
+        directory: str = "modules",
+    ) -> Path:
+        """An extension module from Cython; what Cython generates, and its assembly, lie beside it.
+
+        Parameters
+        ----------
+        source : Path
+            The .pyx file.
+        name : str
+            Of the module.
+        include : Path
+            The directory that holds `nativecall/*.h`; the .pxd is the installed one.
+        language : {'c', 'c++'}
+            What Cython generates, compiled as C99 or C++11.
+        flags : sequence of str
+            More arguments for the compiler.
+        directory : str
+            Below the builder's own; where the module goes.
+        """
+        command = compiler(language)
+        if command is None:
+            raise FileNotFoundError(f"no {language} compiler")
+        folder = self.directory / directory
+        folder.mkdir(parents=True, exist_ok=True)
+        generated = folder / f"{name}.{ {'c': 'c', 'c++': 'cpp'}[language] }"
+        output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+        mode = ["--cplus"] if language == "c++" else []
+        cython = [sys.executable, "-m", "cython", "-3", "-Werror", *mode]
+        # In this folder Cython finds no .pxd but the installed one.
+        self._run([*cython, "--module-name", name, str(source), "-o", str(generated)], folder)
+        headers = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
+        mismatches = MISMATCHES if language == "c" else ()
+        arguments = [f"-std={STANDARDS[language]}", "-fPIC", *headers, *mismatches, *flags]
+        assembly = generated.with_suffix(".s")
+        self._run([*command, *arguments, "-S", str(generated), "-o", str(assembly)])
+        self._run([*command, *SHARED, str(assembly), "-o", str(output)])
+        return output
 
 
 def load_extension(path: Path) -> ModuleType:

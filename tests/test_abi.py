@@ -392,8 +392,9 @@ class Stranger:
         if type(obj) is type(len):
             # PyCFunctionObject: the head, m_ml, m_self.
             definition, owner = (word(id(obj) + object.__basicsize__ + 8 * i) for i in (0, 1))
-            if owner and 0 <= definition - owner < type(obj.__self__).__basicsize__:  # type: ignore[attr-defined]
-                return obj.__self__  # type: ignore[attr-defined]
+            bound = getattr(obj, "__self__", None)
+            if owner and 0 <= definition - owner < type(bound).__basicsize__:
+                return bound
         return obj
 
     def function(self, entry: int) -> ctypes._CFuncPtr:

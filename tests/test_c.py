@@ -49,7 +49,7 @@ SANITIZED_COUNT = {
     "test_nomem": 300,
     "test_signature": 20_000,
     "test_threads": 20_000,
-    "test_race": 1_000_000,
+    "test_race": 500_000,
     "test_layout": 1_000,
     "test_registercall": 20,
 }

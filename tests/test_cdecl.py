@@ -298,6 +298,10 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ("int f(int) /* open", None, 12, "a comment is never closed"),
         ("#if 1\nint f(int);\n#endif", 1, 1, "'#if' is not evaluated"),
         ("int f(int);\n#pragma pack(1)\n", 2, 1, "'#pragma pack' is not read"),
+        ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive stands at the"),
+        ("__attribute__((pure)) # 3", None, 23, "unexpected '#'"),
+        ('int f(int # 9 "x"\n, foo_t)', 1, 11, "unexpected '#'"),
+        ("double f(double) # pragma once", None, 18, "unexpected '#'"),
         ("int f(int);\n  #define F(x) x\n", 2, 3, "macro 'F' is not an integer"),
         ("#define PI 3.14\n", 1, 1, "macro 'PI' is not an integer"),
         ("int f(" + "(" * 70 + ")" * 70 + ");", None, 70, "nested more than 64 levels deep"),
@@ -365,9 +369,10 @@ int double char void const struct union enum typedef unsigned long complex bool 
 tokens = st.sampled_from(["\n", *WORDS.split()])
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(tokens, max_size=14))
 @example(["struct", "struct", "{", "int", "x", ";", "}", ";"])
+@example(["extern", "#", "3"])
 @example(["#define", "N", "3", "\n", "int", "f", "(", "int", "[", "N", "]", ")"])
 def test_any_run_of_tokens_is_read_or_refused(words: list[str]) -> None:
     text = " ".join(words)

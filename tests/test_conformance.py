@@ -14,6 +14,7 @@ and the object must be referenced as often as before, and live as long as a call
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -56,30 +57,6 @@ def module_name(consumer: str) -> str:
     return f"consumer_{consumer}".replace("-", "_").replace("+", "p")
 
 
-def cython_module(build: Any, folder: Path, name: str, package: Path, include: Path) -> Path:
-    """An extension module from conformance_consumer.pyx.
-
-    `package` is the parent of the package whose .pxd is used. What Cython generates answers for its
-    warnings itself.
-    """
-    source = folder / f"{name}.c"
-    output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    command = build.compiler("c")
-    assert command is not None
-    shared = ["-shared", "-fPIC"]
-    if sys.platform == "darwin":
-        shared = ["-bundle", "-undefined", "dynamic_lookup"]
-    for words in (
-        [sys.executable, "-m", "cython", "-3", "-Wextra", "-Werror", "--module-name", name]
-        + ["-I", str(package), "-o", str(source), str(build.EXT / "conformance_consumer.pyx")],
-        [*command, *shared, "-O1", "-w", f"-I{include}", "-isystem"]
-        + [sysconfig.get_path("include"), str(source), "-o", str(output)],
-    ):
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    return output
-
-
 @pytest.fixture(scope="module")
 def modules(build, builder, include, tmp_path_factory) -> Path:
     """A folder with all modules of the matrix."""
@@ -93,7 +70,13 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
         kind, which = cell
         if kind == "cython":
             name = module_name(f"cython-{which}")
-            return cython_module(build, folder, name, include.parent.parent, headers[which])
+            return builder.cython(
+                build.EXT / "conformance_consumer.pyx",
+                name,
+                include=headers[which],
+                flags=("-O0",),
+                directory="conformance",
+            )
         source, name, language = {
             "c99": ("conformance_consumer.c", module_name(f"c99-{which}"), "c"),
             "c++11": ("conformance_consumer.c", module_name(f"c++11-{which}"), "c++"),
@@ -106,7 +89,7 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
 
     sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
     kinds = [*product(("cython", "c++11", "c99", "provider"), headers), ("tier2", "installed")]
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         for path in pool.map(make, kinds):
             assert path.parent == folder
             assert path.name.endswith(sysconfig.get_config_var("EXT_SUFFIX"))

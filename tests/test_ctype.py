@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nativecall import ctype as ct
@@ -159,7 +159,6 @@ def test_types_survive_pickling_and_copying(ctype: ct.CType) -> None:
     assert copy.deepcopy(ctype) is ctype is copy.copy(ctype)
 
 
-@settings(deadline=None)
 @given(types)
 def test_a_declaration_in_c_is_read_back_as_the_same_type(ctype: ct.CType) -> None:
     assume("[" not in ctype.text)  # C has no strided views

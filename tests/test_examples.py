@@ -216,7 +216,7 @@ NEEDS = {
 
 
 def test_all_examples_are_here():
-    found = {path.name for path in EXAMPLES.glob("*.py")}
+    found = {path.name for path in EXAMPLES.glob("[!_]*.py")}
     found |= {f"{path.parent.name}/run.py" for path in EXAMPLES.glob("*/run.py")}
     assert found == set(EXPECTED)
 

@@ -6,6 +6,7 @@ import abc
 import collections
 import gc
 import math
+import sys
 import types
 import weakref
 
@@ -371,6 +372,36 @@ def test_classes_go_away():
     references = make()
     gc.collect()
     assert [one() for one in references] == [None, None]
+
+
+def test_objects_hold_their_class_once(cos, provider):
+    """One reference too few would free a class while its own tuples still name it."""
+
+    class Derived(provider.Base):
+        pass
+
+    class Overriding(Derived):
+        def __call__(self, x):
+            return 7.0
+
+    class Further(provider.Derived):
+        pass
+
+    class Named(nc.NativeCallable):
+        __slots__ = ()
+
+    class Open(nc.NativeCallable):
+        pass
+
+    class Plain(metaclass=nc.extensibletype):
+        pass
+
+    for cls in (Derived, Overriding, Further, Named, Open, Plain):
+        before = sys.getrefcount(cls)
+        made = cls(cos) if issubclass(cls, nc.NativeCallable) else cls()
+        assert sys.getrefcount(cls) == before + 1, cls
+        del made
+        assert sys.getrefcount(cls) == before, cls
 
 
 def test_match_statements_are_not_changed():

@@ -4,49 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import nativecall as nc
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from _shared import broken, built, cosine, show_error, show_numerics
+
 POINTS = 100_000
-
-
-def build(directory: str) -> None:
-    """Compile the module into a directory."""
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--cython-c-in-temp"]
-    places = ["--build-lib", directory, "--build-temp", f"{directory}/temp"]
-    subprocess.run([*command, *places], cwd=HERE, check=True)
-
-
-def cosine(x: float) -> float:
-    """A callable with nothing native in it."""
-    return math.cos(x)
-
-
-def growth(t: float, y: float) -> float:
-    """The right side of y' = y - t."""
-    return y - t
-
-
-def broken(x: float) -> float:
-    """A callable that raises in the middle of the work."""
-    return 1.0 / (x - 0.5)
 
 
 def absolute(x: float) -> float:
     """fabs, for Python."""
     return -x if x < 0.0 else x
-
-
-def way(native: bool) -> str:
-    """How a callback was called."""
-    return "natively" if native else "through Python"
 
 
 def show(name: str, call: Callable[[object, int], float], f: object) -> None:
@@ -59,9 +32,7 @@ def show(name: str, call: Callable[[object, int], float], f: object) -> None:
     print(f"{name:<18} {mean:.9f} {best / POINTS * 1e9:6.1f} ns a call")
 
 
-with tempfile.TemporaryDirectory() as built:
-    build(built)
-    sys.path.insert(0, built)
+with built(Path(__file__).resolve().parent, "--cython-c-in-temp"):
     import numerics
 
     libm = nc.load("m", "double cos(double); double fabs(double); double fdim(double, double);")
@@ -73,26 +44,10 @@ with tempfile.TemporaryDirectory() as built:
         "ctypes pointer": pointer,
         "Python function": cosine,
     }
-    print(f"the integral of cos from 0 to 1; sin(1) is {math.sin(1):.9f}")
-    for name, box in boxes.items():
-        value, native = numerics.integrate(box, 0.0, 1.0, 500)
-        print(f"{name:<18} {value:.9f} called {way(native)}")
+    show_numerics(numerics, boxes, libm.cos, libm.fdim)
 
-    root, native = numerics.find_root(libm.cos, 0.0, 3.0)
-    print(f"a root of cos      {root:.9f} called {way(native)}; pi/2 is {math.pi / 2:.9f}")
-    y, native = numerics.solve(growth, 0.0, 2.0, 1.0, 100)
-    print(f"y' = y - t         {y:.9f} called {way(native)}; e + 2 is {math.e + 2:.9f}")
-    y, native = numerics.solve(libm.fdim, 0.0, 2.0, 1.0, 100)
-    print(f"y' = fdim(t, y)    {y:.9f} called {way(native)}")
-
-    try:
-        numerics.integrate(broken, 0.0, 1.0, 500)
-    except ZeroDivisionError as error:
-        print(f"ZeroDivisionError: {error}")
-    try:
-        numerics.find_root(libm.cos, 0.0, 1.0)
-    except ValueError as error:
-        print(f"ValueError:        {error}")
+    show_error(numerics.integrate, broken, 0.0, 1.0, 500)
+    show_error(numerics.find_root, libm.cos, 0.0, 1.0)
 
     print(f"the mean of fabs from -0.5 to 0.5 by {POINTS} points")
     show("bare pointer", numerics.mean_by_pointer, libm.fabs.address())

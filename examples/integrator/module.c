@@ -1,9 +1,9 @@
 /* module.c: numerics.c for Python, where any callable is a function.
  *
- * callback.h turns what Python gives into a C function pointer: native callables, LowLevelCallables,
- * capsules, pointers of ctypes and cffi and cfuncs of Numba are called as they are, Python functions
- * through a thunk. The headers are all it needs of nativecall; copy them next to this file, and
- * nativecall need not even be installed. */
+ * callback.h turns what Python gives into a C function pointer: native callables,
+ * LowLevelCallables, capsules, pointers of ctypes and cffi and cfuncs of Numba are called as they
+ * are, Python functions through a thunk. The headers are all it needs of nativecall; copy them next
+ * to this file, and nativecall need not even be installed. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>

@@ -1,7 +1,8 @@
 /* numerics.h: a small numerical library in plain C, which knows nothing of Python.
  *
- * Functions come as pointers with a `data` argument, as C libraries have them. `stop` is asked after
- * every call: when it gives anything but 0, the work ends at once and the result means nothing. */
+ * Functions come as pointers with a `data` argument, as C libraries have them. `stop` is asked
+ * after every call: when it gives anything but 0, the work ends at once and the result means
+ * nothing. */
 #ifndef NUMERICS_H
 #define NUMERICS_H
 

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import cffi
 
 import nativecall as nc
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from _shared import broken, built, cosine, show_error, show_numerics
 
-
-def build(directory: str) -> None:
-    """Compile the module into a directory."""
-    command = [sys.executable, "setup.py", "-q", "build_ext"]
-    places = ["--build-lib", directory, "--build-temp", f"{directory}/temp"]
-    subprocess.run([*command, *places], cwd=HERE, check=True)
-
-
-def cosine(x: float) -> float:
-    """A callable with nothing native in it."""
-    return math.cos(x)
-
-
-def growth(t: float, y: float) -> float:
-    """The right side of y' = y - t."""
-    return y - t
-
-
-def broken(x: float) -> float:
-    """A callable that raises in the middle of the work."""
-    return 1.0 / (x - 0.5)
-
-
-def way(native: bool) -> str:
-    """How a callback was called."""
-    return "natively" if native else "through Python"
-
-
-with tempfile.TemporaryDirectory() as built:
-    build(built)
-    sys.path.insert(0, built)
+with built(Path(__file__).resolve().parent):
     import numerics
 
     libm = nc.load("m", "double cos(double); double fdim(double, double);")
@@ -60,21 +29,8 @@ with tempfile.TemporaryDirectory() as built:
         "math.cos": math.cos,
         "Python function": cosine,
     }
-    print(f"the integral of cos from 0 to 1; sin(1) is {math.sin(1):.9f}")
-    for name, box in boxes.items():
-        value, native = numerics.integrate(box, 0.0, 1.0, 500)
-        print(f"{name:<18} {value:.9f} called {way(native)}")
-
-    root, native = numerics.find_root(libm.cos, 0.0, 3.0)
-    print(f"a root of cos      {root:.9f} called {way(native)}; pi/2 is {math.pi / 2:.9f}")
-    y, native = numerics.solve(growth, 0.0, 2.0, 1.0, 100)
-    print(f"y' = y - t         {y:.9f} called {way(native)}; e + 2 is {math.e + 2:.9f}")
-    y, native = numerics.solve(libm.fdim, 0.0, 2.0, 1.0, 100)
-    print(f"y' = fdim(t, y)    {y:.9f} called {way(native)}")
+    show_numerics(numerics, boxes, libm.cos, libm.fdim)
 
     # Three C frames down, and it comes out as it was raised.
-    for f, ends in ((broken, (0.0, 1.0, 500)), ("cos", (0.0, 1.0, 500))):
-        try:
-            numerics.integrate(f, *ends)
-        except (ZeroDivisionError, TypeError) as error:
-            print(f"{type(error).__name__ + ':':<18} {error}")
+    show_error(numerics.integrate, broken, 0.0, 1.0, 500)
+    show_error(numerics.integrate, "cos", 0.0, 1.0, 500)

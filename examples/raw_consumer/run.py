@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import nativecall as nc
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from _shared import built, cosine, way
+
 N = 200_000
 
-
-def build(directory: str) -> None:
-    """Compile midpoint.c into a directory."""
-    command = [sys.executable, "setup.py", "-q", "build_ext"]
-    places = ["--build-lib", directory, "--build-temp", f"{directory}/temp"]
-    subprocess.run([*command, *places], cwd=HERE, check=True)
-
-
-def cosine(x: float) -> float:
-    """A callable with nothing native in it."""
-    return math.cos(x)
-
-
-with tempfile.TemporaryDirectory() as built:
-    build(built)
-    sys.path.insert(0, built)
+with built(Path(__file__).resolve().parent):
     import midpoint
 
     cos = nc.load("m", "double cos(double);").cos
@@ -44,5 +29,4 @@ with tempfile.TemporaryDirectory() as built:
         start = time.perf_counter()
         value, native = midpoint.integrate(f, 0.0, 1.0, N)
         lasted = (time.perf_counter() - start) / N * 1e9
-        way = "natively" if native else "through Python"
-        print(f"{name:<18} {value:.9f} called {way:<15} {lasted:5.1f} ns a call")
+        print(f"{name:<18} {value:.9f} called {way(native):<15} {lasted:5.1f} ns a call")

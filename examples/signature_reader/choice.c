@@ -5,7 +5,7 @@
 
 #include "choice.h"
 
-/* ---- calls that are known by heart ------------------------------------------------------------ */
+/* ---- calls that are known by heart ----------------------------------------------------------- */
 
 /* What a call site does for one signature. */
 typedef struct {
@@ -73,7 +73,7 @@ static const Call *call_of(uint64_t word)
     }
 }
 
-/* ---- the choice ------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static int widens(char from, char to)
 {

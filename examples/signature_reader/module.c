@@ -19,7 +19,7 @@
 
 #define MAX_ARGUMENTS 8
 
-/* ---- entries ---------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static int add_entry(PyObject *list, const PyNativeCallableEntry *entry, const char *where)
 {
@@ -55,7 +55,7 @@ failed:
     return NULL;
 }
 
-/* ---- trees ------------------------------------------------------------------------------------ */
+/* ---- trees ----------------------------------------------------------------------------------- */
 
 static PyObject *py_describe(PyObject *module, PyObject *text)
 {
@@ -83,7 +83,7 @@ static PyObject *py_describe(PyObject *module, PyObject *text)
     return tree;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Entries that report failures, or want the GIL dropped, are left to Python's way: the code that a
  * call site emits here does neither. */

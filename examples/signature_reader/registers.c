@@ -7,7 +7,7 @@
 
 #include "registers.h"
 
-/* ---- classes ---------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* What an eight-byte part of a value is passed in; of what it consists of, the last one counts. */
 typedef enum { NOTHING, VECTOR, INTEGER, X87, MEMORY } Class;
@@ -79,79 +79,7 @@ static Classes classes_of(const NcSignatureType *type)
     return classes;
 }
 
-/* ---- registers -------------------------------------------------------------------------------- */
-
-static const char *const integers[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
-static const char *const vectors[] = {"xmm0", "xmm1", "xmm2", "xmm3",
-                                      "xmm4", "xmm5", "xmm6", "xmm7"};
-
-/* What the arguments so far have taken. */
-typedef struct {
-    size_t integers;
-    size_t vectors;
-} Taken;
-
-static void append(char *place, size_t size, const char *name)
-{
-    size_t used = strlen(place);
-    snprintf(place + used, size - used, "%s%s", used == 0 ? "in " : ", ", name);
-}
-
-/* An argument is in registers if all of its parts are. */
-static void place_argument(const NcSignatureType *type, Taken *taken, char *place, size_t size)
-{
-    const Classes classes = classes_of(type);
-    Taken then = *taken;
-    int i;
-    place[0] = '\0';
-    for (i = 0; i < 2; i++) {
-        switch (classes.part[i]) {
-        case NOTHING:
-            continue;
-        case INTEGER:
-            if (then.integers < 6) {
-                append(place, size, integers[then.integers++]);
-                continue;
-            }
-            break;
-        case VECTOR:
-            if (then.vectors < 8) {
-                append(place, size, vectors[then.vectors++]);
-                continue;
-            }
-            break;
-        default:
-            break;
-        }
-        snprintf(place, size, "on the stack");
-        return;
-    }
-    *taken = then;
-}
-
-/* A result in memory takes the first integer register for its address. */
-static void place_result(const NcSignatureType *type, Taken *taken, char *place, size_t size)
-{
-    static const char *const names[2][2] = {{"rax", "rdx"}, {"xmm0", "xmm1"}};
-    const Classes classes = classes_of(type);
-    size_t used[2] = {0, 0};
-    int i;
-    place[0] = '\0';
-    if (type->kind == NC_KIND_COMPLEX && type->code == 'g') {
-        snprintf(place, size, "in st0, st1");
-    } else if (classes.part[0] == X87) {
-        snprintf(place, size, "in st0");
-    } else if (classes.part[0] == MEMORY) {
-        snprintf(place, size, "in memory at %s", integers[taken->integers++]);
-    } else {
-        for (i = 0; i < 2 && classes.part[i] != NOTHING; i++) {
-            const int vector = classes.part[i] == VECTOR;
-            append(place, size, names[vector][used[vector]++]);
-        }
-    }
-}
-
-/* ---- the tree --------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 typedef struct {
     char *text;
@@ -170,44 +98,106 @@ static void put(Output *output, const char *format, ...)
     output->length += written > 0 ? (size_t)written : 0;
 }
 
+/* ---- registers ------------------------------------------------------------------------------- */
+
+static const char *const integers[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
+static const char *const vectors[] = {"xmm0", "xmm1", "xmm2", "xmm3",
+                                      "xmm4", "xmm5", "xmm6", "xmm7"};
+
+/* What the arguments so far have taken. */
+typedef struct {
+    size_t integers;
+    size_t vectors;
+} Taken;
+
+/* The next registers of both rows, as many as a value has parts. */
+static void put_registers(Output *output, const Classes *classes, const char *const *integer,
+                          const char *const *vector)
+{
+    const char *before = ", in ";
+    int i;
+    for (i = 0; i < 2 && classes->part[i] != NOTHING; i++) {
+        put(output, "%s%s", before, classes->part[i] == VECTOR ? *vector++ : *integer++);
+        before = ", ";
+    }
+}
+
+/* An argument is in registers if all of its parts are. */
+static void put_argument(Output *output, const NcSignatureType *type, Taken *taken)
+{
+    const Classes classes = classes_of(type);
+    Taken then = *taken;
+    int in_registers = 1;
+    int i;
+    for (i = 0; i < 2; i++) {
+        then.integers += classes.part[i] == INTEGER;
+        then.vectors += classes.part[i] == VECTOR;
+        in_registers &= classes.part[i] <= INTEGER;
+    }
+    if (in_registers && then.integers <= 6 && then.vectors <= 8) {
+        put_registers(output, &classes, integers + taken->integers, vectors + taken->vectors);
+        *taken = then;
+    } else {
+        put(output, ", on the stack");
+    }
+}
+
+/* A result in memory takes the first integer register for its address. */
+static void put_result(Output *output, const NcSignatureType *type, Taken *taken)
+{
+    static const char *const integer[] = {"rax", "rdx"};
+    const Classes classes = classes_of(type);
+    if (type->kind == NC_KIND_COMPLEX && type->code == 'g') {
+        put(output, ", in st0, st1");
+    } else if (classes.part[0] == X87) {
+        put(output, ", in st0");
+    } else if (classes.part[0] == MEMORY) {
+        put(output, ", in memory at %s", integers[taken->integers++]);
+    } else {
+        put_registers(output, &classes, integer, vectors);
+    }
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
 /* The name of a type without what is within it. */
-static void name_of(const NcSignatureType *type, char *name, size_t size)
+static void put_name(Output *output, const NcSignatureType *type)
 {
     const unsigned bits = (unsigned)type->size * 8;
     switch (type->kind) {
     case NC_KIND_VOID:
-        snprintf(name, size, "void");
+        put(output, "void");
         break;
     case NC_KIND_BOOL:
-        snprintf(name, size, "bool");
+        put(output, "bool");
         break;
     case NC_KIND_INT:
-        snprintf(name, size, "%sint%u", strchr("BHIQ", type->code) != NULL ? "u" : "", bits);
+        put(output, nc_scalar_is_signed(type->code) ? "int%u" : "uint%u", bits);
         break;
     case NC_KIND_FLOAT:
-        snprintf(name, size, type->code == 'g' ? "long double" : "float%u", bits);
+        put(output, type->code == 'g' ? "long double" : "float%u", bits);
         break;
     case NC_KIND_COMPLEX:
-        snprintf(name, size, type->code == 'g' ? "long double complex" : "complex%u", bits);
+        put(output, type->code == 'g' ? "long double complex" : "complex%u", bits);
         break;
     case NC_KIND_VOIDPTR:
     case NC_KIND_POINTER:
-        snprintf(name, size, "pointer");
+        put(output, "pointer");
         break;
     case NC_KIND_FUNCTION:
-        snprintf(name, size, "function pointer");
+        put(output, "function pointer");
         break;
     case NC_KIND_STRUCT:
-        snprintf(name, size, type->text[0] == '=' ? "packed struct" : "struct");
+        put(output, type->text[0] == '=' ? "packed struct" : "struct");
         break;
     case NC_KIND_ARRAY:
-        snprintf(name, size, "array of %zu", type->count);
+        put(output, "array of %zu", type->count);
         break;
     case NC_KIND_VIEW:
-        snprintf(name, size, "view in %zu dimension%s", type->ndim, type->ndim == 1 ? "" : "s");
+        put(output, "view in %zu dimension%s", type->ndim, type->ndim == 1 ? "" : "s");
         break;
     default:
-        snprintf(name, size, "Python object");
+        put(output, "Python object");
         break;
     }
 }
@@ -221,31 +211,22 @@ static void put_level(Output *output, NcSignatureCursor cursor, int indent, int 
     NcSignatureCursor inner;
     size_t number = 0;
     while (nc_signature_next(&cursor, &type) == NC_OK) {
-        char label[32];
-        char name[32];
-        char place[32];
-        name_of(&type, name, sizeof name);
-        if (type.place == NC_PLACE_ARGUMENT) {
-            snprintf(label, sizeof label, "%s %zu", labels[type.place], ++number);
-        } else if (type.place == NC_PLACE_FIELD) {
-            snprintf(label, sizeof label, "%s %zu", labels[type.place], type.offset);
-        } else {
-            snprintf(label, sizeof label, "%s", labels[type.place]);
+        put(output, "%*s%s", indent, "", labels[type.place]);
+        if (type.place == NC_PLACE_ARGUMENT || type.place == NC_PLACE_FIELD) {
+            put(output, " %zu", type.place == NC_PLACE_ARGUMENT ? ++number : type.offset);
         }
-        put(output, "%*s%s: %s", indent, "", label, name);
+        put(output, ": ");
+        put_name(output, &type);
         if (type.kind != NC_KIND_VOID) {
             put(output, ", size %zu", type.size);
             if (type.alignment != type.size) {
                 put(output, ", alignment %zu", type.alignment);
             }
-        }
-        if (is_call && type.kind != NC_KIND_VOID) {
-            if (type.place == NC_PLACE_RESULT) {
-                place_result(&type, &taken, place, sizeof place);
-            } else {
-                place_argument(&type, &taken, place, sizeof place);
+            if (is_call && type.place == NC_PLACE_RESULT) {
+                put_result(output, &type, &taken);
+            } else if (is_call) {
+                put_argument(output, &type, &taken);
             }
-            put(output, ", %s", place);
         }
         put(output, "\n");
         if (nc_signature_enter(&type, &inner) == NC_OK) {

@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 /* Writes a readable tree of a canonical signature: each type with its size, its alignment if that
- * is another number, and its place, and below it what is within it. Returns the characters that there are, also when `size` is too
- * small, without the zero byte; 0 for a text that is no canonical signature. */
+ * is another number, and its place, and below it what is within it. Returns the characters that
+ * there are, also when `size` is too small, without the zero byte; 0 for a text that is no
+ * canonical signature. */
 size_t describe(const char *signature, char *out, size_t size);
 
 #endif

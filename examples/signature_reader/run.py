@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import nativecall as nc
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from _shared import built, show_error
 
 libm = nc.load(
     "m",
@@ -96,16 +95,7 @@ class Hypotenuse:
         return math.hypot(x, y)
 
 
-def build(directory: str) -> None:
-    """Compile the module into a directory."""
-    command = [sys.executable, "setup.py", "-q", "build_ext"]
-    places = ["--build-lib", directory, "--build-temp", f"{directory}/temp"]
-    subprocess.run([*command, *places], cwd=HERE, check=True)
-
-
-with tempfile.TemporaryDirectory() as built:
-    build(built)
-    sys.path.insert(0, built)
+with built(Path(__file__).resolve().parent):
     import signature_reader
 
     sqrt = nc.wrap({"d:d": libm.sqrt, "f:f": libm.sqrtf}, name="sqrt")
@@ -148,12 +138,6 @@ with tempfile.TemporaryDirectory() as built:
         how = f"{signature}, {widened} widened" if signature else "through Python"
         print(f"{name + ' of ' + types:<18} {value:.9f} {how}")
 
-    for mistake in (
-        lambda: signature_reader.describe("double (double)"),
-        lambda: signature_reader.call(sqrt, "i", (1 << 40,)),
-        lambda: signature_reader.call(sqrt, "Z", (1.0,)),
-    ):
-        try:
-            mistake()
-        except (ValueError, OverflowError) as error:
-            print(f"{type(error).__name__ + ':':<18} {error}")
+    show_error(signature_reader.describe, "double (double)")
+    show_error(signature_reader.call, sqrt, "i", (1 << 40,))
+    show_error(signature_reader.call, sqrt, "Z", (1.0,))

@@ -1,5 +1,5 @@
-/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi.md, and its
- * algorithms find what our functions put there.
+/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi.md, and
+ * its algorithms find what our functions put there.
  *
  * The first half is for the compiler (layout.h). The second is a reader written from the document
  * alone: it knows no struct of ours, only byte offsets, and meets tables of random content. */

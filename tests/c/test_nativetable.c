@@ -1,7 +1,7 @@
 /* nativetable.h: an entry is in both tables or in none, whatever fails; order, replacing, memory.
  *
- * After every step the two tables are read as consumers read them and compared, entry by entry, with
- * a list of what was added. Argument: how many entries (default 1000). */
+ * After every step the two tables are read as consumers read them and compared, entry by entry,
+ * with a list of what was added. Argument: how many entries (default 1000). */
 #include <stdlib.h>
 
 static size_t allowed; /* allocations until one fails */

@@ -1,7 +1,7 @@
 /* calltable.h and packedtable.h: eight readers find and call, in both tables of an object, while a
  * writer adds, replaces and specialises without pause.
  *
- * Argument: calls of all readers together (default 20000000). Every one is of a real C function
+ * Argument: calls of all readers together (default 5000000). Every one is of a real C function
  * that a lookup found, and lookups that find nothing come on top. Meant for ThreadSanitizer, and
  * true without it.
  *
@@ -493,7 +493,7 @@ static void race(size_t calls)
 int main(int argc, char **argv)
 {
     make_signatures();
-    race(check_argument(argc, argv, 20000000));
+    race(check_argument(argc, argv, 5000000));
     nc_registry_free(registry);
     return check_report("race");
 }

@@ -35,8 +35,8 @@ static void nothing(void)
     calls++;
 }
 
-/* What a caller leaves in the upper part of a register is seen by a callee that is told it is wider:
- * callees of clang rely on it. */
+/* What a caller leaves in the upper part of a register is seen by a callee that is told it is
+ * wider: callees of clang rely on it. */
 static long long see(long long a)
 {
     return a;

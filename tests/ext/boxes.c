@@ -2,14 +2,10 @@
  *
  * The compiler of this file is the oracle: a function that is taken natively is called as C calls
  * one of that type. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
+#include "module.h"
+
 #include <complex.h>
 #include <nativecall/callback.h>
-
-#define INIT_(name) PyInit_##name
-#define INIT(name) INIT_(name)
 
 /* box(obj) -> (signature or None, why it is unknown or None) */
 static PyObject *box(PyObject *module, PyObject *obj)
@@ -159,11 +155,9 @@ static PyMethodDef functions[] = {
     {"count", count, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, functions, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(functions);
 
-PyMODINIT_FUNC INIT(MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     return PyModule_Create(&definition);
 }

@@ -2,16 +2,11 @@
  *
  * Every C function that calls back lies three C frames below the one that Python called. MODULE is
  * the module's name; built as C99 and as C++11, against installed and vendored headers. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
+#include "module.h"
+
 #include <math.h>
 #include <nativecall/callback.h>
 #include <pthread.h>
-
-#define INIT_(name) PyInit_##name
-#define INIT(name) INIT_(name)
 
 static const double failed_sentinel = -12345.0;
 
@@ -833,11 +828,9 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, functions, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(functions);
 
-PyMODINIT_FUNC INIT(MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || static_type_ready(module) < 0 ||

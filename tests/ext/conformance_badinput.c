@@ -9,14 +9,9 @@
  *     ready(rows)                   readies a type that has no array, but says it has so many rows
  *     api(entries)                  a capsule for __nativecall_api__; there is one list of entries
  *     prepare(obj, signatures)      nc_callback_prepare -> (address, native, matched) */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
-#include <nativecall/callback.h>
+#include "module.h"
 
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
+#include <nativecall/callback.h>
 
 #define MOST 8
 
@@ -196,16 +191,12 @@ static PyMethodDef methods[] = {
     {"prepare", prepare, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyTypeObject *type = &Raw.etp_heaptype.ht_type;
-    type->tp_name = NC_TEXT(MODULE) ".Raw";
+    type->tp_name = MODULE_NAME ".Raw";
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
     type->tp_flags = Py_TPFLAGS_DEFAULT;
     type->tp_call = object_call;

@@ -18,16 +18,11 @@
  *
  * Built as C99 and as C++11, against installed headers and a vendored copy; MODULE is the module's
  * name. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
+#include "module.h"
+
 #include <math.h>
 #include <nativecall/callback.h>
 #include <nativecall/packedliteral.h>
-
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
 
 #define SIGNATURE16 "d:dddddddddddddddd"
 
@@ -311,13 +306,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     return PyCustomSlots_Import() < 0 ? NULL : PyModule_Create(&definition);
 }

@@ -7,17 +7,12 @@
  *     live()           how many objects there are
  *
  * Built against the installed headers and against a vendored copy; MODULE is the module's name. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
+#include "module.h"
+
 #include <nativecall/nativecallable.h>
 #include <nativecall/packedtable.h>
 
 #include "conformance_functions.h"
-
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
 
 static const PyNativeCallableEntry offered[] = {
 #define ENTRY(signature, flags, function) {signature, flags, (void *)(uintptr_t)function},
@@ -105,7 +100,7 @@ static PyCustomSlot slots[4];
 static int ready(void)
 {
     PyTypeObject *type = &Function.etp_heaptype.ht_type;
-    type->tp_name = NC_TEXT(MODULE) ".Function";
+    type->tp_name = MODULE_NAME ".Function";
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
     type->tp_flags = Py_TPFLAGS_DEFAULT;
     type->tp_new = object_new;
@@ -133,13 +128,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module;
     PyObject *addresses;

@@ -5,17 +5,12 @@
  *     CAPSULE          what stands there, for types made elsewhere
  *     ADDRESSES        signature: address, of every entry
  *     live()           how many objects of Function there are */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "module.h"
+
 #include <stdint.h>
 #include <string.h>
 
 #include "conformance_functions.h"
-
-#define PASTE_(a, b) a##b
-#define PASTE(a, b) PASTE_(a, b)
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
 
 typedef struct {
     const char *signature;
@@ -97,19 +92,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module = PyModule_Create(&definition);
     PyObject *addresses = PyDict_New();
     PyObject *capsule = PyCapsule_New(&api, "nativecall_api_v1", NULL);
     size_t i;
-    Function.tp_name = TEXT(MODULE) ".Function";
+    Function.tp_name = MODULE_NAME ".Function";
     Function.tp_basicsize = (Py_ssize_t)sizeof(PyObject);
     Function.tp_flags = Py_TPFLAGS_DEFAULT;
     Function.tp_new = object_new;

@@ -1,15 +1,10 @@
-/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers alone.
+/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers.
  *
  * Built against the installed headers and against vendored copies of them, as C99 and as C++11,
  * under several names: MODULE is the module's. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
-#include <nativecall/nativecallable.h>
+#include "module.h"
 
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
+#include <nativecall/nativecallable.h>
 
 static const char *signature_d_d;
 
@@ -98,8 +93,8 @@ static PyObject *intern(PyObject *module, PyObject *key)
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
-/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None is
- * looked up as NULL */
+/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None
+ * is looked up as NULL */
 static PyObject *entry(PyObject *module, PyObject *args)
 {
     PyObject *object;
@@ -253,13 +248,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module;
     if (PyCustomSlots_Import() < 0 || nc_signature_intern("d:d", &signature_d_d) < 0) {

@@ -1,21 +1,16 @@
-/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and thunks of no
- * arguments.
+/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and thunks of
+ * no arguments.
  *
  * MODULE is the module's name; built as C99 and as C++11, against installed and vendored headers.
  * The functions of NC_DISPATCH are called with the GIL and without, from C; calls by a signature
  * text get their arguments from Python as bytes, one for each argument, and give bytes. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
+#include "module.h"
+
 #include <math.h>
 #include <nativecall/callback.h>
 #include <nativecall/dispatch.h>
 #include <nativecall/dynamiccall.h>
 #include <pthread.h>
-
-#define INIT_(name) PyInit_##name
-#define INIT(name) INIT_(name)
 
 /* ---- signatures in the source ---------------------------------------------------------------- */
 
@@ -456,13 +451,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC INIT(MODULE)(void);
-
-PyMODINIT_FUNC INIT(MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     return PyCustomSlots_Import() < 0 ? NULL : PyModule_Create(&definition);
 }

@@ -1,11 +1,9 @@
 /* tests/ext/layout.c: the structs and constants that need Python.h are those of docs/abi.md.
  *
- * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a test
- * can offer it runtimes of other versions, and tells what it got. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
+ * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a
+ * test can offer it runtimes of other versions, and tells what it got. */
+#include "module.h"
+
 #include <nativecall/nativeapi.h>
 #include <nativecall/nativecallable.h>
 
@@ -57,16 +55,9 @@ LAYOUT_FIELD(NcNativeApi, entry, 32, const PyNativeCallableEntry *(*)(PyObject *
 
 #endif
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, NULL, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(NULL);
 
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module;
     PyObject *runtime = NULL;

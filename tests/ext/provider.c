@@ -6,14 +6,9 @@
  *     derive(T)   makes a static C subclass of any extensible type, with as many rows as asked
  *
  * Built against the installed headers and against vendored copies; MODULE is the module's name. */
-#define PY_SSIZE_T_CLEAN
-#define NC_TEXT_(x) #x
-#define NC_TEXT(x) NC_TEXT_(x)
-#define NC_PROVIDER NC_TEXT(MODULE)
-#include <nativecall/nativecallable.h>
+#include "module.h"
 
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
+#include <nativecall/nativecallable.h>
 
 #define ALLOCATED_ID ((uintptr_t)0x05000003)
 #define OWN_ID ((uintptr_t)0x05000007)
@@ -54,14 +49,11 @@ static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
+/* Of a static type: the interpreter gives up an object's reference to a class that derives from it. */
 static void object_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     nc_calltable_clear(&((Object *)(void *)object)->calls);
-    type->tp_free(object);
-    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
-        Py_DECREF(type);
-    }
+    Py_TYPE(object)->tp_free(object);
 }
 
 static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -118,7 +110,7 @@ static int ready_base(void)
 {
     PyTypeObject *type = &Base.etp_heaptype.ht_type;
     const char *key = NULL;
-    type->tp_name = NC_TEXT(MODULE) ".Base";
+    type->tp_name = MODULE_NAME ".Base";
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
     type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     type->tp_new = object_new;
@@ -147,7 +139,7 @@ static int ready_base(void)
 static int ready_derived(void)
 {
     PyTypeObject *type = &Derived.etp_heaptype.ht_type;
-    type->tp_name = NC_TEXT(MODULE) ".Derived";
+    type->tp_name = MODULE_NAME ".Derived";
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
     type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     type->tp_base = &Base.etp_heaptype.ht_type;
@@ -226,7 +218,7 @@ static PyCustomSlot both_slots[3];
 static int ready_both(void)
 {
     PyTypeObject *type = &Both.etp_heaptype.ht_type;
-    type->tp_name = NC_TEXT(MODULE) ".Both";
+    type->tp_name = MODULE_NAME ".Both";
     type->tp_basicsize = (Py_ssize_t)sizeof(BothObject);
     type->tp_flags = Py_TPFLAGS_DEFAULT;
     type->tp_new = both_new;
@@ -244,9 +236,9 @@ static int ready_both(void)
 
 /* ---- the module ------------------------------------------------------------------------------ */
 
-/* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own rows
- * have the given ids and whose array has room for so many rows. A static type lives for ever, so its
- * memory is never given back. */
+/* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own
+ * rows have the given ids and whose array has room for so many rows. A static type lives for ever,
+ * so its memory is never given back. */
 static PyObject *derive(PyObject *module, PyObject *args)
 {
     PyTypeObject *base;
@@ -268,7 +260,7 @@ static PyObject *derive(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     }
     type = &made->etp_heaptype.ht_type;
-    type->tp_name = NC_TEXT(MODULE) ".Made";
+    type->tp_name = MODULE_NAME ".Made";
     type->tp_basicsize = base->tp_basicsize;
     type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     type->tp_base = base;
@@ -317,13 +309,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, NC_TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void);
-
-PyMODINIT_FUNC NC_PASTE(PyInit_, MODULE)(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module;
     if (PyExtensibleType_Import() == NULL || ready_base() < 0 || ready_derived() < 0 ||

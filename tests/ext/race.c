@@ -6,7 +6,8 @@
  * has found once is found again. Entries with NC_FLAG_NEEDS_GIL are looked up and never called.
  *
  * Also: all the lookups at once, for tests of what each of them refuses. */
-#define PY_SSIZE_T_CLEAN
+#include "module.h"
+
 #include <nativecall/nativecallable.h>
 #include <nativecall/packedliteral.h>
 
@@ -366,11 +367,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "nc_race", NULL, -1, methods, NULL, NULL, NULL, NULL,
-};
+static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 
-PyMODINIT_FUNC PyInit_nc_race(void)
+PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module = NULL;
     if (PyCustomSlots_Import() < 0) {

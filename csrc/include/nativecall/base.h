@@ -69,6 +69,13 @@
 #define NC_NOINLINE __attribute__((unused, noinline)) static
 #define NC_COLD __attribute__((unused, noinline, cold)) static
 #endif
+/* For functions that write a value of a type known at run time only: where GCC saw the memory that
+ * it is for, it would warn of the branches for wider types. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define NC_OPAQUE __attribute__((noipa))
+#else
+#define NC_OPAQUE
+#endif
 
 #ifdef __cplusplus
 extern "C" {

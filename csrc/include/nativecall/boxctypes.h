@@ -216,16 +216,28 @@ NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth)
     return PyErr_Occurred() ? -1 : (status < 0 ? -1 : 0);
 }
 
+/* Adds the flags of a function pointer's function. 0, or -1 with an exception. */
+NC_STATIC int nc_ctypes_flags(PyObject *obj, uintptr_t *out)
+{
+    PyObject *flags = nc_box_attribute(obj, "_flags_");
+    /* FUNCFLAG_PYTHONAPI: of PyDLL or PYFUNCTYPE, to be called with the GIL; ctypes looks for an
+     * exception after such calls. */
+    if (flags != NULL && PyLong_Check(flags) && (PyLong_AsLong(flags) & 4) != 0) {
+        *out |= NC_FLAG_NEEDS_GIL | NC_ERRORS_PYTHON;
+    }
+    Py_XDECREF(flags);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
 {
     PyObject *argtypes = nc_box_attribute(obj, "argtypes");
     PyObject *restype = nc_box_attribute(obj, "restype");
     PyObject *errcheck = nc_box_attribute(obj, "errcheck");
     PyObject *checks = restype != NULL ? nc_box_attribute(restype, "_check_retval_") : NULL;
-    PyObject *flags = nc_box_attribute(obj, "_flags_");
     Py_buffer view;
     int status = -1;
-    if (PyErr_Occurred()) {
+    if (nc_ctypes_flags(obj, &box->flags) < 0) {
         goto done;
     }
     box->kind = "a ctypes function pointer";
@@ -237,11 +249,6 @@ NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
         memcpy(&box->address, view.buf, sizeof box->address);
     }
     PyBuffer_Release(&view);
-    /* FUNCFLAG_PYTHONAPI: of PyDLL or PYFUNCTYPE, to be called with the GIL; ctypes looks for an
-     * exception after such calls. */
-    if (flags != NULL && PyLong_Check(flags) && (PyLong_AsLong(flags) & 4) != 0) {
-        box->flags |= NC_FLAG_NEEDS_GIL | NC_ERRORS_PYTHON;
-    }
     if (argtypes == NULL || argtypes == Py_None || restype == NULL) {
         box->unknown = "its argtypes are not set";
         nc_text_fail(&box->signature, NC_E_MISSING);
@@ -260,7 +267,6 @@ done:
     Py_XDECREF(restype);
     Py_XDECREF(errcheck);
     Py_XDECREF(checks);
-    Py_XDECREF(flags);
     return status;
 }
 

@@ -146,10 +146,13 @@ NC_STATIC int nc_box_is_scipy(PyObject *obj)
     return is;
 }
 
-/* The raw capsule in a LowLevelCallable: SciPy keeps the user data in its context. */
+/* The raw capsule in a LowLevelCallable: SciPy keeps the user data in its context. The object that
+ * it was made of comes next. */
 NC_STATIC int nc_box_scipy(PyObject *obj, NcBox *box)
 {
     PyObject *capsule = PyTuple_GET_ITEM(obj, 0);
+    PyObject *origin = PyTuple_GET_ITEM(obj, 1);
+    int is = 0;
     if (nc_box_capsule(capsule, box) < 0) {
         return -1;
     }
@@ -160,7 +163,11 @@ NC_STATIC int nc_box_scipy(PyObject *obj, NcBox *box)
     }
     /* None: the context is what the inner capsule had, and nobody asked for it to be passed. */
     box->has_user_data = PyTuple_GET_ITEM(obj, 2) != Py_None;
-    return 0;
+    while (PyTuple_Check(origin) && (is = nc_box_is_scipy(origin)) > 0) {
+        origin = PyTuple_GET_ITEM(origin, 1);
+    }
+    is = is < 0 ? -1 : nc_box_is(origin, "_ctypes", "CFuncPtr");
+    return is > 0 ? nc_ctypes_flags(origin, &box->flags) : is;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -35,7 +35,8 @@
  * function is, and no name tells whether the function needs the GIL or sets exceptions. One that
  * Cython exports may do both: `cdef api double f(double)` sets an exception and returns -1 unless
  * it is noexcept, and crashes without the GIL if it uses Python objects. Here such functions count
- * as needing nothing and reporting nothing, and whoever passes one vouches for that.
+ * as needing nothing and reporting nothing, and whoever passes one vouches for that; but a
+ * LowLevelCallable around a function pointer of ctypes is asked for that one's flags.
  * NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
@@ -145,14 +146,13 @@ NC_STATIC int nc_callback_distrusts(PyObject *obj, unsigned options)
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Appends to a string: "'a', 'b'". 0, or -1 with an exception. */
-NC_STATIC int nc_message_add(PyObject **message, const char *before, const char *text,
-                             const char *after)
+NC_STATIC int nc_message_add(PyObject **message, const char *text, const char *after)
 {
     PyObject *longer;
     if (*message == NULL) {
-        *message = PyUnicode_FromFormat("%s'%s'%s", before, text, after);
+        *message = PyUnicode_FromFormat("'%s'%s", text, after);
     } else {
-        longer = PyUnicode_FromFormat("%U, %s'%s'%s", *message, before, text, after);
+        longer = PyUnicode_FromFormat("%U, '%s'%s", *message, text, after);
         Py_DECREF(*message);
         *message = longer;
     }
@@ -192,17 +192,16 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned 
                 : nc_message_why(box->flags, refuse));
     }
     while ((entry = nc_native_next(obj, entry)) != NULL) {
-        if (nc_message_add(&message, "", entry->signature, nc_message_why(entry->flags, refuse)) <
-            0) {
+        if (nc_message_add(&message, entry->signature, nc_message_why(entry->flags, refuse)) < 0) {
             return NULL;
         }
     }
     if (message != NULL || nc_nativeapi_of(obj, &api) < 0 || api == NULL || api->entry == NULL) {
         return message;
     }
-    for (i = 0; i < 64 && (entry = api->entry(obj, i)) != NULL; i++) {
+    for (i = 0; i < NC_NATIVEAPI_MAX_ENTRIES && (entry = api->entry(obj, i)) != NULL; i++) {
         if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
-            nc_message_add(&message, "", entry->signature,
+            nc_message_add(&message, entry->signature,
                            entry->funcptr == NULL ? " (has no function yet)"
                                                   : nc_message_why(entry->flags, refuse)) < 0) {
             return NULL;
@@ -225,7 +224,7 @@ NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
             PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
                           accepted[i].user_data + 1);
         }
-        if (nc_message_add(&wanted, "", accepted[i].interned, after) < 0) {
+        if (nc_message_add(&wanted, accepted[i].interned, after) < 0) {
             return;
         }
     }

@@ -266,7 +266,7 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
     case NC_KIND_BOOL:
         return PyBool_FromLong(nc_call_read_integer(type, at) != 0);
     case NC_KIND_INT:
-        return strchr("bhiq", type->code) != NULL
+        return nc_scalar_is_signed(type->code)
                    ? nc_box_signed((long long)nc_call_read_integer(type, at))
                    : nc_box_unsigned(nc_call_read_integer(type, at));
     case NC_KIND_FLOAT:
@@ -297,7 +297,7 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
     unsigned long long positive;
     long long number;
 
-    if (strchr("bhiq", type->code) != NULL) {
+    if (nc_scalar_is_signed(type->code)) {
         const int64_t most = (int64_t)(highest >> 1);
         if (nc_integer_signed(result, -most - 1, most, name, &number) < 0) {
             return -1;

@@ -19,8 +19,8 @@
  * again. So an entry whose type has died, been changed, or whose address is used again is never
  * hit. A type without a tag is asked every time.
  *
- * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's, which
- * the user would otherwise notice as slowness only. */
+ * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's,
+ * which the user would otherwise notice as slowness only. */
 #ifndef NATIVECALL_NATIVEAPI_H
 #define NATIVECALL_NATIVEAPI_H
 

@@ -86,6 +86,13 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
     return self;
 }
 
+/* The callable itself, a borrowed reference: what obj is a view of, else obj. */
+NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
+{
+    PyObject *viewed = nc_native_viewed(obj);
+    return viewed != NULL ? viewed : obj;
+}
+
 /* The call table at the offset that obj's type gives, NULL without one. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
@@ -114,24 +121,20 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *
                                                               slot->data.objoffset);
 }
 
+/* The same by whichever way there is. */
+NC_HOT_INLINE const PyNativeCallableTable *nc_native_any_table(PyObject *obj)
+{
+    const PyNativeCallableTable *table = nc_native_table(obj);
+    return NC_LIKELY(table != NULL) ? table : nc_native_table_by_slot(obj);
+}
+
 /* The rest of a lookup whose first entry was no hit: the other entries, or the callable behind a
  * view. Either way to the table will do, so one function serves both. */
 NC_NOINLINE const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, const char *signature,
                                                              uintptr_t refuse)
 {
-    PyObject *viewed = nc_native_viewed(obj);
-    const PyNativeCallableTable *table;
-    if (viewed != NULL) {
-        obj = viewed;
-    }
-    table = nc_native_table(obj);
-    if (NC_UNLIKELY(table == NULL)) {
-        table = nc_native_table_by_slot(obj);
-        if (table == NULL) {
-            return NULL;
-        }
-    }
-    return nc_calltable_find(table, signature, refuse);
+    const PyNativeCallableTable *table = nc_native_any_table(nc_native_behind(obj));
+    return table != NULL ? nc_calltable_find(table, signature, refuse) : NULL;
 }
 
 /* The same, called where it is rare: what is cold is the call, not the function. */
@@ -250,13 +253,7 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
                                                       const PyNativeCallableEntry *entry)
 {
     if (entry == NULL) {
-        PyObject *viewed = nc_native_viewed(obj);
-        const PyNativeCallableTable *table;
-        obj = viewed != NULL ? viewed : obj;
-        table = nc_native_table(obj);
-        if (table == NULL) {
-            table = nc_native_table_by_slot(obj);
-        }
+        const PyNativeCallableTable *table = nc_native_any_table(nc_native_behind(obj));
         if (table == NULL) {
             return NULL;
         }
@@ -291,14 +288,11 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
                                         uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_table(obj);
+    const PyNativeCallableTable *table = nc_native_any_table(obj);
     const PyNativeCallableEntry *entry;
     const char *signature;
     if (table == NULL) {
-        table = nc_native_table_by_slot(obj);
-        if (table == NULL) {
-            return NULL;
-        }
+        return NULL;
     }
     for (entry = table->entries;
          (signature = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
@@ -315,10 +309,9 @@ NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, si
 NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
                                           uintptr_t refuse)
 {
-    PyObject *viewed = nc_native_viewed(obj);
     const uint64_t *table;
     const uint64_t *entry;
-    obj = viewed != NULL ? viewed : obj;
+    obj = nc_native_behind(obj);
     table = nc_native_packed_table(obj);
     if (NC_UNLIKELY(table == NULL)) {
         return nc_native_packed_in_calls(obj, words, count, refuse);

@@ -224,7 +224,7 @@ template <uint64_t value> struct NcLiteral {
     NC_LITERAL_RESULT(s, 0, NC_LITERAL_RESULT(s, 1, NC_LITERAL_RESULT(s, 2,                        \
     NC_LITERAL_RESULT(s, 3, NC_LITERAL_RESULT(s, 4, NC_LITERAL_RESULT(s, 5,                        \
     NC_LITERAL_RESULT(s, 6, NC_LITERAL_RESULT(s, 7, NC_LITERAL_RESULT(s, 8,                        \
-    NC_LITERAL_RESULT(s, 9, NC_LITERAL_RESULT(s, 10, NC_LITERAL_RESULT(s, 11,                       \
+    NC_LITERAL_RESULT(s, 9, NC_LITERAL_RESULT(s, 10, NC_LITERAL_RESULT(s, 11,                     \
     NC_LITERAL_RESULT(s, 12, 0)))))))))))))
 #define NC_LITERAL_SUM(of, s)                                                                      \
     (of(s, 0) + of(s, 1) + of(s, 2) + of(s, 3) + of(s, 4) + of(s, 5) + of(s, 6) + of(s, 7) +       \

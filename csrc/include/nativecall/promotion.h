@@ -77,7 +77,7 @@ NC_STATIC int nc_call_digits(const NcCallType *type)
     case 'e':
         return 11;
     default:
-        return (int)(8 * type->size) - (strchr("bhiq", type->code) != NULL);
+        return (int)(8 * type->size) - nc_scalar_is_signed(type->code);
     }
 }
 
@@ -105,8 +105,8 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
         return -1;
     }
     /* A negative number fits no unsigned one. */
-    if (to->kind == NC_KIND_INT && from->kind == NC_KIND_INT &&
-        strchr("bhiq", from->code) != NULL && strchr("bhiq", to->code) == NULL) {
+    if (to->kind == NC_KIND_INT && from->kind == NC_KIND_INT && nc_scalar_is_signed(from->code) &&
+        !nc_scalar_is_signed(to->code)) {
         return -1;
     }
     /* Integers, floats and complex numbers are further apart than any width. */
@@ -253,7 +253,7 @@ NC_NOINLINE void nc_call_widen(const NcCallType *from, const void *in, const NcC
             nc_call_write_integer(to, bits, out);
             return;
         }
-        real = strchr("bhiq", from->code) != NULL ? (long double)(int64_t)bits : (long double)bits;
+        real = nc_scalar_is_signed(from->code) ? (long double)(int64_t)bits : (long double)bits;
     } else if (from->kind == NC_KIND_FLOAT) {
         real = nc_call_read_float(from->code, in);
     } else if (from->kind == NC_KIND_COMPLEX) {

@@ -33,14 +33,6 @@
 extern "C" {
 #endif
 
-/* For functions that write a value of a type known at run time only: where GCC saw the memory that it
- * is for, it would warn of the branches for wider types. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
-#define NC_OPAQUE __attribute__((noipa))
-#else
-#define NC_OPAQUE
-#endif
-
 #define NC_REGISTERCALL_FLOATS 8
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__) && UINTPTR_MAX > 0xFFFFFFFF
 #define NC_REGISTERCALL_SYSV 1
@@ -130,7 +122,7 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
         part->argument = (unsigned char)argument;
         part->from = (unsigned char)(i * size);
         part->size = (unsigned char)size;
-        part->is_signed = type->kind == NC_KIND_INT && strchr("bhiq", type->code) != NULL;
+        part->is_signed = type->kind == NC_KIND_INT && nc_scalar_is_signed(type->code);
         part->word = (unsigned char)word;
     }
     return NC_OK;

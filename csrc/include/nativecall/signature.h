@@ -1,4 +1,4 @@
-/* nativecall/signature.h: signatures, for providers and consumers; includes the three headers of it.
+/* nativecall/signature.h: signatures, for providers and consumers; includes its three headers.
  *
  * A signature is the C type of a function as text, "i:d&f" (docs/abi.md). Its canonical form is its
  * identity on a platform. Interned (intern.h), its address is CEP 1000's signature id and the

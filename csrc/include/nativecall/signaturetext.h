@@ -31,7 +31,7 @@ extern "C" {
 #define NC_SIGNATURE_MAX_DEPTH 64    /* levels of nesting */
 #define NC_SIGNATURE_MAX_NDIM 64     /* dimensions of an array or a view */
 
-/* ---- scalars ---------------------------------------------------------------------------------- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 /* The canonical code of a scalar's, which is itself for all but "clLnNg"; 0 for what is none. */
 NC_STATIC_INLINE char nc_scalar_canonical(char code)
@@ -52,6 +52,12 @@ NC_STATIC_INLINE char nc_scalar_canonical(char code)
     default:
         return code != '\0' && strchr("?bBhHiIqQefd", code) != NULL ? code : '\0';
     }
+}
+
+/* Whether a canonical code is of an integer with a sign. */
+NC_STATIC_INLINE int nc_scalar_is_signed(char code)
+{
+    return code == 'b' || code == 'h' || code == 'i' || code == 'q';
 }
 
 struct nc_align_int64 {
@@ -143,7 +149,7 @@ typedef struct {
     size_t item_size; /* bytes of an array's element; else 0 */
 } NcSignatureType;
 
-/* ---- the reader, which all of it is built on -------------------------------------------------- */
+/* ---- the reader, which all of it is built on ------------------------------------------------- */
 
 #define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* absorbs, and is refused as a size */
 

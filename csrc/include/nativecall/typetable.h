@@ -104,8 +104,8 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
     return count + 1;
 }
 
-/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there is
- * a call table but a __call__ hides it (D12): one that is defined, or may be at any time, by a
+/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there
+ * is a call table but a __call__ hides it (D12): one that is defined, or may be at any time, by a
  * class that comes before the one that brought the table. 0 otherwise, -1 on error. */
 NC_STATIC int nc_type_call_table(PyObject *mro, Py_ssize_t *out)
 {

@@ -21,6 +21,7 @@ may refer to the symbols in `SYMBOLS`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -59,6 +60,7 @@ class Unsupported(Exception):
     """This convention does not describe the signature; the message says what and why."""
 
 
+# To mypy a subclass of Any: llvmlite has no types.
 class _NamedFloat(ir.Type):  # type: ignore[misc]
     """A floating-point type of LLVM that llvmlite has no class for."""
 
@@ -201,7 +203,7 @@ def extension(ctype: CType) -> tuple[str, ...]:
     return ("signext",) if getattr(ctype, "signed", False) else ("zeroext",)
 
 
-class Convention:
+class Convention(ABC):
     """A C calling convention of one platform.
 
     Attributes
@@ -215,15 +217,15 @@ class Convention:
     name: str = ""
     keyword: str = ""
 
+    @abstractmethod
     def pass_result(self, ctype: CType) -> Passing:
         """How a result is passed; ``reference`` takes a hidden first argument."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pass_arguments(
         self, args: Sequence[CType], hidden: bool, fixed: int | None
     ) -> list[Passing]:
         """How arguments are passed, after a hidden one if `hidden`."""
-        raise NotImplementedError
 
     def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
         """The lowering of a signature.
