@@ -79,7 +79,7 @@ _ALIGNED: dict[int, Any] = {
     16: ctypes.c_longdouble,
 }
 _RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
-_RAW_POINTER = _raw(ctypes.c_void_p)
+RAW_POINTER = _raw(ctypes.c_void_p)
 _made: dict[tuple[str, bool], Any] = {}
 
 
@@ -147,7 +147,7 @@ def _make(ctype: CType, plain: bool) -> Any:
             return ctypes.POINTER(foreign_type(pointee, plain=True))
         except SignatureError:
             return ctypes.c_void_p
-    return ctypes.c_void_p if plain else _RAW_POINTER
+    return ctypes.c_void_p if plain else RAW_POINTER
 
 
 def _holds_half(ctype: CType) -> bool:
@@ -294,7 +294,7 @@ def _result_type(result: CType, plain: bool) -> Any:
         return None
     if result.kind == "object" and not plain:
         # ctypes counts references of an object result that is NULL.
-        return _RAW_POINTER
+        return RAW_POINTER
     return foreign_type(result, plain=plain)
 
 
@@ -543,7 +543,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
 _ended: deque[Any] = deque(maxlen=64)
 
 
-class _Thunk:
+class Thunk:
     """A function pointer of ctypes, and the core's Closure that it calls."""
 
     __slots__ = ("__weakref__", "closure", "pointer")
@@ -567,6 +567,24 @@ class _Float(float):
     """The same for a float."""
 
     parting: object
+
+
+def carrier(restype: Any, sentinel: bytes) -> Callable[[Any, object], object]:
+    """What a Closure gives to ctypes: a result, None for the sentinel, and what comes with it."""
+    if restype is None:
+        return lambda value, parting: parting
+    zero = restype.from_buffer_copy(sentinel).value or 0
+    brings = _Float if isinstance(zero, float) else _Int
+
+    def carry(value: Any, parting: object) -> object:
+        value = zero if value is None else value
+        if parting is None:
+            return value
+        carried: Any = brings(value)
+        carried.parting = parting
+        return carried
+
+    return carry
 
 
 def closure(
@@ -602,9 +620,6 @@ def closure(
     restype = None
     if result.kind != "void":
         restype = SIMPLE.get(result.text, ctypes.c_void_p)
-    zero = None if restype is None else restype.from_buffer_copy(sentinel).value or 0
-    brings = _Float if isinstance(zero, float) else _Int
-
     def write(made: Any, value: object) -> object:
         if restype is None:
             return None
@@ -612,23 +627,13 @@ def closure(
         made.store(value, ctypes.addressof(box))
         return box.value or 0
 
-    def carry(value: Any, parting: object) -> object:
-        if restype is None:
-            return parting
-        value = zero if value is None else value
-        if parting is None:
-            return value
-        carried: Any = brings(value)
-        carried.parting = parting
-        return carried
-
     made = _types.Closure(
         function,
         name,
         who,
         given,
         write,
-        carry,
+        carrier(restype, sentinel),
         plan,
         convert.letter(result),
         sentinel,
@@ -640,7 +645,7 @@ def closure(
     )
     pointer = ctypes.CFUNCTYPE(restype, *kinds)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0
-    return address, made, _Thunk(pointer, made)
+    return address, made, Thunk(pointer, made)
 
 
 def _received(ctype: CType) -> Any:

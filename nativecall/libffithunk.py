@@ -1,8 +1,9 @@
 """Thunks where no code can be generated: closures of libffi that carry out a plan in Python.
 
-The results and the exceptions are those of generated thunks (jit/thunk.py). Every call takes the
-GIL. What ctypes cannot return to C, a struct, a complex number, a half or a long double in full, is
-refused with the reason.
+Values stay in memory as C has them, so that nothing is lost on the way. The results and the
+exceptions are those of generated thunks (jit/thunk.py). Every call takes the GIL. What ctypes
+cannot return to C, a struct, a complex number, a half or a long double in full, is refused with the
+reason.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from _ctypes import get_errno, set_errno
-from types import SimpleNamespace
 from typing import Any
 
 from . import _lib, convert, libffi
+from .callback import sentinel_of
 from .conversion import (
     HEADER,
     Bound,
@@ -78,14 +79,36 @@ def interpreted(
     restype: Any = None
     if result.kind != "void":
         restype = libffi.SIMPLE.get(text, ctypes.c_void_p)
-    types = [libffi.foreign_type(arg) for arg in plan.outer.args]
-    closure = ctypes.CFUNCTYPE(restype, *types, use_errno=run.uses_errno)(run)
+    types = [
+        libffi.RAW_POINTER if arg.kind == "object" else libffi.foreign_type(arg)
+        for arg in plan.outer.args
+    ]
+    sentinel = sentinel_of(result)
+    if plan.after == "nonzero":
+        sentinel = (1).to_bytes(result.size, sys.byteorder)
+    made = _lib.types.Closure(
+        run,
+        maker.name,
+        "",
+        (None,) * len(types),
+        lambda made, value: value,
+        libffi.carrier(restype, sentinel),
+        None,
+        "v",
+        sentinel,
+        None,
+        bool(plan.flags & _lib.FLAG_NEEDS_GIL),
+        plan.after == "python",
+        0,
+        kept,
+    )
+    closure = ctypes.CFUNCTYPE(restype, *types, use_errno=run.uses_errno)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(closure)).value
-    return address or 0, (closure, kept)
+    return address or 0, libffi.Thunk(closure, made)
 
 
 class _Run:
-    """What the closure runs."""
+    """What the closure runs: it raises, or returns what ctypes takes, None for the sentinel."""
 
     def __init__(self, plan: Plan, target: int, maker: Any, data: bytes) -> None:
         self.plan = plan
@@ -109,24 +132,18 @@ class _Run:
 
     def __call__(self, *given: Any) -> object:
         memory: list[Any] = []
+        plan = self.plan
         try:
             return _Call(self, given, memory).go()
         except _Failed as failed:
+            if failed.step == plan.tested and plan.after not in ("none", "python"):
+                if plan.after == "errno":
+                    set_errno(get_errno() or _INPUT_OUTPUT_ERROR)
+                return None
             error = self.maker.make(failed.step, failed.value)
-        except BaseException as raised:
-            error = raised
-        report(error, self.maker)
-        if self.plan.after == "errno":
+        if plan.after == "errno":
             set_errno(_OUT_OF_RANGE)
-        return self.sentinel()
-
-    def sentinel(self) -> object:
-        result = self.plan.outer.result
-        if result.kind == "float":
-            return float("nan")
-        if result.kind in ("bool", "int"):
-            return int(self.plan.after == "nonzero")
-        return None
+        raise error
 
 
 class _Call:
@@ -160,7 +177,7 @@ class _Call:
         ctype = plan.outer.result
         if ctype.kind in ("bool", "int", "float"):
             return convert.load(ctype, result)
-        return _word(result) or None
+        return _word(result)
 
     def argument(self, index: int) -> int:
         return ctypes.addressof(self.given[index])
@@ -259,15 +276,3 @@ def _copy(target: int, source: int, size: int) -> None:
 def _type_of(node: Any) -> CType:
     found: CType = VOIDPTR if isinstance(node, (Memory, Room)) else node.type
     return found
-
-
-def report(error: BaseException, maker: Any) -> None:
-    sys.unraisablehook(
-        SimpleNamespace(
-            exc_type=type(error),
-            exc_value=error,
-            exc_traceback=error.__traceback__,
-            err_msg=None,
-            object=maker,
-        )
-    )

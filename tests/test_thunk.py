@@ -451,6 +451,9 @@ class Driver:
         self.args = (ctypes.addressof(block) + 31) & ~31
         self.result = self.args + 32 * SLOT
 
+    def address(self, name: str) -> int:
+        return ctypes.cast(self.dll[name], ctypes.c_void_p).value or 0
+
     def call(self, case: Case, k: int, function: int, args: bytes) -> tuple[object, ...]:
         """All that comes of one call."""
         ctypes.memmove(self.args, args, len(args))
@@ -503,14 +506,15 @@ def test_matrix_of_conversions(builder, halves):
     chosen = random.Random(5)
     for k, case in enumerate(cases):
         before, after = case.signatures
-        own = nc.wrap(driver.dll[f"callee{k}"], before, errors=case.before, name=f"callee{k}")
+        own = nc.wrap(driver.address(f"callee{k}"), before, errors=case.before, name=f"callee{k}")
         try:
             thunk = own.convert(after, errors=case.after)
         except nc.SignatureError as error:
             assert not GENERATED and "libffi" in str(error), (case, error)
             continue
-        assert (thunk.entries[0].flags & _lib.FLAG_TAKES_GIL == 0) == GENERATED or before == after
-        wrapper = ctypes.cast(driver.dll[f"wrapper{k}"], ctypes.c_void_p).value or 0
+        taken = bool(thunk.entries[0].flags & _lib.FLAG_TAKES_GIL)
+        assert taken == (not GENERATED and thunk is not own)
+        wrapper = driver.address(f"wrapper{k}")
         good = 0
         for _ in range(CALLS):
             args = bytearray(SLOT * len(case.wanted))
@@ -530,10 +534,8 @@ def test_matrix_of_conversions(builder, halves):
                 size = parse_type(case.result).size
                 driver.answer[:size] = int(case.before == "zero").to_bytes(size, sys.byteorder)
             driver.code.value = chosen.choice((0, 0, errno.EPERM))
-            if os.environ.get("DBG"): print(k, case, flush=True)
             expected = driver.call(case, k, wrapper, bytes(args))
             found = driver.call(case, k, thunk.address(), bytes(args))
-            if os.environ.get("DBG"): print(k, before, after, case.errors if 0 else (case.before, case.after, case.room), flush=True)
             assert found == expected, (k, before, after, case, args.hex(), bytes(driver.answer).hex())
             good += not expected[0]
         # Not a test of failures alone.
