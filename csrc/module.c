@@ -225,6 +225,7 @@ static PyMethodDef functions[] = {
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_O, NULL},
     {"check_pending", nc_pending_check, METH_NOARGS, NULL},
+    {"forget_pending", nc_pending_forget, METH_O, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},

@@ -147,3 +147,13 @@ PyObject *nc_pending_check(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none
     }
     Py_RETURN_NONE;
 }
+
+PyObject *nc_pending_forget(PyObject *Py_UNUSED(module), PyObject *exception)
+{
+    Mark *mark = find_mark(PyThreadState_Get());
+    if (mark == NULL || mark->exception != exception) {
+        Py_RETURN_FALSE;
+    }
+    set_mark(mark, NULL);
+    Py_RETURN_TRUE;
+}

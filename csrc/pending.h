@@ -41,7 +41,9 @@ int nc_pending_is_left(void);
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */
 int nc_pending_raised(void);
 
-/* check_pending(): raises it, for calls that Python code makes. */
+/* For calls that Python code makes: check_pending() raises it; forget_pending(exception) is whether
+ * that one was left in this thread, which is then the caller's to raise. */
 PyObject *nc_pending_check(PyObject *module, PyObject *none);
+PyObject *nc_pending_forget(PyObject *module, PyObject *exception);
 
 #endif

@@ -45,11 +45,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_writing._at_fork_reinit)  # type: ignore[attr-defined]
 
 
-class _Doc:
+class Doc:
     """`__doc__`: the class's own on the class, each function's on its callable."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+
     def __get__(self, obj: Any, owner: type) -> str | None:
-        return _CLASS_DOC if obj is None else obj._doc
+        return self.text if obj is None else obj._doc
 
 
 _CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
@@ -78,7 +81,7 @@ _CallableBase: Any = _types.CallableBase
 
 
 class NativeCallable(_CallableBase):  # type: ignore[misc]
-    __doc__ = _Doc()
+    __doc__ = Doc(_CLASS_DOC)
     __slots__ = ()
     _only: Any
     _specializer: Any

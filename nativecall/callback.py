@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 
 from . import _lib, bufferformat, convert
-from .callable import NativeCallable
+from .callable import Doc, NativeCallable
 from .ctype import VOID, Array, CType, Pointer, View
 from .entry import Found, Options, check_errors
 from .errors import SignatureError
@@ -206,17 +206,19 @@ def closure(
 # -- for people ----------------------------------------------------------------------------------
 
 
+_CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
+
+Attributes
+----------
+function : callable or None
+    The Python function; None once closed.
+closed : bool
+    Whether `close` was called.
+"""
+
+
 class Callback(NativeCallable):
-    """A Python function as a native callable; made by `nativecall.callback`.
-
-    Attributes
-    ----------
-    function : callable or None
-        The Python function; None once closed.
-    closed : bool
-        Whether `close` was called.
-    """
-
+    __doc__ = Doc(_CLASS_DOC)
     __slots__ = ("_closure",)
     _closure: Any
 
@@ -252,9 +254,7 @@ class Callback(NativeCallable):
         if options.doc is None:
             known = getattr(function, "__doc__", None)
             doc = known if isinstance(known, str) and "\0" not in known else None
-        needs = gil == "need" or any(
-            one.kind == "object" for one in (wanted.result, *wanted.args)
-        )
+        needs = gil == "need" or any(one.kind == "object" for one in (wanted.result, *wanted.args))
         flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
         assert name is not None
         address, made, owner = closure(
@@ -324,9 +324,6 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
     keep: list[object] = []
     convert.store(result, errors, int(_lib.ffi.cast("uintptr_t", memory)), "'errors'", keep)
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
-
-
-
 
 
 def callback(

@@ -515,14 +515,22 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
         code = 0
         if errno:
             set_errno(0)
+        left: BaseException | None = None
         try:
             answer = function(*arguments)
+        except SystemError as error:
+            # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
+            left = error.__cause__
+            if left is None or not _types.forget_pending(left):
+                raise
         finally:
             if errno:
                 code = get_errno()
                 _lib.types.save_errno(code)
             if keep:
                 settle(keep)
+        if left is not None:
+            raise left
         _types.check_pending()
         if result_type.kind == "void":
             value = None
@@ -625,7 +633,7 @@ def closure(
             return None
         box = restype()
         made.store(value, ctypes.addressof(box))
-        return box.value or 0
+        return 0 if box.value is None else box.value
 
     made = _types.Closure(
         function,

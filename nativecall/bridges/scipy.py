@@ -82,7 +82,9 @@ def from_callable(
         raise ValueError(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
-    return LowLevelCallable(capsule, _user_data(user_data, meant.readonly[-1] or found.readonly[-1]))
+    return LowLevelCallable(
+        capsule, _user_data(user_data, meant.readonly[-1] or found.readonly[-1])
+    )
 
 
 # -- which function ------------------------------------------------------------------------------

@@ -35,9 +35,7 @@ _EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 def shape(ctype: CType) -> str:
     """A type's text with every pointer written ``P``."""
     if isinstance(ctype, Struct):
-        return (
-            f"{'=' if ctype.packed else ''}T{{{''.join([shape(f.type) for f in ctype.fields])}}}"
-        )
+        return f"{'=' if ctype.packed else ''}T{{{''.join([shape(f.type) for f in ctype.fields])}}}"
     if isinstance(ctype, Array):
         return f"({','.join(map(str, ctype.shape))}){shape(ctype.item)}"
     if isinstance(ctype, View):
