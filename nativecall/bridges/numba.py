@@ -318,8 +318,6 @@ def _becomes(kind: Any, ctype: CType) -> bool:
 
 def _enclose(made: Instance, errors: str) -> int:
     """Compile the C function around an instance, in a library of Numba's that is made for it."""
-    from llvmlite import ir
-
     from ..jit import abi
 
     platform = abi.convention()
@@ -331,12 +329,28 @@ def _enclose(made: Instance, errors: str) -> int:
     except abi.Unsupported as error:
         raise SignatureError(f"{signature.text!r} cannot be made a C function: {error}") from error
     context = _core("registry").cpu_target.target_context
-    compiled = made._compiled
-    described = compiled.fndesc
-    name = f"nativecall_{next(_number)}_{described.qualname.rpartition('.')[2]}"
+    name = f"nativecall_{next(_number)}_{made.function.py_func.__name__}"
     name = "".join([letter if letter.isalnum() else "_" for letter in name])
     library = context.codegen().create_library(name)
     module = context.create_module(name)
+    with context.push_code_library(library):
+        _write(context, lowering, module, name, made, errors)
+    library.add_ir_module(module)
+    library.add_linking_library(made._compiled.library)
+    library.finalize()
+    made._library = library
+    address: int = library.get_pointer_to_function(name)
+    return address
+
+
+def _write(
+    context: Any, lowering: Any, module: Any, name: str, made: Instance, errors: str
+) -> None:
+    """Write the C function around an instance into a module."""
+    from llvmlite import ir
+
+    signature = made.signature
+    described = made._compiled.fndesc
     writer = _Writer(context, lowering.define(module, name))
     builder = writer.builder
     entry = lowering.emit_entry(builder, writer.function)
@@ -364,12 +378,6 @@ def _enclose(made: Instance, errors: str) -> int:
         entry,
         writer.result(signature.result, described.restype, returned, entry.result_memory),
     )
-    library.add_ir_module(module)
-    library.add_linking_library(compiled.library)
-    library.finalize()
-    made._library = library
-    address: int = library.get_pointer_to_function(name)
-    return address
 
 
 class _Writer:
