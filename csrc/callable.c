@@ -114,7 +114,12 @@ static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(a
                                   size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+    if (self->specializer != NULL && self->specializer != Py_None) {
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries yet; ask for one as in f['d:d']",
+                     self->name);
+    } else {
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+    }
     return NULL;
 }
 

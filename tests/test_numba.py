@@ -1,0 +1,578 @@
+"""Numba: jitted functions as C functions, instances on demand, cfuncs, and what is refused.
+
+What C passes is compared with ctypes, which calls through libffi, wherever ctypes has the types;
+complex numbers go through trampolines that tests/test_abi_lowering.py compares with C compilers.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import gc
+import math
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import pytest
+
+import nativecall as nc
+
+numba = pytest.importorskip("numba")
+np = pytest.importorskip("numpy")
+
+Pair = collections.namedtuple("Pair", ["low", "high"])
+
+
+@numba.njit
+def twice(x):
+    """The double of a number."""
+    return 2 * x
+
+
+@numba.njit
+def plus(x):
+    return x + 1
+
+
+@numba.njit
+def same(x):
+    return x
+
+
+@numba.njit
+def positive(x):
+    return x > 0
+
+
+@numba.njit
+def checked(x):
+    if x > 1:
+        raise ValueError("too large", x)
+    return x
+
+
+@numba.njit
+def picky(x):
+    if x > 1:
+        raise KeyError("constant")
+    return 1, x
+
+
+@numba.njit
+def nothing(xs, n):
+    for i in range(n):
+        xs[i] += 1
+
+
+@numba.njit
+def fill(pointer, n):
+    xs = numba.carray(pointer, n)
+    for i in range(n):
+        xs[i] *= 2
+    return pointer
+
+
+@numba.njit
+def norm(p):
+    return math.sqrt(p.x * p.x + p.y * p.y)
+
+
+@numba.njit
+def bounds(a, b):
+    return Pair(min(a, b), max(a, b))
+
+
+@numba.njit
+def nested(a, b, c):
+    return (a, (b, c))
+
+
+@numba.njit
+def weighted(xs, ys):
+    total = 0.0
+    for i in range(xs.shape[0]):
+        for j in range(xs.shape[1]):
+            total += xs[i, j] * ys[j]
+    return total
+
+
+@numba.njit
+def many(a, b, c, d, e, f, g, z, h, w):
+    return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * z + 9 * h + 10 * w
+
+
+@numba.njit("float64(float64)")
+def explicit(x):
+    return x - 1
+
+
+def python(obj):
+    """The Python function of a jitted one."""
+    return obj.py_func
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+INTEGERS = {"b": 8, "B": -8, "h": 16, "H": -16, "i": 32, "I": -32, "q": 64, "Q": -64}
+
+
+@pytest.mark.parametrize("letter", INTEGERS)
+def test_integers_wrap_as_in_c(letter):
+    """Numba computes in 64 bits; C converts to the result's type."""
+    width = abs(INTEGERS[letter])
+    signed = INTEGERS[letter] > 0
+    last = 2 ** (width - signed) - 1
+    f = nc.wrap(plus, f"{letter}:{letter}")
+    assert (f.signatures, f.specialize) == ((f"{letter}:{letter}",), None)
+    assert (f(0), f(last - 1)) == (1, last)
+    assert f(last) == (-last - 1 if signed else 0)
+    assert f.to_ctypes()(last - 1) == last
+
+
+@pytest.mark.parametrize("letter", ["f", "d", "Zf", "Zd"])
+def test_numbers(letter):
+    f = nc.wrap(twice, f"{letter}:{letter}")
+    value = 1.25 - 0.5j if letter[0] == "Z" else 1.25
+    assert f(value) == 2 * value
+    if letter[0] != "Z":
+        assert f.to_ctypes()(value) == 2 * value
+
+
+def test_truth_values():
+    f = nc.wrap(positive, "?:d")
+    assert (f(1.0), f(-1.0)) == (True, False)
+    g = nc.wrap(same, "?:?").to_ctypes()
+    assert (g(True), g(False)) == (True, False)
+    h = nc.wrap(same, "i:?")
+    assert (h(True), h(False)) == (1, 0)
+
+
+def test_results_convert_as_in_c():
+    assert nc.wrap(plus, "d:q")(2) == 3.0
+    assert nc.wrap(same, "Zd:d")(2.5) == 2.5 + 0j
+    assert nc.wrap(same, "f:d")(0.1) == ctypes.c_float(0.1).value
+    assert nc.wrap(same, "?:q")(4) is True
+    assert nc.wrap(same, "P:&d")(np.zeros(1)) is not None
+
+
+def test_pointers_and_no_result():
+    xs = np.arange(4.0)
+    f = nc.wrap(fill, "&d:&dq")
+    assert int(f.signatures == ("&d:&dq",))
+    returned = f(xs, 3)
+    assert [returned[i] for i in range(4)] == [*xs] == [0.0, 2.0, 4.0, 3.0]
+    assert nc.wrap(nothing, "v:[1]iq")(np.zeros(2, np.int32), 2) is None
+
+
+def test_arrays_are_views_of_the_callers_memory():
+    f = nc.wrap(nothing, "v:[1]iq")
+    memory = np.zeros(6, np.int32)
+    f(memory[::2], 3)
+    f(memory[::-1], 1)
+    assert [*memory] == [1, 0, 1, 0, 1, 1]
+    g = nc.wrap(weighted, "d:[2]d[1]f")
+    xs = np.arange(12.0).reshape(3, 4)
+    ys = np.array([1, 10, 100], np.float32)
+    assert g(xs.T, ys) == python(weighted)(xs.T, ys)
+    assert g(xs[:, 1:], ys) == python(weighted)(xs[:, 1:], ys)
+
+
+class Point(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_double), ("y", ctypes.c_double))
+
+
+class Large(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_float), ("pad", ctypes.c_int64 * 3), ("y", ctypes.c_double))
+
+
+@pytest.mark.parametrize(
+    ("signature", "kind"),
+    [("d:T{d:x:d:y:}", Point), ("d:T{f:x:(3)q:pad:d:y:}", Large)],
+    ids=["registers", "memory"],
+)
+def test_structs_are_records(signature, kind):
+    f = nc.wrap(norm, signature)
+    value = kind(x=3, y=4)
+    assert ctypes.CFUNCTYPE(ctypes.c_double, kind)(f.address())(value) == 5.0
+
+
+def test_a_packed_struct():
+    f = nc.wrap(norm, "d:=T{b:a:d:x:f:y:}")
+    assert f((1, 3.0, 4.0)) == 5.0
+
+
+def test_tuples_are_structs():
+    f = nc.wrap(bounds, "T{d:low:d:high:}:dd")
+    assert (f(2.0, 1.0).low, f(2.0, 1.0).high) == (1.0, 2.0)
+    assert nc.wrap(nested, "T{iT{fZf}}:idZf")(7, 0.5, 1j) == (7, (0.5, 1j))
+    assert nc.wrap(nested, "T{dT{qd}}:iqd")(7, 8, 9.0) == (7.0, (8, 9.0))
+    assert [*nc.wrap(nested, "T{i(2)f}:iff")(7, 8.0, 9.0)[1]] == [8.0, 9.0]
+
+
+def test_a_record_that_comes_back():
+    f = nc.wrap(same, "T{f:x:q:n:d:y:}:T{f:x:q:n:d:y:}")
+    assert f((0.5, -3, 2.0)) == (0.5, -3, 2.0)
+
+
+@pytest.mark.parametrize(
+    "args", ["dddddddZddd", "ddddddddZdd", "ffffffqZfdf", "qqqqqqqZddZf", "ZdZdZdddddddd"]
+)
+def test_complex_numbers_where_registers_end(args):
+    """One register may be left for two halves; C then has the whole number in memory."""
+    letters = [part for part in args.replace("Z", " Z").split() if part]
+    kinds = []
+    for part in letters:
+        kinds += [part[:2], *part[2:]] if part[0] == "Z" else [*part]
+    kinds = kinds[:10]
+    values = [i + 1 + (0.5j if kind[0] == "Z" else 0) for i, kind in enumerate(kinds)]
+    f = nc.wrap(many, f"Zd:{''.join(kinds)}")
+    assert f(*values) == python(many)(*values)
+
+
+# -- exceptions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"errors": "python"}, {"gil": "release"}])
+def test_an_exception_is_raised_by_the_call_from_python(options):
+    f = nc.wrap(checked, "d:d", **options)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"^\('too large', 2\.0\)$"):
+            f(2.0)
+        assert f(0.5) == 0.5
+
+
+@pytest.mark.parametrize(("signature", "shape"), [("T{qd}:d", 2), ("T{ddd}:d", 3)])
+def test_an_exception_where_the_result_is_a_struct(signature, shape):
+    @numba.njit
+    def triple(x):
+        if x > 1:
+            raise KeyError("constant")
+        return x, x, x
+
+    f = nc.wrap(picky if shape == 2 else triple, signature)
+    with pytest.raises(KeyError, match="constant"):
+        f(2.0)
+    assert len(f(0.5)) == shape
+
+
+def test_what_numba_raises_itself():
+    divide = numba.njit(lambda n: 1 // n)
+    f = nc.wrap(divide, "q:q")
+    with pytest.raises(ZeroDivisionError):
+        f(0)
+    assert f(1) == 1
+
+
+def unraisable(function):
+    """What a thread that Python knows nothing of reports."""
+    seen = []
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda args: seen.append((args.exc_value, args.object))
+    try:
+        result = function()
+    finally:
+        sys.unraisablehook = before
+    return result, seen
+
+
+@pytest.fixture(scope="module")
+def c(build, builder, include):
+    """The module of tests/ext/callback_consumer.c."""
+    return build.load_extension(
+        builder.extension("callback_consumer.c", "numba_callback", include=include)
+    )
+
+
+def test_threads_that_python_has_never_seen(c):
+    f = nc.wrap(plus, "d:d")
+    assert c.in_threads(f, 8, 1000, "p") == (8000, 0)
+    g = nc.wrap(checked, "d:d")
+    (good, _), seen = unraisable(lambda: c.in_threads(g, 2, 5, "p"))
+    assert good == 0
+    # Of each thread the numbers above 1.
+    assert len(seen) == 3 + 5
+    assert {type(error) for error, _ in seen} == {ValueError}
+    assert {owner for _, owner in seen} == {g.entries[0].owner}
+
+
+def test_the_first_exception_in_c_code_is_the_one(c):
+    f = nc.wrap(checked, "d:d")
+    with pytest.raises((ValueError, SystemError)) as caught:
+        c.integrate(f, 1.0, 3.0, 2, "p")
+    # CPython's own error, where the C code does not look.
+    error = caught.value.__cause__ if caught.type is SystemError else caught.value
+    assert (type(error), error.args) == (ValueError, ("too large", 1.5))
+
+
+@pytest.mark.parametrize(
+    ("errors", "value"), [("none", 0), ("nonzero", 1), ("zero", 0), ("python", 0)]
+)
+def test_integers_that_c_gets_instead(errors, value):
+    """As the result of a thread's function."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "pthread_join"):
+        pytest.skip("no pthread_create in the C library")
+    f = nc.wrap(checked, "q:q", errors=errors)
+    thread, result = ctypes.c_void_p(), ctypes.c_size_t(99)
+
+    def run():
+        entry, argument = ctypes.c_void_p(f.address()), ctypes.c_size_t(5)
+        assert libc.pthread_create(ctypes.byref(thread), None, entry, argument) == 0
+        assert libc.pthread_join(thread, ctypes.byref(result)) == 0
+
+    _, seen = unraisable(run)
+    assert result.value == value
+    # Whoever says that the caller looks finds that a thread without Python does not.
+    assert [type(error) for error, _ in seen] == [ValueError] * (errors != "python")
+
+
+@pytest.mark.parametrize("letter", ["d", "f"])
+def test_numbers_that_c_gets_instead(letter):
+    call = nc.wrap(checked, f"{letter}:{letter}").to_ctypes()
+
+    @numba.njit
+    def store(xs):
+        for i in range(xs.shape[0]):
+            xs[i] = call(xs[i])
+
+    xs = np.array([0.5, 2, 0.25, 3])
+    with pytest.raises(ValueError, match=r"too large.*2\.0"):
+        nc.wrap(store, "v:[1]d")(xs)
+    assert np.array_equal(xs, [0.5, np.nan, 0.25, np.nan], equal_nan=True)
+
+
+# -- instances on demand ---------------------------------------------------------------------------
+
+
+def fresh(function=lambda x: 2 * x):
+    return numba.njit(function)
+
+
+def test_wrap_takes_the_instances_that_there_are():
+    jitted = fresh()
+    jitted(1.5)
+    jitted(3)
+    jitted(np.zeros(2))  # returns an array, which no C function does
+    f = nc.wrap(jitted)
+    assert f.signatures == ("d:d", "q:q")
+    assert (f(1.5), f(3)) == (3.0, 6)
+    assert f.__name__ == "<lambda>"
+    assert f.specialize is not None
+
+
+def test_instances_are_added_on_demand():
+    jitted = fresh()
+    f = nc.wrap(jitted, name="f")
+    assert f.signatures == ()
+    with pytest.raises(TypeError, match=r"^'f' has no entries yet; ask for one as in f"):
+        f(1.0)
+    assert f["d:d"](1.5) == 3.0
+    assert f["f:f"](1.5) == 3.0
+    assert f["Zd:Zd"](1j) == 2j
+    assert f.signatures == ("d:d", "f:f", "Zd:Zd")
+    assert len(jitted.signatures) == 3
+    for missing in ("d:dd", "d:", "v:d", "q:d", "d:P", "d:O", "g:g", "d:d."):
+        with pytest.raises(nc.NoEntryError, match="and its specialize hook makes none"):
+            f[missing]
+    assert len(f.signatures) == 3
+
+
+def test_a_c_consumer_has_a_function_compiled(c):
+    jitted = fresh()
+    f = nc.wrap(jitted)
+    value, native, matched = c.integrate(f, 0.0, 1.0, 10, "dp")
+    assert (value, native, matched) == (pytest.approx(1.0), True, 1)
+    assert f.signatures == ("d:d",)
+
+
+def test_threads_ask_for_the_same_instances():
+    jitted = fresh()
+    f = nc.wrap(jitted)
+    signatures = ["d:d", "f:f", "q:q", "i:i"] * 2
+    barrier = threading.Barrier(len(signatures))
+    results = []
+
+    def look(signature):
+        barrier.wait()
+        results.append((signature, f.address(signature)))
+
+    threads = [threading.Thread(target=look, args=(one,)) for one in signatures]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(results) == len(signatures)
+    assert {*results} == {(one, f.address(one)) for one in signatures}
+    assert len(f.signatures) == 4
+
+
+def test_options_are_those_of_all_instances():
+    f = nc.wrap(fresh(), gil="release", errors="nonzero")
+    assert (f["i:i"].entries[0].gil, f["i:i"].entries[0].errors) == ("release", "nonzero")
+    # A result that cannot carry the convention.
+    with pytest.raises(nc.NoEntryError):
+        f["d:d"]
+    with pytest.raises(ValueError, match="needs an integer as the result"):
+        nc.wrap(fresh(), "d:d", errors="nonzero")
+
+
+def test_a_mapping_and_add():
+    f = nc.wrap({"d:d": twice, "q:q": plus})
+    assert (f(1.5), f(3)) == (3.0, 4)
+    f.add("f:f", twice)
+    assert f["f:f"](1.5) == 3.0
+    with pytest.raises(
+        TypeError, match=r"^'signature' must be given: a CPUDispatcher has a function for each$"
+    ):
+        f.add(None, twice)
+
+
+def test_an_instance_outlives_the_jitted_function():
+    jitted = fresh()
+    f = nc.wrap(jitted, "d:d")
+    pointer = f.to_ctypes()
+    owner = f.entries[0].owner
+    assert owner.function is jitted
+    assert "define double @nativecall_" in owner.inspect_llvm()
+    assert repr(owner).startswith("<'d:d' of CPUDispatcher(")
+    del jitted, f, owner
+    gc.collect()
+    assert pointer(1.5) == 3.0
+
+
+def test_a_callable_with_a_hook_is_collected():
+    f = nc.wrap(fresh())
+    f["d:d"]
+    reference = weakref.ref(f)
+    del f
+    gc.collect()
+    assert reference() is None
+
+
+def test_explicit_signatures_are_the_only_ones():
+    f = nc.wrap(explicit)
+    assert f.signatures == ("d:d",)
+    assert f(1.5) == 0.5
+    with pytest.raises(nc.NoEntryError):
+        f["f:f"]
+    with pytest.raises(
+        nc.SignatureError,
+        match=r"^'explicit' was compiled for \(float64\) only, and 'f:f' is another$",
+    ):
+        nc.wrap(explicit, "f:f")
+
+
+# -- cfuncs ----------------------------------------------------------------------------------------
+
+
+@numba.cfunc("float64(float64, intc, CPointer(float64), boolean)")
+def scaled(x, n, p, flag):
+    return x * n + p[0] if flag else x
+
+
+def test_a_cfunc_tells_its_signature():
+    f = nc.wrap(scaled)
+    assert f.signatures == ("d:di&d?",)
+    assert f.__name__ == "scaled"
+    assert f.entries[0].owner is scaled
+    assert f.address() == scaled.address
+    assert (f(2.0, 3, np.array([0.5]), True), f(2.0, 3, None, False)) == (6.5, 2.0)
+    assert nc.wrap(scaled, "double (double, int, double *, bool)").address() == scaled.address
+    with pytest.raises(nc.SignatureError, match=r"'signature' is 'd:d', but the target is"):
+        nc.wrap(scaled, "d:d")
+
+
+def test_what_a_cfunc_does_not_pass_as_c_does():
+    made = numba.cfunc("complex64(complex64)")(lambda z: z)
+    with pytest.raises(nc.SignatureError, match="wrap a function made by numba"):
+        nc.wrap(made)
+    record = numba.from_dtype(np.dtype([("x", "f8")]))
+    made = numba.cfunc(numba.float64(record))(lambda p: p.x)
+    with pytest.raises(nc.SignatureError, match=r"'T\{d\}' as C does"):
+        nc.wrap(made)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+REFUSED = {
+    "d:dd": "'twice' does not take the arguments of 'd:dd': too many positional arguments",
+    "d:": "'twice' does not take the arguments of 'd:': missing a required argument: 'x'",
+    "q:d": "'twice' returns float64 for the arguments of 'q:d', which is no 'q'",
+    "d:Zd": "'twice' returns complex128 for the arguments of 'd:Zd', which is no 'd'",
+    "v:d": "'twice' returns float64 for the arguments of 'v:d', which is no 'v'",
+    "d:d.": "Numba has no variadic functions, as 'd:d.' would be",
+    "e:e": "Numba has no type for 'e' (_Float16)",
+    "g:g": "Numba has no type for 'g' (long double)",
+    "O:O": "Numba has no type for 'O' (PyObject *)",
+    "d:X{d:d}": "Numba has no type for 'X{d:d}' (double (*)(double))",
+    "d:T{g}": "Numba has no type for a field 'g'",
+    "d:T{dd}": "Numba does not compile 'twice' for 'd:T{dd}': No implementation of function",
+}
+
+
+@pytest.mark.parametrize("signature", REFUSED)
+def test_refused(signature):
+    before = twice.signatures
+    with pytest.raises(nc.SignatureError) as caught:
+        nc.wrap(twice, signature)
+    assert str(caught.value).startswith(REFUSED[signature])
+    if "returns" not in REFUSED[signature]:
+        assert twice.signatures == before
+
+
+def test_object_mode_is_refused():
+    @numba.jit(forceobj=True)
+    def slow(x):
+        return x
+
+    with pytest.raises(nc.SignatureError, match="object mode, which no C function can call"):
+        nc.wrap(slow, "d:d")
+
+
+def test_an_optional_result_is_refused():
+    @numba.njit
+    def maybe(x):
+        if x > 0:
+            return x
+        return None
+
+    with pytest.raises(nc.SignatureError, match="returns OptionalType"):
+        nc.wrap(maybe, "d:d")
+
+
+def test_other_objects_of_numba():
+    ufunc = numba.vectorize(lambda x: x)
+    for wrong in (ufunc, numba.float64):
+        with pytest.raises(TypeError, match=r"^'target' must be an address"):
+            nc.wrap(wrong, "d:d")
+
+
+def test_numba_is_never_imported(tmp_path):
+    """An object that says it is Numba's proves nothing."""
+    code = """
+        import sys
+        import nativecall as nc
+
+        class Dispatcher:
+            __module__ = "numba.core.registry"
+            def __call__(self, x):
+                return x
+
+        try:
+            nc.wrap(Dispatcher(), "d:d")
+        except TypeError:
+            pass
+        else:
+            raise AssertionError
+        try:
+            nc.wrap(Dispatcher())
+        except TypeError:
+            pass
+        else:
+            raise AssertionError
+        assert not any(name.partition(".")[0] == "numba" for name in sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
