@@ -23,7 +23,8 @@
  *   4. any Python callable, through the thunk of an accepted signature (thunktypes.h); one with
  *      user_data is preferred, because it needs no slot of the pool
  *
- * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled.
+ * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled, unless the
+ * dispatcher is wrapped (nativecall.wrap).
  * What is no such thing, or has none of the signatures and cannot be called by Python, is a
  * TypeError.
  *
@@ -265,8 +266,7 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
                                        const NcCallbackSignature *accepted, size_t count)
 {
     uintptr_t refuse = nc_callback_refuses(callback->options);
-    PyObject *viewed = nc_native_viewed(obj);
-    PyObject *asked = viewed != NULL ? viewed : obj;
+    PyObject *asked = nc_native_behind(obj);
     const NcNativeApi *api;
     size_t i;
     for (i = 0; i < count; i++) {

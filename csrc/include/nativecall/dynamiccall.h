@@ -153,7 +153,6 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
-    PyObject *viewed = nc_native_viewed(obj);
     const NcNativeApi *api = NULL;
     NcBox box;
     size_t position = 0;
@@ -165,7 +164,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (call->function != NULL) {
         return 0;
     }
-    obj = viewed != NULL ? viewed : obj;
+    obj = nc_native_behind(obj);
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
