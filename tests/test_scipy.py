@@ -413,3 +413,222 @@ def test_user_data_without_a_place(kernels):
         f.to_scipy(user_data=np.zeros(1))
     with pytest.raises(ValueError, match=r"last argument.*'d:d' does not have"):
         f.to_scipy("d:d", user_data=np.zeros(1))
+
+
+# -- conversions ---------------------------------------------------------------------------------
+
+CONVERTED = """
+#include <stdint.h>
+static int64_t count;
+static void *caller;
+#define CALLED (count++, caller = __builtin_return_address(0))
+int64_t calls(void) { return count; }
+void *last_caller(void) { return caller; }
+float single(float x) { CALLED; return x * x; }
+double by_reference(const double *x) { CALLED; return *x * 3; }
+double three(double x, double a, double b) { CALLED; return x * a + b; }
+double two_references(const double *x, const double *y) { CALLED; return *x * *y; }
+double single_and_double(float x, double y) { CALLED; return x + y; }
+float singles(float x, float y) { CALLED; return x * y; }
+double wide(int64_t n, double *x)
+{ double p = 1; CALLED; for (int64_t i = 0; i < n; i++) p *= x[i]; return p; }
+double of_doubles(double x, const double *scale) { CALLED; return x * *scale; }
+double two_scaled(double x, double y, void *scale) { CALLED; return x * y * *(double *)scale; }
+double order(int n, double x) { CALLED; return n * x; }
+double sum(double *x, int64_t n)
+{ double s = 0; CALLED; for (int64_t i = 0; i < n; i++) s += x[i]; return s; }
+double weighted(double *x, int n, const double *weight) { return *weight * sum(x, n); }
+void sum_out(double *x, int64_t n, double *out) { *out = sum(x, n); }
+int sum_status(double *x, int64_t n, double *out) { *out = sum(x, n); return *out > 1e6; }
+void running(double *in, int64_t n_in, double *out, int64_t n_out)
+{ CALLED; for (int64_t i = 0; i < n_out; i++) out[i] = in[i] + in[i + n_in - n_out]; }
+void shift(const int64_t *out, double *in, int rank_out, int rank_in)
+{ CALLED; (void)rank_out; for (int i = 0; i < rank_in; i++) in[i] = (double)out[i] - 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def others(builder):
+    return nc.load(builder.library(CONVERTED, "others"))
+
+
+@pytest.fixture
+def seen(others):
+    """The number of calls a block makes, once it is known that no Python event belongs to it."""
+    calls = others.function("calls", "q:")
+
+    def seen(block):
+        before = calls()
+        result = block()
+        return result, calls() - before
+
+    return seen
+
+
+SUMS = ndimage.uniform_filter(IMAGE, size=3) * 9
+QUADS = [
+    ("single", "f:f", lambda box: integrate.quad(box, 0, 3), 9.0),
+    ("by_reference", "d:&d", lambda box: integrate.quad(box, 0, 2), 6.0),
+    ("three", "d:ddd", lambda box: integrate.quad(box, 0, 2, args=(3.0, 1.0)), 8.0),
+    ("three", "d:ddd", lambda box: integrate.tplquad(box, 0, 1, 0, 1, 0, 1), 0.75),
+    ("two_references", "d:&d&d", lambda box: integrate.dblquad(box, 0, 2, 0, 2), 4.0),
+    ("single_and_double", "d:fd", lambda box: integrate.dblquad(box, 0, 2, 0, 1), 3.0),
+    ("singles", "f:ff", lambda box: integrate.quad(box, 0, 2, args=(0.5,)), 1.0),
+    ("wide", "d:q&d", lambda box: integrate.nquad(box, [[0, 2]] * 3), 8.0),
+]
+
+
+@pytest.mark.parametrize(("name", "signature", "call", "expected"), QUADS)
+def test_quad_of_converted_functions(others, seen, name, signature, call, expected):
+    box = others.function(name, signature).to_scipy()
+    (value, _), made = seen(lambda: call(box))
+    assert value == pytest.approx(expected, rel=1e-6)
+    assert made > 0
+    assert not any(callable(part) for part in tuple.__iter__(box))
+
+
+def test_a_converted_function_calls_no_python(others, seen):
+    box = others.function("three", "d:ddd").to_scipy()
+    little = lambda: integrate.quad(box, 0, 1, args=(3.0, 1.0))  # noqa: E731
+    much = lambda: integrate.dblquad(box, 0, 1, 0, 1, args=(3.0,))[0]  # noqa: E731
+    assert seen(little)[1] == 21
+    assert seen(much)[1] == 21 * 21
+    if nc.load(None).function("abs", "i:i").convert("d:d").entries[0].trampoline != "libffi":
+        assert events(little) == events(lambda: integrate.quad(box, 0, 2, args=(4.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "data"),
+    [
+        ("of_doubles", "double (double, const double *)", np.array([3.0])),
+        ("of_doubles", "double (double, const double *)", np.array([3.0]).tobytes()),
+        ("two_scaled", "double (double, double, void *)", np.array([1.5])),
+    ],
+)
+def test_user_data_of_converted_functions(others, name, signature, data):
+    box = others.function(name, signature).to_scipy(user_data=data)
+    args = (2.0,) if name == "two_scaled" else ()
+    assert integrate.quad(box, 0, 2, args=args)[0] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "errors"),
+    [
+        ("sum", "d:&dq", "none"),
+        ("sum_out", "v:&dq&d", "none"),
+        ("sum_status", "i:&dq&d", "nonzero"),
+    ],
+)
+def test_filters_of_converted_functions(others, seen, name, signature, errors):
+    box = others.function(name, signature, errors=errors).to_scipy()
+    result, made = seen(lambda: ndimage.generic_filter(IMAGE, box, size=3))
+    assert result == pytest.approx(SUMS)
+    assert made == IMAGE.size
+
+
+def test_a_weighted_filter(others):
+    f = others.function("weighted", "double (double *, int, const double *)")
+    box = f.to_scipy(user_data=np.array([1 / 9]))
+    assert ndimage.generic_filter(IMAGE, box, size=3) == pytest.approx(SUMS / 9)
+
+
+def test_other_converted_functions_of_ndimage(others):
+    box = others.function("running", "v:&dq&dq").to_scipy()
+    result = ndimage.generic_filter1d(IMAGE, box, 3, mode="nearest")
+    assert (result[:, 1:-1] == IMAGE[:, :-2] + IMAGE[:, 2:]).all()
+    box = others.function("shift", "v:&q&dii").to_scipy()
+    result = ndimage.geometric_transform(IMAGE, box, order=1)
+    assert (result == ndimage.shift(IMAGE, 1, order=1)).all()
+
+
+def test_failures_become_what_ndimage_understands(others):
+    """C's non-zero status is ndimage's zero, and the failure is told in ndimage's words."""
+    box = others.function("sum_status", "i:&dq&d", errors="nonzero").to_scipy()
+    with pytest.raises(RuntimeError, match="error in filter function"):
+        ndimage.generic_filter(IMAGE * 1e6, box, size=3)
+    f = nc.callback("i:&dn&dP", lambda *_: {}[0], errors="nonzero")
+    with pytest.raises(KeyError):
+        ndimage.generic_filter(IMAGE, f.to_scipy(), size=3)
+
+
+def test_checks_of_conversions_surface(others):
+    """A value out of range and a wrong number of coordinates are no wrong numbers."""
+    box = others.function("single", "f:f").to_scipy()
+    with pytest.raises((SystemError, OverflowError)) as found:
+        integrate.quad(box, 0, 1e39)
+    assert isinstance(found.value.__cause__ or found.value, OverflowError)
+    box = others.function("three", "d:ddd").to_scipy()
+    with pytest.raises((SystemError, ValueError)) as found:
+        integrate.quad(box, 0, 1)
+    assert isinstance(found.value.__cause__ or found.value, ValueError)
+    assert "3" in str(found.value.__cause__ or found.value)
+
+
+def test_callbacks_are_converted_as_well():
+    f = nc.callback("d:ddd", lambda x, a, b: x * a + b)
+    assert integrate.quad(f.to_scipy(), 0, 2, args=(3.0, 1.0))[0] == pytest.approx(8.0)
+    f = nc.callback("d:ddd", lambda x, a, b: 1 / 0)
+    with pytest.raises((SystemError, ZeroDivisionError)) as found:
+        integrate.quad(f.to_scipy(), 0, 2, args=(3.0, 1.0))
+    assert isinstance(found.value.__cause__ or found.value, ZeroDivisionError)
+
+
+def test_the_box_keeps_what_was_converted(others):
+    gone = []
+    f = nc.callback("d:ddd", lambda x, a, b: x)
+    weakref.finalize(f.function, gone.append, True)
+    box = f.to_scipy()
+    del f
+    gc.collect()
+    assert integrate.quad(box, 0, 2, args=(0.0, 0.0))[0] == pytest.approx(2.0)
+    assert not gone
+    del box
+    gc.collect()
+    assert gone
+
+
+def test_the_order_of_choice(kernels, others):
+    """What SciPy calls as it is comes before what is converted, in the documented order."""
+    f = nc.wrap(
+        {
+            "d:ddd": others.function("three", "d:ddd"),
+            "d:i&d": kernels.function("many", "d:i&d"),
+            "d:dP": kernels.function("scaled", "d:dP"),
+            "f:f": others.function("single", "f:f"),
+        }
+    )
+    assert f.to_scipy().signature == "double (double, void *)"
+    assert f["d:i&d"].to_scipy().signature == "double (int, double *)"
+    assert f["f:f"].to_scipy().signature == "double (double)"
+    f.add("d:d", kernels.function("gauss", "d:d"))
+    assert f.to_scipy().signature == "double (double)"
+    assert f.to_scipy(user_data=np.zeros(1)).signature == "double (double, void *)"
+    assert f.to_scipy("d:i&d").signature == "double (int, double *)"
+    g = nc.wrap({"d:ddd": f["d:ddd"], "f:f": f["f:f"]})
+    assert g.to_scipy().signature == "double (int, double *)"
+    assert g.to_scipy("d:d").signature == "double (double)"
+    assert integrate.quad(g.to_scipy("d:d"), 0, 3)[0] == pytest.approx(9.0)
+
+
+def test_what_scipy_cannot_call(others):
+    """`order(n, x)` would fit (int, double *), with the number of coordinates for its order."""
+    f = others.function("order", "d:id")
+    with pytest.raises(nc.SignatureError, match=r"one like 'order', which offers 'd:id'.*'d:i&d'"):
+        f.to_scipy()
+    with pytest.raises(nc.SignatureError, match=r"convert|'d:id'"):
+        f.to_scipy("d:dddd")
+    assert integrate.quad(f.bind(2).to_scipy(), 0, 2)[0] == pytest.approx(4.0)
+    for signature in ("P:d", "d:&f", "d:&&d", "v:d&d&d", "d:d.", "Zd:d", "d:", "O:O"):
+        try:
+            box = nc.wrap(f.address(), signature).to_scipy()
+        except nc.SignatureError as error:
+            assert "SciPy" in str(error) or "convert" in str(error)  # noqa: PT017
+        else:
+            assert (signature, box.signature) == ("d:&f", "double (double)")
+
+
+def test_an_entry_that_another_library_calls(others):
+    f = nc.wrap(others.function("three", "d:ddd").address(), "double (double, int *, void *)")
+    assert f.to_scipy("d:d&iP").signature == "double (double, int *, void *)"
+    with pytest.raises(nc.SignatureError, match="name it as 'signature'"):
+        f.to_scipy()

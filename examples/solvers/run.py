@@ -8,6 +8,7 @@ directory.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import math
 import subprocess
@@ -33,7 +34,7 @@ DECLARATIONS = """
     void pendulum(double t, const double *y, double *dydt);
     void pendulum_of(double t, const double *y, double *dydt, void *ratio);
 """
-ORBIT, RATIO = (ctypes.c_double * 2)(0.967, 0.25), ctypes.c_double(1.0)  # what the _of ones get
+ORBIT, RATIO = array.array("d", [0.967, 0.25]), array.array("d", [1.0])  # what the _of ones get
 DOUBLES = ctypes.POINTER(ctypes.c_double)
 
 ENDS = (0.0, 3.0)
@@ -76,15 +77,15 @@ def build(directory: str) -> str:
     return str(next(Path(directory).glob("problems.*")))
 
 
-def boxes(f: nc.NativeCallable, with_data: nc.NativeCallable, data: Any) -> dict[str, Any]:
+def boxes(
+    f: nc.NativeCallable, with_data: nc.NativeCallable, data: array.array[float]
+) -> dict[str, Any]:
     """Return one native function in boxes that the solvers look into."""
     return {
         "native callable": f,
         "its built-in view": f.builtin,
-        "LowLevelCallable": f.to_scipy(),
-        "the same with user_data": with_data.to_scipy(
-            user_data=ctypes.cast(ctypes.pointer(data), ctypes.c_void_p)
-        ),
+        "LowLevelCallable": f.to_scipy(*f.signatures),
+        "the same with user_data": with_data.to_scipy(*with_data.signatures, user_data=data),
         "cffi pointer": f.to_cffi(),
     }
 

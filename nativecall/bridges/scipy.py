@@ -5,7 +5,7 @@ with the spellings that a function accepts, character by character. So the name 
 as SciPy spells it: plain C types, no names, one space after each comma.
 
 A function with another signature is converted to the one that SciPy calls, natively. Which one is
-seen from what its arguments are (`_form_of`), not by trying what can be converted: ``jn(n, x)``
+seen from what its arguments are (`_forms_of`), not by trying what can be converted: ``jn(n, x)``
 fits ``double (int, double *)`` word by word, and would get the number of coordinates for its order.
 """
 
@@ -67,10 +67,7 @@ def from_callable(
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
     part, meant = _chosen(callable, signature, user_data is not None)
-    found, address, flags = part._one(None)
-    if found.text in _REPORTING and ERROR_NAMES[flags & _lib.ERRORS_MASK] not in ("none", "zero"):
-        part = part.convert(found, errors="zero")
-        found, address, flags = part._one(None)
+    found, address, _ = part._one(None)
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
@@ -97,7 +94,7 @@ def _chosen(
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
         try:
-            return callable[meant], meant
+            return _as(callable[meant], meant.text), meant
         except NoEntryError:
             return callable.convert(meant), meant
     available = callable.signatures
@@ -108,14 +105,15 @@ def _chosen(
         exact = [text for text in exact if text.endswith("P")]
     if exact:
         part = callable[exact[0]]
-        return part, part._one(None)[0]
+        return _as(part, exact[0]), part._one(None)[0]
     for text in available:
         part = callable[text]
         meant = part._one(None)[0]
-        form = _form_of(meant, data)
-        if form is not None:
-            errors = "zero" if form in _REPORTING else None
-            return part.convert(form, errors=errors), meant
+        forms = _forms_of(meant, data)
+        for form in forms:
+            part = _as(part, form)
+        if forms:
+            return part, meant
     offers = ", ".join(map(repr, available))
     if data and not any(_takes_data(callable[text]._one(None)[0]) for text in available):
         raise ValueError(
@@ -129,43 +127,58 @@ def _chosen(
     )
 
 
+def _as(part: NativeCallable, form: str) -> NativeCallable:
+    """One entry by the signature that SciPy calls, and with failures that it hears of.
+
+    A status without a convention is what SciPy takes it for.
+    """
+    found, _, flags = part._one(None)
+    convention = ERROR_NAMES[flags & _lib.ERRORS_MASK]
+    status = convention == "zero" or (convention == "none" and found.result.kind == "int")
+    if form in _REPORTING and not status:
+        return part.convert(form, errors="zero")
+    return part if found.text == form else part.convert(form)
+
+
 def _takes_data(signature: Signature) -> bool:
     """Whether the last argument can be for user data."""
     return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
 
 
-def _form_of(signature: Signature, data: bool) -> str | None:
-    """The signature by which SciPy can call a function, None when there is none.
+def _forms_of(signature: Signature, data: bool) -> list[str]:
+    """What to convert a function to, one after the other, so that SciPy can call it.
 
     With `data`, the last argument is for user data, whatever it points to; without, only a void
     pointer is. The rest tells: one number or several (quad), the number of coordinates and where
     they are (quad), a buffer and its length with a result or a place for it (generic_filter), two
-    of both (generic_filter1d), or coordinates out and in (geometric_transform).
+    of both (generic_filter1d), or coordinates out and in (geometric_transform). An empty list when
+    it is none of these.
     """
     args = list(signature.args)
     if signature.variadic:
-        return None
+        return []
     has_data = _takes_data(signature) and (data or args[-1].kind == "voidptr")
     if has_data:
         del args[-1]
     elif data:
-        return None
+        return []
     if signature.result.kind == "float":
-        if len(args) == 1 and (_is_float(args[0]) or args[0].kind == "int"):
-            return _QUAD_DATA if has_data else _QUAD
-        if len(args) > 1 and all(map(_is_float, args)):
-            return _NQUAD_DATA if has_data else _NQUAD
+        several = _NQUAD_DATA if has_data else _NQUAD
+        if args and all(map(_is_float, args)):
+            # Numbers of one type come from an array; of several, or by reference, one by one.
+            numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
+            return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
-            return _NQUAD_DATA if has_data else _NQUAD
-        return _FILTER if _are(args, "d", "int") else None
+            return [several]
+        return [_FILTER] if _are(args, "d", "int") else []
     if signature.result.kind not in ("void", "int"):
-        return None
+        return []
     if _are(args, "d", "int", "d"):
-        return _FILTER
+        return [_FILTER]
     if _are(args, "d", "int", "d", "int"):
-        return _FILTER1D
+        return [_FILTER1D]
     index = canonical("v:n")[-1]
-    return _TRANSFORM if _are(args, index, "d", "int", "int") else None
+    return [_TRANSFORM] if _are(args, index, "d", "int", "int") else []
 
 
 def _is_float(ctype: CType) -> bool:
