@@ -28,6 +28,13 @@ typedef struct {
     vectorcallfunc vectorcall; /* the callable form */
 } NcTrampoline;
 
+/* How buffers are taken for a pointer argument, as far as that is the same for all values. */
+typedef struct {
+    Py_ssize_t size; /* bytes of an element */
+    int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
+    char format;     /* the usual format of the elements, one letter; 0 when there is none */
+} NcExport;
+
 typedef struct {
     PyObject_HEAD
     PyObject *signature;     /* the Python Signature */
@@ -40,6 +47,7 @@ typedef struct {
     char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
     size_t *pointee_sizes;   /* bytes of a struct, of what a pointer points to (0 unknown); the
                                 alignment of the elements of a view */
+    NcExport *exports;       /* how buffers are taken, an argument */
     unsigned char *readonly; /* 1 where the callee promises not to write */
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */

@@ -190,6 +190,8 @@ typedef struct {
 static const Number layout[] = {
     {"object_refcount", offsetof(PyObject, ob_refcnt)},
     {"object_type", offsetof(PyObject, ob_type)},
+    {"type_as_buffer", offsetof(PyTypeObject, tp_as_buffer)},
+    {"getbuffer", offsetof(PyBufferProcs, bf_getbuffer)},
     {"object_size", offsetof(PyVarObject, ob_size)},
     {"float_value", offsetof(PyFloatObject, ob_fval)},
     {"tuple_items", offsetof(PyTupleObject, ob_item)},
@@ -212,9 +214,17 @@ static const Number layout[] = {
     {"callable_name", offsetof(NcCallable, name)},
     {"callable_plan", offsetof(NcCallable, plan)},
     {"plan_symbols", offsetof(NcPlan, symbols)},
+    {"plan_exports", offsetof(NcPlan, exports)},
+    {"export_bytes", sizeof(NcExport)},
+    {"export_size", offsetof(NcExport, size)},
+    {"export_flags", offsetof(NcExport, flags)},
+    {"export_format", offsetof(NcExport, format)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"pointer_buffer", offsetof(NcPointer, buffer)},
+    {"pointer_start", offsetof(NcPointer, buffer.buf)},
+    {"pointer_format", offsetof(NcPointer, buffer.format)},
+    {"pointer_itemsize", offsetof(NcPointer, buffer.itemsize)},
     {"pointer_object", offsetof(NcPointer, buffer.obj)},
     {"pointer_keep", offsetof(NcPointer, keep)},
     {"METH_NOARGS", METH_NOARGS},
@@ -260,7 +270,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_call_irregular)                                                                    \
     FUNCTION(nc_convert_arguments)                                                                 \
-    FUNCTION(nc_convert_pointer)                                                                   \
+    FUNCTION(nc_convert_pointer_on)                                                                \
     FUNCTION(nc_errno_clear)                                                                       \
     FUNCTION(nc_errno_keep)                                                                        \
     FUNCTION(nc_fail)                                                                              \

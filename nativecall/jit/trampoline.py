@@ -460,20 +460,56 @@ class _Trampoline:
         self.begin("ready")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
-        """Conversions by the core, a call for each; `places` are all that have owners."""
+        """Pointers, one after the other; `places` are all that have owners."""
         for place in places:
             for part in ("pointer_object", "pointer_keep"):
                 self.store("ptr", "null", "%frame", self.owned(place.owner, part))
         for place in places:
-            status = self.call(
-                "nc_convert_pointer",
-                "i32",
-                "ptr %self",
-                f"i64 {place.index}",
-                f"ptr %a{place.index}",
-                f"ptr {self.at('%frame', self.owned(place.owner, 'pointer_address'))}",
-            )
-            self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
+            self.convert_pointer(place)
+
+    def convert_pointer(self, place: _Place) -> None:
+        """The address of a buffer with the usual format of what is wanted; the core does others."""
+        index, value, rest, ready = place.index, f"%a{place.index}", self.label(), self.label()
+
+        def part(name: str) -> int:
+            return self.owned(place.owner, name)
+
+        type = self.load("ptr", value, _layout["object_type"])
+        exporter = self.load("ptr", type, _layout["type_as_buffer"])
+        self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
+        export = self.load("ptr", exporter, _layout["getbuffer"])
+        self.require(self.new(f"icmp ne ptr {export}, null"), rest)
+        plan = self.load("ptr", "%self", _layout["callable_plan"])
+        wanted = self.load("ptr", plan, _layout["plan_exports"])
+        wanted = self.at(wanted, index * _layout["export_bytes"])
+        flags = self.load("i32", wanted, _layout["export_flags"], 4)
+        self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)
+        buffer = self.at("%frame", part("pointer_buffer"))
+        status = self.new(f"call i32 {export}(ptr {value}, ptr {buffer}, i32 {flags})")
+        self.require(self.new(f"icmp eq i32 {status}, 0"), rest)
+        format = self.load("ptr", "%frame", part("pointer_format"))
+        self.require(self.new(f"icmp ne ptr {format}, null"), rest)
+        usual = self.load("i8", wanted, _layout["export_format"], 1)
+        first = self.load("i8", format, 0, 1)
+        self.require(self.new(f"icmp eq i8 {first}, {usual}"), rest)
+        second = self.new(f"zext i8 {self.load('i8', format, 1, 1)} to i64")
+        size = self.load("i64", "%frame", part("pointer_itemsize"))
+        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, _layout['export_size'])}")
+        wrong = self.new(f"or i64 {second}, {other}")
+        self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
+        start = self.load("ptr", "%frame", part("pointer_start"))
+        self.store("ptr", start, "%frame", part("pointer_address"))
+        self.go(ready)
+        usually, self.lines = self.lines, self.later
+        self.begin(rest)
+        owner = self.at("%frame", part("pointer_address"))
+        values = ("ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {owner}")
+        status = self.call("nc_convert_pointer_on", "i32", *values)
+        succeeded = self.new(f"icmp sge i32 {status}, 0")
+        self.failures.append(rest)
+        self.line(f"br i1 {succeeded}, label %{ready}, label %end, !prof !0")
+        self.lines = usually
+        self.begin(ready)
 
     def convert(self, table: str, places: Sequence[_Place]) -> None:
         """Conversions by the core."""
