@@ -12,6 +12,7 @@
 #include <structmember.h>
 
 #include "convert.h"
+#include "jit.h"
 
 NcHooks nc_hooks;
 
@@ -45,6 +46,8 @@ static int generate(NcCallable *self)
     self->decided = 1;
     if (made != Py_None && self->generated == NULL) {
         self->generated = (NcGenerated *)(void *)Py_NewRef(made);
+        self->method = self->generated->code.method;
+        self->symbols = nc_jit_table();
         /* Meanwhile there may be other entries, or the collector has cleared the callable. */
         if (self->vectorcall == vectorcall_invoke) {
             self->vectorcall = self->generated->code.vectorcall;

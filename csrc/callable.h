@@ -52,7 +52,6 @@ typedef struct {
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    void *const *symbols;           /* what generated code refers to (jit.c) */
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
 } NcPlan;
 
@@ -71,6 +70,8 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
     void *target;                /* what trampolines call: the single's function pointer */
+    PyCFunction method;          /* of generated code, or NULL */
+    void *const *symbols;        /* what that refers to (jit.c) */
     NcNativeTable native;        /* both tables of the entries: what native callers find (D6) */
     NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */

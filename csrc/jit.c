@@ -58,7 +58,7 @@ PyObject *nc_vectorcall_NOARGS(PyObject *object, PyObject *const *args, size_t n
     if (!is_regular(kwnames, nargsf, 0)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->generated->code.method(object, NULL);
+    return self->method(object, NULL);
 }
 
 PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -67,7 +67,7 @@ PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf
     if (!is_regular(kwnames, nargsf, 1)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->generated->code.method(object, args[0]);
+    return self->method(object, args[0]);
 }
 
 /* The method counts the arguments. */
@@ -79,7 +79,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
     if (NC_UNLIKELY(kwnames != NULL)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    method = (FastMethod)(void (*)(void))self->generated->code.method;
+    method = (FastMethod)(void (*)(void))self->method;
     return method(object, args, PyVectorcall_NARGS(nargsf));
 }
 
@@ -213,7 +213,7 @@ static const Number layout[] = {
     {"callable_target", offsetof(NcCallable, target)},
     {"callable_name", offsetof(NcCallable, name)},
     {"callable_plan", offsetof(NcCallable, plan)},
-    {"plan_symbols", offsetof(NcPlan, symbols)},
+    {"callable_symbols", offsetof(NcCallable, symbols)},
     {"plan_exports", offsetof(NcPlan, exports)},
     {"export_bytes", sizeof(NcExport)},
     {"export_size", offsetof(NcExport, size)},
@@ -248,7 +248,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 /* What generated code refers to, DATA(name, address) or FUNCTION(name). The numbers of its places
- * are in the code, the addresses in a table that it finds through the plan of a callable: linking
+ * are in the code, the addresses in a table that it finds through the callable: linking
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(PyFloat_Type, &PyFloat_Type)                                                              \

@@ -42,7 +42,7 @@ int nc_settle(NcPointer *pointers, size_t count);
 /* jit_layout(): {name: offset, size or other number}. */
 PyObject *nc_jit_layout(PyObject *module, PyObject *none);
 
-/* The addresses of all that generated code may refer to; plans have it. */
+/* The addresses of all that generated code may refer to; callables have it. */
 void *const *nc_jit_table(void);
 
 /* jit_symbols(): {name: address}, in the order of that table. */

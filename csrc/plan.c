@@ -143,7 +143,6 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
-    self->symbols = nc_jit_table();
     self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
     return (PyObject *)self;
 

@@ -375,8 +375,7 @@ class _Trampoline:
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
-        plan = self.load("ptr", "%self", _layout["callable_plan"])
-        self.line(f"%symbols_at = getelementptr i8, ptr {plan}, i64 {_layout['plan_symbols']}")
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {_layout['callable_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         if count >= 2:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
