@@ -63,8 +63,8 @@ static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t
     PyObject *invoke = Py_XNewRef(self->invoke);
     PyObject *result;
     if (invoke == NULL) {
-        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what is
-         * kept must call the new one. */
+        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
+         * is kept must call the new one. */
         void *target = self->target;
         invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
         if (invoke == NULL) {
@@ -429,8 +429,8 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
 }
 
 /* _replace(position, address, owner, plan): another function for an entry, with the names and
- * promises of another plan of the same signature. The old owner and the old plan stay: calls that are
- * under way use them. */
+ * promises of another plan of the same signature. The old owner and the old plan stay: calls that
+ * are under way use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;

@@ -41,7 +41,8 @@ extern PyTypeObject NcStash_Type;
 /* Closes the stash of a pointer argument, if it has one. Its exception goes to *first if that is
  * NULL or came later, which then goes to sys.unraisablehook. */
 void nc_stash_close(const NcPointer *pointer, PyObject **first);
-/* Raises a closed stash and drops `value`; with `first` NULL nothing happens and value is returned. */
+/* Raises a closed stash and drops `value`; with `first` NULL nothing happens, and value is
+ * returned. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
 /* Replaces whatever exception is set by "argument <index + 1> of '<name>' <format>"; the format is
@@ -55,8 +56,8 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
-/* The same after bf_getbuffer: the buffer of `out` is exported, or it was refused with an exception;
- * or there was none to ask. */
+/* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
+ * it; with neither, nobody was asked. */
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
@@ -94,7 +95,8 @@ char nc_buffer_letter(const Py_buffer *buffer);
 /* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
  * to, 0 when not, -1 with an exception. */
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
-/* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export. */
+/* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export
+ * theirs. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
@@ -105,16 +107,16 @@ static inline void nc_release_pointer(NcPointer *pointer)
     Py_XDECREF(pointer->keep);
 }
 
-/* Ends a call: releases its pointer arguments, and raises what a Python function among them left. */
-static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *const *pointers,
-                                            size_t count)
+/* Ends a call: releases its pointer arguments, and raises what a Python function among them
+ * left. */
+static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (NC_UNLIKELY(pointers[i]->keep != NULL)) {
-            nc_stash_close(pointers[i], &first);
+        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
+            nc_stash_close(&pointers[i], &first);
         }
-        nc_release_pointer(pointers[i]);
+        nc_release_pointer(&pointers[i]);
     }
     return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
 }

@@ -87,14 +87,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
 
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
 {
-    PyObject *first = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
-            nc_stash_close(&pointers[i], &first);
-        }
-        nc_release_pointer(&pointers[i]);
-    }
-    return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+    return nc_release_pointers(value, pointers, count);
 }
 
 int nc_settle(NcPointer *pointers, size_t count)

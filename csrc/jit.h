@@ -32,7 +32,7 @@ PyObject *nc_vectorcall_O(PyObject *self, PyObject *const *args, size_t nargsf, 
 PyObject *nc_vectorcall_FASTCALL(PyObject *self, PyObject *const *args, size_t nargsf,
                                  PyObject *kwnames);
 
-/* Ends a call whose pointer arguments are an array, as nc_release_pointers does. */
+/* nc_release_pointers as a function. */
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count);
 
 /* Raises at once what a Python function among the arguments left, before the result is looked at.

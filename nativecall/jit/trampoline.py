@@ -24,7 +24,7 @@ import weakref
 
 from .. import _lib
 from ..convert import letter
-from ..ctype import Array, Struct, View
+from ..ctype import Array, Scalar, Struct, View
 from . import engine
 
 TYPE_CHECKING = False
@@ -574,7 +574,8 @@ class _Trampoline:
             falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
+        signed = ctype.signed
         found = self.digit(value, signed)
         bits = 8 * ctype.size
         if bits == 64:
@@ -778,9 +779,9 @@ class _Trampoline:
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
             return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
         if ctype.size < 8:
-            extend = "sext" if signed else "zext"
+            extend = "sext" if ctype.signed else "zext"
             raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
         name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
