@@ -77,7 +77,7 @@ typedef struct {
     uintptr_t flags;             /* NC_FLAG_* of a single */
     NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
     int decided;                 /* whether generating one was tried, or is not needed */
-    PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
+    PyObject *invoke;            /* Python function for calls that no trampoline takes; or NULL */
     PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
@@ -97,7 +97,7 @@ typedef struct {
         *pointer_argument;    /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
     PyObject *pointer_result; /* (ctype, address) -> object */
     PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
-    PyObject *make_invoke;    /* (callable) -> function that makes the call without trampoline */
+    PyObject *make_invoke;    /* (callable) -> function for calls that no trampoline takes */
     PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
     PyObject *failure;        /* (name, convention, result, errno): raises what the result means */
     PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */

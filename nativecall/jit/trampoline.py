@@ -15,7 +15,8 @@ Guarantees:
 - The code holds neither addresses nor Python objects, so that its object file serves any process of
   the same Python. Offsets and addresses come from the core (csrc/jit.c).
 - Buffers and owners are released on every path.
-- What no convention of `abi` describes, and variadic functions, are left to libffi.
+- A variadic function has a trampoline for each tuple of types that follow the fixed arguments.
+- What no convention of `abi` describes is left to libffi.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from ..convert import letter
+from ..convert import letter, plan
 from ..ctype import Array, Scalar, Struct, View
+from ..signature import Signature
 from . import engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ..callable import NativeCallable
     from ..ctype import CType
-    from ..signature import Signature
     from .abi import Convention, Lowering
 
-__all__ = ["intermediate", "key", "trampoline"]
+__all__ = ["intermediate", "key", "trampoline", "variadic"]
 
 _types = _lib.types
 _layout: dict[str, int] = _types.jit_layout()
@@ -53,6 +54,7 @@ _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
+_MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
 _RECENT = 256  # trampolines that stay when no callable uses them
 
 
@@ -72,10 +74,12 @@ def _shape(ctype: CType) -> str:
     return "P" if letter(ctype) == "P" else ctype.text
 
 
-def key(signature: Signature, flags: int) -> str:
+def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
     """What determines the code of a trampoline."""
-    args = "".join([_shape(arg) for arg in signature.args])
-    return f"{_shape(signature.result)}:{args} {flags & FLAGS:#x}"
+    args = [_shape(arg) for arg in signature.args]
+    if fixed is not None:
+        args.insert(fixed, ".")
+    return f"{_shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
 
 
 _made: dict[str, weakref.ref[Any]] = {}
@@ -86,25 +90,30 @@ def trampoline(callable: NativeCallable) -> Any:
     """The trampoline for the only entry of `callable`; None where calls are left to libffi.
 
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
+    That of a variadic function takes the fixed arguments only; `variadic` is for more.
     """
     signature: Signature = callable._plan.signature
-    flags = callable._rows()[0][2]
-    if signature.variadic or len(signature.args) > _MAX_ARGUMENTS or not engine.available():
+    fixed = len(signature.args) if signature.variadic else None
+    return _find(signature, callable._rows()[0][2], fixed)
+
+
+def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
+    if len(signature.args) > _MAX_ARGUMENTS or not engine.available():
         return None
-    wanted = key(signature, flags)
+    wanted = key(signature, flags, fixed)
     known = _made.get(wanted)
     found = None if known is None else known()
     if found is None:
-        made = _make(wanted, signature, flags)
+        made = _make(wanted, signature, flags, fixed)
         if made is None:
             return None
         found = _remember(wanted, made)
     return found
 
 
-def _make(wanted: str, signature: Signature, flags: int) -> Any:
+def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Any:
     def text() -> str:
-        found = intermediate(signature, flags)
+        found = intermediate(signature, flags, fixed=fixed)
         if found is None:
             raise RuntimeError(f"no convention here describes {signature.text!r}")
         return found
@@ -114,7 +123,10 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
-    return _types.Trampoline(_method_flags(signature), code.address(_EXPORT), code)
+    method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
+    if fixed is not None:
+        method = "METH_FASTCALL"
+    return _types.Trampoline(_layout[method], code.address(_EXPORT), code)
 
 
 def _remember(wanted: str, made: Any) -> Any:
@@ -139,12 +151,74 @@ def _remember(wanted: str, made: Any) -> Any:
     return found
 
 
-def _method_flags(signature: Signature) -> int:
-    return _layout[{0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")]
+def variadic(callable: NativeCallable) -> Callable[..., object]:
+    """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
+
+    Parameters
+    ----------
+    callable : NativeCallable
+
+    Returns
+    -------
+    function
+        Of the arguments. It finds the C types of those after the fixed ones as calls through
+        libffi do, and has a callable of fixed arguments for each tuple of types.
+    """
+    from ..callable import NativeCallable
+    from ..libffi import extra_argument, invoker
+
+    fewest = callable._plan
+    signature: Signature = fewest.signature
+    _, address, flags = callable._rows()[0]
+    name = callable.__name__
+    fixed = len(signature.args)
+    calls: dict[str, Callable[..., object]] = {}
+    others: Callable[..., object] | None = None
+
+    def make(types: list[CType]) -> Callable[..., object] | None:
+        # Nobody can say const after the fixed arguments: memory of any kind passes.
+        readonly = (*signature.readonly, *[True] * len(types))
+        whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
+        found = _find(whole, flags, fixed)
+        if found is None:
+            return None
+        made: NativeCallable = NativeCallable.__new__(NativeCallable)
+        made._describe(name, None, None)
+        made._set_single(plan(whole), address, flags, None)
+        made._choose(found)
+        return made
+
+    def invoke(*values: Any) -> object:
+        nonlocal others
+        types: list[CType] = []
+        given = [*values]
+        if len(values) <= _MAX_ARGUMENTS:
+            for index in range(fixed, len(values)):
+                ctype, given[index] = extra_argument(values[index], index, name)
+                types.append(ctype)
+        wanted = "".join([ctype.text for ctype in types])
+        call = calls.get(wanted)
+        if call is not None:
+            return call(*given)
+        call = make(types) if types else None
+        if call is None:
+            if others is None:
+                others = invoker(fewest, name, address, flags)
+            return others(*values)
+        if len(calls) >= _MAX_VARIADIC:
+            calls.clear()
+        calls[wanted] = call
+        return call(*given)
+
+    return invoke
 
 
 def intermediate(
-    signature: Signature, flags: int = 0, convention: Convention | None = None
+    signature: Signature,
+    flags: int = 0,
+    convention: Convention | None = None,
+    *,
+    fixed: int | None = None,
 ) -> str | None:
     """The LLVM IR of a trampoline, for people to read; None where there is none.
 
@@ -155,14 +229,19 @@ def intermediate(
         An entry's.
     convention : Convention, optional
         This machine's by default.
+    fixed : int, optional
+        How many arguments are the fixed ones of a variadic function, all of them by default where
+        `signature` is one's.
     """
     from . import abi
 
     platform = abi.convention() if convention is None else convention
-    if platform is None or signature.variadic or len(signature.args) > _MAX_ARGUMENTS:
+    if platform is None or len(signature.args) > _MAX_ARGUMENTS:
         return None
+    if fixed is None and signature.variadic:
+        fixed = len(signature.args)
     try:
-        lowering = platform.lower(signature.result, signature.args)
+        lowering = platform.lower(signature.result, signature.args, fixed)
     except abi.Unsupported:
         return None
     return _Trampoline(signature, flags, lowering).text()
@@ -243,6 +322,8 @@ class _Trampoline:
         self.signature = signature
         self.lowering = lowering
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
+        # Whether the arguments are an array, as for METH_FASTCALL.
+        self.listed = len(self.places) >= 2 or lowering.fixed is not None
         self.frame = self._lay_out()
         self.direct = self.owners <= _MAX_DIRECT and all(
             place.inline or place.letter in ("P", "O") for place in self.places
@@ -283,7 +364,7 @@ class _Trampoline:
         """The module's text."""
         count = len(self.places)
         parameters = "ptr %self, ptr %args, i64 %given"
-        if count < 2:
+        if not self.listed:
             parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
         self.body()
         return "\n".join(
@@ -370,17 +451,17 @@ class _Trampoline:
         count = len(self.places)
         if self.frame:
             self.line(f"%frame = alloca [{self.frame} x i8], align 16")
-        if count == 1:
+        if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
         self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {_layout['callable_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
-        if count >= 2:
+        if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
-            if count >= 2 and (place.inline or self.direct):
+            if self.listed and (place.inline or self.direct):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
         self.check_types()
@@ -397,7 +478,7 @@ class _Trampoline:
             self.end(answer, succeeded)
         else:
             self.line(f"ret ptr {answer}")
-        if count >= 2:
+        if self.listed:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
             self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values)}")
@@ -512,7 +593,7 @@ class _Trampoline:
 
     def convert(self, table: str, places: Sequence[_Place]) -> None:
         """Conversions by the core."""
-        if len(self.places) == 1:
+        if not self.listed:
             self.line("store ptr %a0, ptr %args, align 8")
         steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
         type = f"[{len(places) + 1} x i64]"
