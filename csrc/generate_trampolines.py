@@ -102,7 +102,7 @@ def function(shape: str) -> str:
     places = {}
     for i, letter in enumerate(args):
         if letter == "P":
-            place = places[i] = f"pointers[{len(places)}]"
+            place = places[i] = f"pointers[{args[:i].count('P')}]"
             body.append(f"    {place}.buffer.obj = NULL;\n    {place}.keep = NULL;")
         else:
             places[i] = f"a{i}"
