@@ -23,6 +23,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.jit import engine
+from nativecall.signature import Signature, parse
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NATIVECALL_JIT") == "0",
@@ -263,6 +264,42 @@ POINTERS = [
     ctypes.pointer(ctypes.c_double(4.5)), ctypes.c_void_p(), "text", 5, 4.5, [4.5], object(),
     np.array([object()]), np.array([4.5], ">f8"),
 ]  # fmt: skip
+
+
+def test_elements_of_every_type(echo):
+    letters = "?bBhHiIqQefdg"
+    arrays = [np.zeros(3, code) for code in letters + "lLFDGO"]
+    arrays += [one.byteswap().view(one.dtype.newbyteorder()) for one in arrays[3:12]]
+    arrays += [memoryview(one) for one in arrays[:13]]
+    arrays += [array.array(code, [0]) for code in "bBhHiIlLqQfd"]
+    arrays += [(getattr(ctypes, f"c_{name}") * 2)() for name in ("bool", "int", "long", "double")]
+    arrays += [
+        b"bytes",
+        bytes(16),
+        bytearray(16),
+        memoryview(b"bytes"),
+        memoryview(bytearray(8)).cast("q"),
+    ]
+    for one in [*arrays[:13]]:
+        locked = one.copy()
+        locked.flags.writeable = False
+        arrays.append(locked)
+    for letter in [*letters, "Zf", "Zd", "T{dd}"]:
+        for readonly in (False, True):
+            signature = Signature(
+                parse("q:q").result, parse(f"v:&{letter}").args, readonly=(readonly,)
+            )
+            generated, libffi, compiled = (
+                nc.wrap(echo.address("echo_p"), signature, name="echo") for _ in range(3)
+            )
+            generated._choose("generated")
+            libffi._choose("libffi")
+            taken = 0
+            for value in arrays:
+                found = [outcome(f, value) for f in (generated, libffi, compiled)]
+                assert found == [found[1]] * 3, (letter, readonly, value)
+                taken += found[0][0] == "int"
+            assert taken > 0, (letter, readonly)
 
 
 @pytest.mark.parametrize("signature", ["d:&dq", "double (const double *, int64_t)"])
