@@ -292,7 +292,7 @@ class _Operand:
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
-    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner")
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
 
     def __init__(self, index: int, ctype: CType) -> None:
         self.index = index
@@ -301,6 +301,7 @@ class _Place:
         self.inline = _inline_numbers(ctype) <= _MAX_INLINE
         self.owner = -1
         self.offset = 0
+        self.value = ""  # the number, where it need not be in the frame
 
     @property
     def step(self) -> int:
@@ -333,6 +334,14 @@ class _Trampoline:
         self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        # Whether the call is so short that the slow way has one of its own: then the usual way
+        # keeps the numbers out of the frame.
+        numbers = [place.ctype for place in self.places]
+        if signature.result.kind != "void":
+            numbers.append(signature.result)
+        self.short = flags & FLAGS == 0 and all(
+            one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers
+        )
         self.lines: list[str] = []
         self.later: list[str] = []
         self.tables: list[str] = []
@@ -530,13 +539,17 @@ class _Trampoline:
             self.convert("others", others)
         if not inline:
             return
-        self.go("ready")
         # The slow way goes to the end, since blocks stay in the order of the text.
         usual, self.lines = self.lines, self.later
         self.begin("slow")
         self.convert("all", given)
+        if self.short:
+            self.line(f"ret ptr {self.native_call(len(self.lines), framed=True)}")
+            self.lines = usual
+            return
         self.go("ready")
         self.lines = usual
+        self.go("ready")
         self.begin("ready")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
@@ -640,6 +653,9 @@ class _Trampoline:
         if isinstance(ctype, Struct) and _is_padded(ctype):
             for offset in range(0, ctype.size, _WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
+        if self.short:
+            place.value = self.exact(ctype, f"%a{index}", checked=True)
+            return
         self.items(ctype, f"%a{index}", place.offset, checked=True)
 
     def exact(self, ctype: CType, value: str, checked: bool) -> str:
@@ -722,13 +738,13 @@ class _Trampoline:
 
     # -- the call and its result -----------------------------------------------------------------
 
-    def native_call(self, entry: int) -> str:
+    def native_call(self, entry: int, *, framed: bool = False) -> str:
         """The call itself and what it gives to Python; an exception is set where that is NULL.
 
-        `entry` is the line where the frame is reserved.
+        `entry` is the line where the frame is reserved; with `framed` all numbers are in it.
         """
         result = self.signature.result
-        values = [self.passed(index, place) for index, place in enumerate(self.places)]
+        values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
         target = self.load("ptr", "%self", _layout["callable_target"])
         state, code = "", "0"
         if self.release:
@@ -749,7 +765,7 @@ class _Trampoline:
         value = self.result(result, raw)
         return self.checked(value, raw, code) if self.convention else value
 
-    def passed(self, index: int, place: _Place) -> _Operand:
+    def passed(self, index: int, place: _Place, framed: bool) -> _Operand:
         """An argument as the lowering takes it."""
         from .abi import in_memory, value_type
 
@@ -762,7 +778,8 @@ class _Trampoline:
             from .abi.lowering import POINTER
 
             return _Operand(POINTER, self.at("%frame", place.offset))
-        return _Operand(value_type(place.ctype), self.loaded(place))
+        value = self.loaded(place) if framed or not place.value else place.value
+        return _Operand(value_type(place.ctype), value)
 
     def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
@@ -785,14 +802,18 @@ class _Trampoline:
             ir.IRBuilder(block), _Operand(POINTER, target), values, memory
         )
         first += [f"  {instruction}" for instruction in frame.instructions]
-        self.lines += [f"  {instruction}" for instruction in block.instructions]
-        self.lines[entry:entry] = first
+        made = [f"  {instruction}" for instruction in block.instructions]
+        self.names += 1
+        # llvmlite's names begin anew with each call.
+        old, new = '%".', f'%"{self.names}.'
+        self.lines += [line.replace(old, new) for line in made]
+        self.lines[entry:entry] = [line.replace(old, new) for line in first]
         for value in module.globals.values():
             if value is not scratch:
                 self.declared.append(str(value).strip())
         if memory is not None:
             return "%result"
-        return "" if raw is None else str(raw.get_reference())
+        return "" if raw is None else str(raw.get_reference()).replace(old, new)
 
     def checked(self, value: str, raw: str, code: str) -> str:
         """The value, or NULL with the exception that an error convention makes of it."""
