@@ -686,10 +686,16 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     int exported = out->buffer.obj != NULL;
+    int status;
     if (!exported && !PyErr_Occurred()) {
-        return nc_convert_pointer_of(self->plan, self->name, index, value, out);
+        status = nc_convert_pointer_of(self->plan, self->name, index, value, out);
+    } else {
+        status = nc_convert_exporter(self->plan, self->name, index, value, out, exported);
     }
-    return nc_convert_exporter(self->plan, self->name, index, value, out, exported);
+    if (status == 0) {
+        out->buffer.buf = out->address;
+    }
+    return status;
 }
 
 /* ---- Python functions that C calls ----------------------------------------------------------- */

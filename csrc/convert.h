@@ -57,7 +57,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 /* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
- * it; with neither, nobody was asked. */
+ * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. */
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */

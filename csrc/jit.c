@@ -27,7 +27,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
             owner->keep = NULL;
         }
         if (code == 'P') {
-            status = nc_convert_pointer_of(self->plan, self->name, index, value, owner);
+            status = nc_convert_pointer_on(self, index, value, owner);
         } else if (code == 'V') {
             status =
                 nc_convert_view(self, index, value, NC_STEP_NDIM(step), (intptr_t *)place, owner);

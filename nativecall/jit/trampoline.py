@@ -590,8 +590,6 @@ class _Trampoline:
         other = self.new(f"xor i64 {size}, {self.load('i64', wanted, _layout['export_size'])}")
         wrong = self.new(f"or i64 {second}, {other}")
         self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
-        start = self.load("ptr", "%frame", part("pointer_start"))
-        self.store("ptr", start, "%frame", part("pointer_address"))
         self.go(ready)
         usually, self.lines = self.lines, self.later
         self.begin(rest)
@@ -772,7 +770,9 @@ class _Trampoline:
         if place.letter == "O":
             return _Operand(value_type(place.ctype), f"%a{index}")
         if place.letter in ("P", "V"):
-            at = self.owned(place.owner, "pointer_address")
+            # The core writes both; inline code has no address to write.
+            part = "pointer_start" if self.direct else "pointer_address"
+            at = self.owned(place.owner, part)
             return _Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
         if in_memory(place.ctype):
             from .abi.lowering import POINTER
