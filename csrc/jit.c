@@ -185,6 +185,7 @@ static const Number layout[] = {
     {"object_type", offsetof(PyObject, ob_type)},
     {"type_as_buffer", offsetof(PyTypeObject, tp_as_buffer)},
     {"getbuffer", offsetof(PyBufferProcs, bf_getbuffer)},
+    {"releasebuffer", offsetof(PyBufferProcs, bf_releasebuffer)},
     {"object_size", offsetof(PyVarObject, ob_size)},
     {"float_value", offsetof(PyFloatObject, ob_fval)},
     {"tuple_items", offsetof(PyTupleObject, ob_item)},
@@ -193,12 +194,12 @@ static const Number layout[] = {
     {"int_tagged", 1},
     {"int_size", offsetof(PyLongObject, long_value.lv_tag)},
     {"int_digit", offsetof(PyLongObject, long_value.ob_digit)},
-    {"none_is_immortal", 1},
+    {"has_immortals", 1},
 #else
     {"int_tagged", 0},
     {"int_size", offsetof(PyVarObject, ob_size)},
     {"int_digit", offsetof(PyLongObject, ob_digit)},
-    {"none_is_immortal", 0},
+    {"has_immortals", 0},
 #endif
     {"int_digit_bytes", sizeof(digit)},
     {"int_digit_bits", PyLong_SHIFT},

@@ -513,15 +513,42 @@ class _Trampoline:
         for owner in range(self.owners):
             keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
             self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
-        for owner in range(self.owners):
-            buffer = self.at("%frame", self.owned(owner, "pointer_buffer"))
-            self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        for place in self.places:
+            if place.owner >= 0:
+                self.release_buffer(place)
         self.line(f"ret ptr {value}")
         self.begin("kept")
         self.leave(value)
         if self.failures:
             self.begin("end")
             self.leave("null")
+
+    def release_buffer(self, place: _Place) -> None:
+        """What PyBuffer_Release does, inline for an argument that needs no more than a decref.
+
+        The caller has a reference to it as well, so this is never the last one.
+        """
+        rest, released = self.label(), self.label()
+        owner = self.load("ptr", "%frame", self.owned(place.owner, "pointer_object"))
+        self.require(self.new(f"icmp eq ptr {owner}, %a{place.index}"), rest)
+        type = self.load("ptr", owner, _layout["object_type"])
+        exporter = self.load("ptr", type, _layout["type_as_buffer"])
+        release = self.load("ptr", exporter, _layout["releasebuffer"])
+        self.require(self.new(f"icmp eq ptr {release}, null"), rest)
+        if _layout["has_immortals"]:
+            low = self.load("i32", owner, _layout["object_refcount"])
+            self.require(self.new(f"icmp sge i32 {low}, 0"), rest)
+        count = self.load("i64", owner, _layout["object_refcount"])
+        fewer = self.new(f"sub i64 {count}, 1")
+        self.store("i64", fewer, owner, _layout["object_refcount"])
+        self.go(released)
+        usual, self.lines = self.lines, self.later
+        self.begin(rest)
+        buffer = self.at("%frame", self.owned(place.owner, "pointer_buffer"))
+        self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        self.go(released)
+        self.lines = usual
+        self.begin(released)
 
     @staticmethod
     def owned(owner: int, part: str) -> int:
@@ -847,7 +874,7 @@ class _Trampoline:
         code = letter(ctype)
         if code == "v":
             none = self.symbol("Py_None")
-            if not _layout["none_is_immortal"]:
+            if not _layout["has_immortals"]:
                 count = self.load("i64", none, _layout["object_refcount"])
                 more = self.new(f"add i64 {count}, 1")
                 self.store("i64", more, none, _layout["object_refcount"])
