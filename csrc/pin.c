@@ -39,8 +39,8 @@ static NcPin *pin_new(void)
     return self;
 }
 
-/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
- * first one, and `name` is the whole subject of messages. */
+/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1
+ * the first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *plan;
