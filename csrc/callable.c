@@ -12,6 +12,7 @@
 #include <structmember.h>
 
 #include "convert.h"
+#include "jit.h"
 #include "nativecall/nativeapi.h"
 
 NcHooks nc_hooks;
@@ -29,6 +30,21 @@ static int has_ahead_of_time(const NcCallable *self)
     return self->plan->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
 }
 
+/* Lets a single call through a generated trampoline, unless it has one. */
+static void adopt(NcCallable *self, PyObject *made)
+{
+    self->decided = 1;
+    if (self->generated == NULL) {
+        self->generated = (NcGenerated *)(void *)Py_NewRef(made);
+        self->method = self->generated->code.method;
+        self->symbols = nc_jit_table();
+        /* Meanwhile there may be other entries, or the collector has cleared the callable. */
+        if (self->vectorcall == vectorcall_invoke) {
+            self->vectorcall = self->generated->code.vectorcall;
+        }
+    }
+}
+
 /* Gives a single a generated trampoline. Threads may race here, for Python code runs: they all get
  * the same trampoline, or the first one's stays. */
 static int generate(NcCallable *self)
@@ -44,25 +60,21 @@ static int generate(NcCallable *self)
         return -1;
     }
     self->decided = 1;
-    if (made != Py_None && self->generated == NULL) {
-        self->generated = (NcGenerated *)(void *)Py_NewRef(made);
-        /* Meanwhile there may be other entries, or the collector has cleared the callable. */
-        if (self->vectorcall == vectorcall_invoke) {
-            self->vectorcall = self->generated->code.vectorcall;
-        }
+    if (made != Py_None) {
+        adopt(self, made);
     }
     Py_DECREF(made);
     return 0;
 }
 
-/* A single without a trampoline: the arguments are counted here and converted there. */
+/* A single without a trampoline for these arguments: they are counted here and converted there. */
 static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *invoke = Py_XNewRef(self->invoke);
     PyObject *result;
     if (invoke == NULL) {
-        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what is
-         * kept must call the new one. */
+        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
+         * is kept must call the new one. */
         void *target = self->target;
         invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
         if (invoke == NULL) {
@@ -170,6 +182,11 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
     if (keywords == 0) {
         if (given < plan->nargs || (given > plan->nargs && !plan->variadic)) {
             return wrong_count(self, given);
+        }
+        /* The trampoline of a variadic function takes its fixed arguments only. */
+        if (given > plan->nargs && self->generated != NULL &&
+            self->vectorcall == self->generated->code.vectorcall) {
+            return call_invoke(self, args, given);
         }
         return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
     }
@@ -434,8 +451,8 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
 }
 
 /* _replace(position, address, owner, plan): another function for an entry, with the names and
- * promises of another plan of the same signature. The old owner and the old plan stay: calls that are
- * under way use them. */
+ * promises of another plan of the same signature. The old owner and the old plan stay: calls that
+ * are under way use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -613,8 +630,8 @@ static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
                                                                         : "ahead of time");
 }
 
-/* _choose(way): makes a single that was neither called nor asked for a view call through "libffi",
- * or through "generated" code though there may be other: for tests and benchmarks. */
+/* _choose(way): makes a single that was neither called nor asked for a view call through a
+ * Trampoline; through "libffi"; or through "generated" code though there may be other. */
 static PyObject *callable_choose(PyObject *object, PyObject *way)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -626,6 +643,9 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
     }
     self->vectorcall = vectorcall_invoke;
     self->decided = 1;
+    if (Py_IS_TYPE(way, &NcGenerated_Type)) {
+        adopt(self, way);
+    }
     if (generated && generate(self) < 0) {
         return NULL;
     }

@@ -28,6 +28,13 @@ typedef struct {
     vectorcallfunc vectorcall; /* the callable form */
 } NcTrampoline;
 
+/* How buffers are taken for a pointer argument, as far as that is the same for all values. */
+typedef struct {
+    Py_ssize_t size; /* bytes of an element */
+    int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
+    char format;     /* the usual format of the elements, one letter; 0 when there is none */
+} NcExport;
+
 typedef struct {
     PyObject_HEAD
     PyObject *signature;     /* the Python Signature */
@@ -40,11 +47,11 @@ typedef struct {
     char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
     size_t *pointee_sizes;   /* bytes of a struct, of what a pointer points to (0 unknown); the
                                 alignment of the elements of a view */
+    NcExport *exports;       /* how buffers are taken, an argument */
     unsigned char *readonly; /* 1 where the callee promises not to write */
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */
     PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    void *const *symbols;           /* what generated code refers to (jit.c) */
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
 } NcPlan;
 
@@ -63,12 +70,14 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
     void *target;                /* what trampolines call: the single's function pointer */
+    PyCFunction method;          /* of generated code, or NULL */
+    void *const *symbols;        /* what that refers to (jit.c) */
     NcNativeTable native;        /* both tables of the entries: what native callers find (D6) */
     NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */
     NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
     int decided;                 /* whether generating one was tried, or is not needed */
-    PyObject *invoke;            /* single without a trampoline: a Python function of arguments */
+    PyObject *invoke;            /* Python function for calls that no trampoline takes; or NULL */
     PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
@@ -89,7 +98,7 @@ typedef struct {
         *pointer_argument;    /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
     PyObject *pointer_result; /* (ctype, address) -> object */
     PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
-    PyObject *make_invoke;    /* (callable) -> function that makes the call without trampoline */
+    PyObject *make_invoke;    /* (callable) -> function for calls that no trampoline takes */
     PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
     PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *failure;        /* (name, convention, result, errno): raises what the result means */

@@ -632,6 +632,72 @@ int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObjec
     return 0;
 }
 
+/* Whether elements are what is wanted, told by a glance; 0 says nothing. */
+static inline int is_plainly(const NcExport *wanted, const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    return format != NULL && wanted->format != '\0' && format[0] == wanted->format &&
+           format[1] == '\0' && buffer->itemsize == wanted->size;
+}
+
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                          NcPointer *out)
+{
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    Py_ssize_t argument = index < 0 ? 0 : index;
+    int flags = plan->exports[argument].flags;
+    int exported;
+    if (value == Py_None) {
+        out->address = NULL;
+        return 0;
+    }
+    if (plan->pointees[argument] == '\0' || exporter == NULL || exporter->bf_getbuffer == NULL) {
+        return nc_convert_box(plan, name, index, value, out);
+    }
+    if (flags == 0) {
+        /* bytes can stand for a string whatever the declaration said: plain C has char * for
+         * both. */
+        flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
+    }
+    exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
+    if (exported && is_plainly(&plan->exports[argument], &out->buffer)) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(plan, name, index, value, out, exported);
+}
+
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    const NcPlan *plan = self->plan;
+    const NcExport *wanted = &plan->exports[index];
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
+        return nc_convert_pointer_of(plan, self->name, index, value, out);
+    }
+    int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
+    if (NC_LIKELY(status == 0 && is_plainly(wanted, &out->buffer))) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(self->plan, self->name, index, value, out, status == 0);
+}
+
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    int exported = out->buffer.obj != NULL;
+    int status;
+    if (!exported && !PyErr_Occurred()) {
+        status = nc_convert_pointer_of(self->plan, self->name, index, value, out);
+    } else {
+        status = nc_convert_exporter(self->plan, self->name, index, value, out, exported);
+    }
+    if (status == 0) {
+        out->buffer.buf = out->address;
+    }
+    return status;
+}
+
 /* ---- Python functions that C calls ----------------------------------------------------------- */
 
 static unsigned long long stashed; /* exceptions so far */
@@ -782,11 +848,6 @@ PyTypeObject NcStash_Type = {
     .tp_dealloc = stash_dealloc,
     .tp_methods = stash_methods,
 };
-
-int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
-{
-    return nc_convert_pointer_of(self->plan, self->name, index, value, out);
-}
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 {

@@ -41,7 +41,8 @@ extern PyTypeObject NcStash_Type;
 /* Closes the stash of a pointer argument, if it has one. Its exception goes to *first if that is
  * NULL or came later, which then goes to sys.unraisablehook. */
 void nc_stash_close(const NcPointer *pointer, PyObject **first);
-/* Raises a closed stash and drops `value`; with `first` NULL nothing happens and value is returned. */
+/* Raises a closed stash and drops `value`; with `first` NULL nothing happens, and value is
+ * returned. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
 /* Replaces whatever exception is set by "argument <index + 1> of '<name>' <format>"; the format is
@@ -55,6 +56,9 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
+/* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
+ * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. */
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
@@ -91,7 +95,8 @@ char nc_buffer_letter(const Py_buffer *buffer);
 /* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
  * to, 0 when not, -1 with an exception. */
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
-/* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export. */
+/* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export
+ * theirs. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
@@ -102,79 +107,35 @@ static inline void nc_release_pointer(NcPointer *pointer)
     Py_XDECREF(pointer->keep);
 }
 
-/* Ends a call: releases its pointer arguments, and raises what a Python function among them left. */
-static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *const *pointers,
-                                            size_t count)
+/* Ends a call: releases its pointer arguments, and raises what a Python function among them
+ * left. */
+static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (NC_UNLIKELY(pointers[i]->keep != NULL)) {
-            nc_stash_close(pointers[i], &first);
+        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
+            nc_stash_close(&pointers[i], &first);
         }
-        nc_release_pointer(pointers[i]);
+        nc_release_pointer(&pointers[i]);
     }
     return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
 }
 
-/* Whether elements are the commonest numbers that a pointer points to, told by a glance at their
- * format; 0 says nothing. */
-static inline int nc_buffer_is_plainly(char wanted, const Py_buffer *buffer)
-{
-    const char *format = buffer->format;
-    if (format == NULL || format[0] == '\0' || format[1] != '\0') {
-        return 0;
-    }
-    if (NC_LIKELY(wanted == 'd' || wanted == 'f')) {
-        return format[0] == wanted;
-    }
-    switch (wanted) {
-    case 'i':
-        return buffer->itemsize == 4 && (format[0] == 'i' || format[0] == 'l');
-    case 'q':
-        return buffer->itemsize == 8 && (format[0] == 'q' || format[0] == 'l');
-    default:
-        return 0;
-    }
-}
+/* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
+#define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
 
-/* What nc_convert_pointer_of leaves: a value whose buffer is exported to `out`, or was refused with
- * an exception; a value without a buffer. */
+/* As nc_convert_pointer; with a negative index the first argument of the plan is meant. */
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                          NcPointer *out);
+/* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
+ * refused with an exception; a value without a buffer. */
 int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
                         NcPointer *out, int exported);
 int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
 
-/* With a negative index the first argument of the plan is meant. */
-static inline int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index,
-                                        PyObject *value, NcPointer *out)
-{
-    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
-    Py_ssize_t argument = index < 0 ? 0 : index;
-    char pointee = plan->pointees[argument];
-    int exported;
-    if (value == Py_None) {
-        out->address = NULL;
-        return 0;
-    }
-    if (pointee == '\0' || exporter == NULL || exporter->bf_getbuffer == NULL) {
-        return nc_convert_box(plan, name, index, value, out);
-    }
-    int flags = PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
-    /* bytes can stand for a string whatever the declaration said: plain C has char * for both. */
-    int text = (pointee == 'b' || pointee == 'B') && PyBytes_Check(value);
-    if (!plan->readonly[argument] && !text) {
-        flags |= PyBUF_WRITABLE;
-    }
-    exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (NC_LIKELY(exported && nc_buffer_is_plainly(pointee, &out->buffer))) {
-        out->address = out->buffer.buf;
-        return 0;
-    }
-    return nc_convert_exporter(plan, name, index, value, out, exported);
-}
-
 /* A Python int of at most one digit, the usual case, without a call. */
-static inline int nc_small_integer(PyObject *value, long *out)
+NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 {
     if (!PyLong_CheckExact(value)) {
         return 0;
@@ -194,7 +155,7 @@ static inline int nc_small_integer(PyObject *value, long *out)
     return 1;
 }
 
-static inline int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
+NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
 {
     if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
         *out = PyFloat_AS_DOUBLE(args[i]);
@@ -209,7 +170,7 @@ static inline int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return 0;
 }
 
-static inline int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
+NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
 {
     double wide = 0.0;
     if (nc_get_d(self, args, i, &wide) < 0) {
@@ -222,7 +183,7 @@ static inline int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return 0;
 }
 
-static inline int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
+NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
 {
     double narrow = 0.0;
     if (nc_get_d(self, args, i, &narrow) < 0) {
@@ -232,7 +193,7 @@ static inline int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return 0;
 }
 
-static inline int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
+NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
 {
     long small;
     /* A digit has 30 bits, or 15. */
@@ -248,7 +209,7 @@ static inline int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return 0;
 }
 
-static inline int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
+NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
 {
     long small;
     if (NC_LIKELY(nc_small_integer(args[i], &small))) {

@@ -98,22 +98,28 @@ def function(shape: str) -> str:
     has_pointers = "P" in args
     lines = [f"static inline PyObject *call_{name}(NcCallable *self, PyObject *const *args)", "{"]
     body = []
+    # The pointers are an array, for the end of the call.
+    places = {}
     for i, letter in enumerate(args):
         if letter == "P":
-            lines.append(f"    NcPointer a{i};")
-            body.append(f"    a{i}.buffer.obj = NULL;\n    a{i}.keep = NULL;")
+            place = places[i] = f"pointers[{args[:i].count('P')}]"
+            body.append(f"    {place}.buffer.obj = NULL;\n    {place}.keep = NULL;")
         else:
+            places[i] = f"a{i}"
             lines.append(f"    {ARGUMENTS[letter]} a{i};")
     if has_pointers:
+        lines.append(f"    NcPointer pointers[{args.count('P')}];")
         lines.append("    PyObject *value = NULL;")
     leave = "goto done" if has_pointers else "return NULL"
     for i, letter in enumerate(args):
         body.append(
-            f"    if (NC_UNLIKELY(nc_get_{letter}(self, args, {i}, &a{i}) < 0)) {{\n"
+            f"    if (NC_UNLIKELY(nc_get_{letter}(self, args, {i}, &{places[i]}) < 0)) {{\n"
             f"        {leave};\n    }}"
         )
     types = ", ".join(ARGUMENTS[letter] for letter in args) or "void"
-    values = ", ".join(f"a{i}.address" if a == "P" else f"a{i}" for i, a in enumerate(args))
+    values = ", ".join(
+        f"{places[i]}.address" if a == "P" else places[i] for i, a in enumerate(args)
+    )
     call = f"NC_TARGET(self, {c_type}, {types})({values})"
     opening = "{\n        " if code != "v" else ""
     if not args:
@@ -128,8 +134,6 @@ def function(shape: str) -> str:
         )
     if has_pointers:
         body.append("done:;")
-        pointers = ", ".join(f"&a{i}" for i, a in enumerate(args) if a == "P")
-        body.append(f"    NcPointer *const pointers[] = {{{pointers}}};")
         count = args.count("P")
         body.append(f"    return nc_release_pointers(value, pointers, {count});")
     lines += body + ["}", ""]

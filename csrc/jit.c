@@ -30,7 +30,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
             owner->keep = NULL;
         }
         if (code == 'P') {
-            status = nc_convert_pointer_of(self->plan, self->name, index, value, owner);
+            status = nc_convert_pointer_on(self, index, value, owner);
         } else if (code == 'V') {
             status =
                 nc_convert_view(self, index, value, NC_STEP_NDIM(step), (intptr_t *)place, owner);
@@ -61,7 +61,7 @@ PyObject *nc_vectorcall_NOARGS(PyObject *object, PyObject *const *args, size_t n
     if (!is_regular(kwnames, nargsf, 0)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->generated->code.method(object, NULL);
+    return self->method(object, NULL);
 }
 
 PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -70,7 +70,7 @@ PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf
     if (!is_regular(kwnames, nargsf, 1)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->generated->code.method(object, args[0]);
+    return self->method(object, args[0]);
 }
 
 /* The method counts the arguments. */
@@ -82,7 +82,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
     if (NC_UNLIKELY(kwnames != NULL)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    method = (FastMethod)(void (*)(void))self->generated->code.method;
+    method = (FastMethod)(void (*)(void))self->method;
     return method(object, args, PyVectorcall_NARGS(nargsf));
 }
 
@@ -90,14 +90,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
 
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
 {
-    PyObject *first = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
-            nc_stash_close(&pointers[i], &first);
-        }
-        nc_release_pointer(&pointers[i]);
-    }
-    return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+    return nc_release_pointers(value, pointers, count);
 }
 
 int nc_settle(NcPointer *pointers, size_t count)
@@ -193,6 +186,9 @@ typedef struct {
 static const Number layout[] = {
     {"object_refcount", offsetof(PyObject, ob_refcnt)},
     {"object_type", offsetof(PyObject, ob_type)},
+    {"type_as_buffer", offsetof(PyTypeObject, tp_as_buffer)},
+    {"getbuffer", offsetof(PyBufferProcs, bf_getbuffer)},
+    {"releasebuffer", offsetof(PyBufferProcs, bf_releasebuffer)},
     {"object_size", offsetof(PyVarObject, ob_size)},
     {"float_value", offsetof(PyFloatObject, ob_fval)},
     {"tuple_items", offsetof(PyTupleObject, ob_item)},
@@ -201,12 +197,12 @@ static const Number layout[] = {
     {"int_tagged", 1},
     {"int_size", offsetof(PyLongObject, long_value.lv_tag)},
     {"int_digit", offsetof(PyLongObject, long_value.ob_digit)},
-    {"none_is_immortal", 1},
+    {"has_immortals", 1},
 #else
     {"int_tagged", 0},
     {"int_size", offsetof(PyVarObject, ob_size)},
     {"int_digit", offsetof(PyLongObject, ob_digit)},
-    {"none_is_immortal", 0},
+    {"has_immortals", 0},
 #endif
     {"int_digit_bytes", sizeof(digit)},
     {"int_digit_bits", PyLong_SHIFT},
@@ -214,7 +210,12 @@ static const Number layout[] = {
     {"callable_target", offsetof(NcCallable, target)},
     {"callable_name", offsetof(NcCallable, name)},
     {"callable_plan", offsetof(NcCallable, plan)},
-    {"plan_symbols", offsetof(NcPlan, symbols)},
+    {"callable_symbols", offsetof(NcCallable, symbols)},
+    {"plan_exports", offsetof(NcPlan, exports)},
+    {"export_bytes", sizeof(NcExport)},
+    {"export_size", offsetof(NcExport, size)},
+    {"export_flags", offsetof(NcExport, flags)},
+    {"export_format", offsetof(NcExport, format)},
     {"closure_symbols", offsetof(NcClosure, symbols)},
     {"closure_enter", offsetof(NcClosure, enter)},
     {"closure_sentinel", offsetof(NcClosure, sentinel)},
@@ -223,6 +224,9 @@ static const Number layout[] = {
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"pointer_buffer", offsetof(NcPointer, buffer)},
+    {"pointer_start", offsetof(NcPointer, buffer.buf)},
+    {"pointer_format", offsetof(NcPointer, buffer.format)},
+    {"pointer_itemsize", offsetof(NcPointer, buffer.itemsize)},
     {"pointer_object", offsetof(NcPointer, buffer.obj)},
     {"pointer_keep", offsetof(NcPointer, keep)},
     {"METH_NOARGS", METH_NOARGS},
@@ -246,7 +250,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 /* What generated code refers to, DATA(name, address) or FUNCTION(name). The numbers of its places
- * are in the code, the addresses in a table that it finds through the plan of a callable: linking
+ * are in the code, the addresses in a table that it finds through the callable: linking
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(pending, NULL)                                                                            \
@@ -274,7 +278,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_closure_leave)                                                                     \
     FUNCTION(nc_closure_result)                                                                    \
     FUNCTION(nc_convert_arguments)                                                                 \
-    FUNCTION(nc_convert_pointer)                                                                   \
+    FUNCTION(nc_convert_pointer_on)                                                                \
     FUNCTION(nc_errno_clear)                                                                       \
     FUNCTION(nc_errno_keep)                                                                        \
     FUNCTION(nc_fail)                                                                              \

@@ -32,7 +32,7 @@ PyObject *nc_vectorcall_O(PyObject *self, PyObject *const *args, size_t nargsf, 
 PyObject *nc_vectorcall_FASTCALL(PyObject *self, PyObject *const *args, size_t nargsf,
                                  PyObject *kwnames);
 
-/* Ends a call whose pointer arguments are an array, as nc_release_pointers does. */
+/* nc_release_pointers as a function. */
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count);
 
 /* Raises at once what a Python function among the arguments left, before the result is looked at.
@@ -42,7 +42,7 @@ int nc_settle(NcPointer *pointers, size_t count);
 /* jit_layout(): {name: offset, size or other number}. */
 PyObject *nc_jit_layout(PyObject *module, PyObject *none);
 
-/* The addresses of all that generated code may refer to; plans have it. The first place is the
+/* The addresses of all that generated code may refer to; callables have it. The first place is the
  * number of threads that a Python function left an exception in (pending.h), as a word. */
 void *const *nc_jit_table(void);
 

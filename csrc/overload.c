@@ -81,8 +81,8 @@ static int match_number(char wanted, PyObject *value)
         return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
-        /* 'q' is also the letter of ints of any size and of objects with __index__. What that raises
-         * is the user's own error. */
+        /* 'q' is also the letter of ints of any size and of objects with __index__. What that
+         * raises is the user's own error. */
         number = nc_integer_of(value);
         if (number == NULL) {
             return PyErr_Occurred() ? -2 : -1;

@@ -48,8 +48,8 @@ NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
     return self;
 }
 
-/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1 the
- * first one, and `name` is the whole subject of messages. */
+/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1
+ * the first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *plan;

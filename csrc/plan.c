@@ -17,6 +17,7 @@ static void plan_dealloc(PyObject *object)
     PyMem_Free(self->codes);
     PyMem_Free(self->pointees);
     PyMem_Free(self->pointee_sizes);
+    PyMem_Free(self->exports);
     PyMem_Free(self->readonly);
     Py_TYPE(object)->tp_free(object);
 }
@@ -38,6 +39,37 @@ static int pack(NcPlan *self, const char *text, size_t length)
     }
     memcpy(self->words, words, self->word_count * sizeof(uint64_t));
     return 0;
+}
+
+/* How buffers of elements of a letter are taken. */
+static NcExport export_of(char pointee, int promised)
+{
+    /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
+    static const char letters[] = "?bBhHiIqQefdg";
+    static const char formats[] = {'?',
+                                   'b',
+                                   'B',
+                                   'h',
+                                   'H',
+                                   'i',
+                                   'I',
+                                   sizeof(long) == 8 ? 'l' : 'q',
+                                   sizeof(long) == 8 ? 'L' : 'Q',
+                                   'e',
+                                   'f',
+                                   'd',
+                                   'g'};
+    NcExport found = {0, 0, '\0'};
+    const char *place = pointee != '\0' ? strchr(letters, pointee) : NULL;
+    if (place != NULL) {
+        found.size = (Py_ssize_t)nc_scalar_size(pointee);
+        found.format = formats[place - letters];
+    }
+    /* Text may come as bytes, which are read-only. */
+    if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
+        found.flags = promised ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
+    }
+    return found;
 }
 
 /* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
@@ -87,8 +119,9 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
     self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
     self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
+    self->exports = (NcExport *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcExport));
     if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
-        self->pointee_sizes == NULL) {
+        self->pointee_sizes == NULL || self->exports == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
@@ -102,6 +135,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             goto fail;
         }
         self->readonly[i] = (unsigned char)promised;
+        self->exports[i] = export_of(self->pointees[i], promised);
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
         goto fail;
@@ -109,7 +143,6 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
-    self->symbols = nc_jit_table();
     self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
     return (PyObject *)self;
 

@@ -644,7 +644,14 @@ def _generate(callable: NativeCallable) -> Any:
 
 
 def _make_invoke(callable: NativeCallable) -> Any:
-    """The core asks for this at the first call without a trampoline of any kind."""
+    """The core asks for this at the first call that no trampoline takes.
+
+    A callable with a trampoline is a variadic one with more than its fixed arguments.
+    """
+    if callable._generated is not None:
+        from .jit.trampoline import variadic
+
+        return variadic(callable)
     from .libffi import make_invoke
 
     return make_invoke(callable)

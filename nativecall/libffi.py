@@ -47,6 +47,7 @@ _REGISTERS = 16  # bytes up to which a struct may travel in two registers
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
 # The default argument promotions (C99 6.5.2.2).
+_DOUBLE = scalar("d")
 _PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
 
 SIMPLE: dict[str, Any] = {
@@ -397,12 +398,28 @@ def _layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
     return offsets, size
 
 
-def _extra(value: Any, who: str) -> tuple[CType, object]:
+def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
     Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
+
+    Parameters
+    ----------
+    value : object
+    index : int
+        The argument's, from 0.
+    name : str
+        The callable's.
     """
-    code, given = "", type(value).__name__
+    kind = type(value)
+    # The commonest, as the rules below have it.
+    if kind is float:
+        return _DOUBLE, value
+    if kind is int:
+        return _integer_type(value), value
+    if kind is bytes:
+        return VOIDPTR, value
+    code, given = "", kind.__name__
     if value is None or foreign.pointer(value) is not None:
         return VOIDPTR, value
     if type(value).__module__ == "_cffi_backend":
@@ -423,11 +440,15 @@ def _extra(value: Any, who: str) -> tuple[CType, object]:
     if code in _PROMOTED:
         return scalar(_PROMOTED[code]), value
     if isinstance(value, int):
-        return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q"), value
+        return _integer_type(value), value
     raise TypeError(
-        f"{who} has no C type of its own (got {given}); pass an int, a float, "
-        "bytes, a buffer, or a ctypes or cffi value"
+        f"argument {index + 1} of '{name}' has no C type of its own (got {given}); pass an int, "
+        "a float, bytes, a buffer, or a ctypes or cffi value"
     )
+
+
+def _integer_type(value: int) -> CType:
+    return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q")
 
 
 def _cffi_number(value: Any) -> tuple[str, object]:
@@ -446,10 +467,13 @@ def _cffi_number(value: Any) -> tuple[str, object]:
 
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
-    plan = callable._plan
-    signature: Signature = plan.signature
     _, address, flags = callable._rows()[0]
-    name = callable.__name__
+    return invoker(callable._plan, callable.__name__, address, flags)
+
+
+def invoker(plan: Any, name: str, address: int, flags: int) -> Callable[..., object]:
+    """The same of what makes up an entry."""
+    signature: Signature = plan.signature
     hold = not flags & _lib.FLAG_RELEASE_GIL
     errors = flags & _lib.ERRORS_MASK
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
@@ -495,7 +519,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
             _check_count(len(values))
             given: list[object] = []
             for i in range(len(fixed), len(values)):
-                ctype, number = _extra(values[i], f"argument {i + 1} of '{name}'")
+                ctype, number = extra_argument(values[i], i, name)
                 extra.append(ctype)
                 given.append(number)
             values = (*values[: len(fixed)], *given)

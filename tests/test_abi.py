@@ -217,6 +217,7 @@ MUTATIONS = [
 ]
 
 
+@pytest.mark.compiler
 @needs_64_bits
 @pytest.mark.parametrize(("header", "old", "new"), [("base.h", "", ""), *MUTATIONS])
 def test_a_change_of_a_header_does_not_compile(build, include, tmp_path, header, old, new):

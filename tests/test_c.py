@@ -54,7 +54,10 @@ SANITIZED_COUNT = {
     "test_registercall": 20,
 }
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a cc-style compiler driver")
+pytestmark = [
+    pytest.mark.compiler,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs a cc-style compiler driver"),
+]
 
 
 def find_compiler(language: str) -> list[str] | None:

@@ -217,6 +217,7 @@ BAD = [
 ]
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("standard", ["c99", "c++11"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
 def test_what_does_not_compile(build, include, tmp_path, command, standard):
@@ -297,6 +298,7 @@ int all(PyObject *f, void *function, Type given)
 """
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(
     ("command", "standard", "words"),
     [
@@ -1284,6 +1286,7 @@ def oracle(signatures, types, source):
     return "".join(text)
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(("command", "level"), [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O2")])
 def test_random_signatures(include, tmp_path, command, level):
     name = compiler(command)

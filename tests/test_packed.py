@@ -528,6 +528,7 @@ def test_literals_are_constants(
     assert subprocess.run([str(program)], check=False).returncode == 0
 
 
+@pytest.mark.compiler
 @needs_c
 @pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
 def test_literals_that_are_no_single_word_do_not_compile(compiler: str, tmp_path: Path) -> None:
@@ -545,6 +546,7 @@ def test_literals_that_are_no_single_word_do_not_compile(compiler: str, tmp_path
         assert "malformed_or_longer_than_one_word" in bad.stderr, text
 
 
+@pytest.mark.compiler
 @needs_c
 @pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
 def test_malformed_literals_that_compile_are_no_signature(compiler: str, tmp_path: Path) -> None:
@@ -588,6 +590,7 @@ def test_the_headers_read_the_grammar_and_no_other_spelling(c: CSide, text: str)
     assert c.canonical(parse(text).text) == parse(text).text
 
 
+@pytest.mark.compiler
 @needs_c
 @pytest.mark.parametrize("text", ["d:dd", "i:d&f", "l:nPPc"])
 @pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])

@@ -11,6 +11,7 @@ import array
 import ctypes
 import errno
 import gc
+import itertools
 import math
 import os
 import sys
@@ -22,6 +23,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.jit import engine
+from nativecall.signature import Signature, parse
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NATIVECALL_JIT") == "0",
@@ -262,6 +264,42 @@ POINTERS = [
     ctypes.pointer(ctypes.c_double(4.5)), ctypes.c_void_p(), "text", 5, 4.5, [4.5], object(),
     np.array([object()]), np.array([4.5], ">f8"),
 ]  # fmt: skip
+
+
+def test_elements_of_every_type(echo):
+    letters = "?bBhHiIqQefdg"
+    arrays = [np.zeros(3, code) for code in letters + "lLFDGO"]
+    arrays += [one.byteswap().view(one.dtype.newbyteorder()) for one in arrays[3:12]]
+    arrays += [memoryview(one) for one in arrays[:13]]
+    arrays += [array.array(code, [0]) for code in "bBhHiIlLqQfd"]
+    arrays += [(getattr(ctypes, f"c_{name}") * 2)() for name in ("bool", "int", "long", "double")]
+    arrays += [
+        b"bytes",
+        bytes(16),
+        bytearray(16),
+        memoryview(b"bytes"),
+        memoryview(bytearray(8)).cast("q"),
+    ]
+    for one in [*arrays[:13]]:
+        locked = one.copy()
+        locked.flags.writeable = False
+        arrays.append(locked)
+    for letter in [*letters, "Zf", "Zd", "T{dd}"]:
+        for readonly in (False, True):
+            signature = Signature(
+                parse("q:q").result, parse(f"v:&{letter}").args, readonly=(readonly,)
+            )
+            generated, libffi, compiled = (
+                nc.wrap(echo.address("echo_p"), signature, name="echo") for _ in range(3)
+            )
+            generated._choose("generated")
+            libffi._choose("libffi")
+            taken = 0
+            for value in arrays:
+                found = [outcome(f, value) for f in (generated, libffi, compiled)]
+                assert found == [found[1]] * 3, (letter, readonly, value)
+                taken += found[0][0] == "int"
+            assert taken > 0, (letter, readonly)
 
 
 @pytest.mark.parametrize("signature", ["d:&dq", "double (const double *, int64_t)"])
@@ -575,12 +613,145 @@ def test_what_is_decided_stays(echo):
     assert nc.load("m", "double cos(double);").cos.entries[0].trampoline == "ahead of time"
 
 
-def test_variadic_functions_are_left_to_libffi(lib):
-    f = lib.function("add_all", "d:i.")
-    assert f.entries[0].trampoline == "libffi"
-    assert f(2, 1.5, 2.5) == 4.0
-    with pytest.raises(RuntimeError, match=r"^no trampoline can be generated for 'add_all'$"):
-        lib.function("add_all", "d:i.")._choose("generated")
+# -- variadic functions --------------------------------------------------------------------------
+
+VARIADIC = """
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+typedef struct { double x; int64_t n; } mixed;
+/* Each letter of `form` says what follows: i I q Q d g P. */
+static void put(char *out, const char *form, va_list more)
+{
+    for (; *form; form++) {
+        switch (*form) {
+        case 'i': out += sprintf(out, "%d ", va_arg(more, int)); break;
+        case 'I': out += sprintf(out, "%u ", va_arg(more, unsigned)); break;
+        case 'q': out += sprintf(out, "%lld ", va_arg(more, long long)); break;
+        case 'Q': out += sprintf(out, "%llu ", va_arg(more, unsigned long long)); break;
+        case 'd': out += sprintf(out, "%g ", va_arg(more, double)); break;
+        case 'g': out += sprintf(out, "%Lg ", va_arg(more, long double)); break;
+        case 's': out += sprintf(out, "%s ", va_arg(more, const char *)); break;
+        default: out += sprintf(out, "%d ", va_arg(more, void *) == NULL); break;
+        }
+    }
+}
+int show(char *out, const char *form, ...);
+int show(char *out, const char *form, ...)
+{
+    va_list more;
+    va_start(more, form);
+    put(out, form, more);
+    va_end(more);
+    return 7;
+}
+mixed show_mixed(mixed given, char *out, const char *form, ...);
+mixed show_mixed(mixed given, char *out, const char *form, ...)
+{
+    va_list more;
+    va_start(more, form);
+    put(out, form, more);
+    va_end(more);
+    given.n++;
+    return given;
+}
+int failing(int code, ...);
+int failing(int code, ...) { errno = code; return code; }
+"""
+EXTRA = [
+    (b"", ()), (b"i", (1,)), (b"iqQ", (-(2**31), 2**31, 2**63)), (b"dddddddddd", (0.5,) * 10),
+    (b"iiiiiiiiii", (*range(10),)), (b"didPgid", (1.5, 2, 2.5, None, np.longdouble(3.5), 4, 5.5)),
+    (b"IqQid", (np.uint32(5), np.int64(-6), np.uint64(7), np.int8(8), np.float32(0.5))),
+    (b"si", (b"bytes", True)), (b"s", (bytearray(b"text\0"),)), (b"P", (ctypes.c_void_p(),)),
+    (b"s", (np.frombuffer(b"array\0", "B"),)), (b"Pi", (np.zeros(3), 2)),
+    (b"i", (np.bool_(True),)), (b"id", (ctypes.c_short(-3), ctypes.c_float(0.5))),
+    (b"i", ("text",)), (b"i", (1j,)), (b"i", (2**64,)), (b"q", (-(2**63) - 1,)),
+    (b"P", (np.zeros(4)[::2],)), (b"P", (np.zeros(2, object),)), (b"ii", (1, object())),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def variadic(builder):
+    return nc.load(builder.library(VARIADIC, "trampoline_variadic"))
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_variadic_functions(variadic, gil):
+    for name, signature, first in (
+        ("show", "int (char *out, const char *form, ...)", ()),
+        ("show_mixed", "T{dq}:T{dq}&b&b.", ((0.5, 1),)),
+    ):
+        generated, libffi = (
+            nc.wrap(variadic.address(name), signature, name=name, gil=gil) for _ in range(2)
+        )
+        libffi._choose("libffi")
+        assert generated.entries[0].trampoline == "generated"
+        assert libffi.entries[0].trampoline == "libffi"
+        for form, values in EXTRA:
+            found = []
+            for f in (generated, libffi, generated.builtin, libffi.builtin, generated):
+                out = bytearray(200)
+                found.append((outcome(f, *first, out, form, *values), bytes(out)))
+            assert found == [found[1]] * 5, values
+        assert outcome(generated, *first) == outcome(libffi, *first)
+        assert outcome(generated, *first, 1.5, b"i", "text") == outcome(
+            libffi, *first, 1.5, b"i", "text"
+        )
+        assert outcome(generated, *first, 1.5, b"i", 1) == outcome(libffi, *first, 1.5, b"i", 1)
+    out = bytearray(200)
+    f = variadic.function("show", "int (char *out, const char *form, ...)")
+    assert f(form=b"", out=out) == 7
+    assert f(out, b"id", 3, 0.5) == 7
+    assert out.startswith(b"3 0.5 \0")
+
+
+@pytest.mark.parametrize("errors", ["errno", "nonzero", "none"])
+def test_variadic_functions_that_fail(variadic, errors):
+    generated, libffi = (
+        nc.wrap(variadic.address("failing"), "i:i.", name="failing", errors=errors, errno=True)
+        for _ in range(2)
+    )
+    libffi._choose("libffi")
+    for values in ((0,), (2,), (0, 1.5), (2, 1.5, b"x")):
+        for f in (generated, generated.builtin):
+            assert outcome(f, *values) == outcome(libffi, *values)
+            assert nc.get_errno() == values[0]
+
+
+def test_variadic_functions_with_more_than_a_trampoline_takes(variadic):
+    generated = variadic.function("show", "i:&b&b.")
+    out = bytearray(4000)
+    assert generated(out, b"i" * 300, *range(300)) == 7
+    assert out[:1100].split()[:300] == [str(i).encode() for i in range(300)]
+    with pytest.raises(nc.SignatureError, match=r"^1102 arguments are more than the 1024 "):
+        generated(out, b"", *range(1100))
+
+
+def test_a_variadic_function_follows_its_entry(lib, variadic):
+    f = nc.wrap(variadic.address("failing"), "i:i.")
+    view = f.builtin
+    assert f(5, 1.0) == view(5, 1.0) == 5
+    f.add("i:i.", variadic.address("failing"), replace=True)
+    assert f(6, 1.0) == view(6, 1.0) == 6
+    f.add("d:d", lib.address("square"))
+    assert f(7, 1, 2) == view(7, 1, 2) == 7
+    assert f(3.0) == view(3.0) == 9.0
+
+
+def test_one_trampoline_for_the_types_of_a_variadic_call(variadic):
+    from nativecall.jit import trampoline
+
+    first, second = (variadic.function("failing", "i:i.") for _ in range(2))
+    assert (first(1, 2.0, 3), second(4, 5.0, 6)) == (1, 4)
+    made = [key for key in trampoline._made if key.startswith("i:i.di ")]
+    assert len(made) == 1
+    # As many tuples of types as there are; the table of each callable is bounded.
+    letters = {"i": 1, "d": 0.5, "P": None, "Q": 2**63}
+    for types in itertools.product(letters, repeat=4):
+        assert first(9, *[letters[one] for one in types]) == 9
+    kept = [one for one in gc.get_objects() if isinstance(one, nc.NativeCallable)]
+    assert sum(one.__name__ == "failing" for one in kept) < 100
 
 
 # -- one for each shape --------------------------------------------------------------------------

@@ -15,7 +15,8 @@ Guarantees:
 - The code holds neither addresses nor Python objects, so that its object file serves any process of
   the same Python. Offsets and addresses come from the core (csrc/jit.c).
 - Buffers and owners are released on every path.
-- What no convention of `abi` describes, and variadic functions, are left to libffi.
+- A variadic function has a trampoline for each tuple of types that follow the fixed arguments.
+- What no convention of `abi` describes is left to libffi.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from ..convert import letter
-from ..ctype import Array, Struct, View
+from ..convert import letter, plan
+from ..ctype import Array, Scalar, Struct, View
+from ..signature import Signature
 from . import engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ..callable import NativeCallable
     from ..ctype import CType
-    from ..signature import Signature
     from .abi import Convention, Lowering
 
-__all__ = ["intermediate", "key", "trampoline"]
+__all__ = ["intermediate", "key", "trampoline", "variadic"]
 
 _types = _lib.types
 _layout: dict[str, int] = _types.jit_layout()
@@ -53,6 +54,7 @@ _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
+_MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
 _RECENT = 256  # trampolines that stay when no callable uses them
 
 
@@ -72,10 +74,12 @@ def _shape(ctype: CType) -> str:
     return "P" if letter(ctype) == "P" else ctype.text
 
 
-def key(signature: Signature, flags: int) -> str:
+def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
     """What determines the code of a trampoline."""
-    args = "".join([_shape(arg) for arg in signature.args])
-    return f"{_shape(signature.result)}:{args} {flags & FLAGS:#x}"
+    args = [_shape(arg) for arg in signature.args]
+    if fixed is not None:
+        args.insert(fixed, ".")
+    return f"{_shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
 
 
 _made: dict[str, weakref.ref[Any]] = {}
@@ -86,25 +90,30 @@ def trampoline(callable: NativeCallable) -> Any:
     """The trampoline for the only entry of `callable`; None where calls are left to libffi.
 
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
+    That of a variadic function takes the fixed arguments only; `variadic` is for more.
     """
     signature: Signature = callable._plan.signature
-    flags = callable._rows()[0][2]
-    if signature.variadic or len(signature.args) > _MAX_ARGUMENTS or not engine.available():
+    fixed = len(signature.args) if signature.variadic else None
+    return _find(signature, callable._rows()[0][2], fixed)
+
+
+def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
+    if len(signature.args) > _MAX_ARGUMENTS or not engine.available():
         return None
-    wanted = key(signature, flags)
+    wanted = key(signature, flags, fixed)
     known = _made.get(wanted)
     found = None if known is None else known()
     if found is None:
-        made = _make(wanted, signature, flags)
+        made = _make(wanted, signature, flags, fixed)
         if made is None:
             return None
         found = _remember(wanted, made)
     return found
 
 
-def _make(wanted: str, signature: Signature, flags: int) -> Any:
+def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Any:
     def text() -> str:
-        found = intermediate(signature, flags)
+        found = intermediate(signature, flags, fixed=fixed)
         if found is None:
             raise RuntimeError(f"no convention here describes {signature.text!r}")
         return found
@@ -114,7 +123,10 @@ def _make(wanted: str, signature: Signature, flags: int) -> Any:
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
-    return _types.Trampoline(_method_flags(signature), code.address(_EXPORT), code)
+    method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
+    if fixed is not None:
+        method = "METH_FASTCALL"
+    return _types.Trampoline(_layout[method], code.address(_EXPORT), code)
 
 
 def _remember(wanted: str, made: Any) -> Any:
@@ -139,12 +151,74 @@ def _remember(wanted: str, made: Any) -> Any:
     return found
 
 
-def _method_flags(signature: Signature) -> int:
-    return _layout[{0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")]
+def variadic(callable: NativeCallable) -> Callable[..., object]:
+    """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
+
+    Parameters
+    ----------
+    callable : NativeCallable
+
+    Returns
+    -------
+    function
+        Of the arguments. It finds the C types of those after the fixed ones as calls through
+        libffi do, and has a callable of fixed arguments for each tuple of types.
+    """
+    from ..callable import NativeCallable
+    from ..libffi import extra_argument, invoker
+
+    fewest = callable._plan
+    signature: Signature = fewest.signature
+    _, address, flags = callable._rows()[0]
+    name = callable.__name__
+    fixed = len(signature.args)
+    calls: dict[str, Callable[..., object]] = {}
+    others: Callable[..., object] | None = None
+
+    def make(types: list[CType]) -> Callable[..., object] | None:
+        # Nobody can say const after the fixed arguments: memory of any kind passes.
+        readonly = (*signature.readonly, *[True] * len(types))
+        whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
+        found = _find(whole, flags, fixed)
+        if found is None:
+            return None
+        made: NativeCallable = NativeCallable.__new__(NativeCallable)
+        made._describe(name, None, None)
+        made._set_single(plan(whole), address, flags, None)
+        made._choose(found)
+        return made
+
+    def invoke(*values: Any) -> object:
+        nonlocal others
+        types: list[CType] = []
+        given = [*values]
+        if len(values) <= _MAX_ARGUMENTS:
+            for index in range(fixed, len(values)):
+                ctype, given[index] = extra_argument(values[index], index, name)
+                types.append(ctype)
+        wanted = "".join([ctype.text for ctype in types])
+        call = calls.get(wanted)
+        if call is not None:
+            return call(*given)
+        call = make(types) if types else None
+        if call is None:
+            if others is None:
+                others = invoker(fewest, name, address, flags)
+            return others(*values)
+        if len(calls) >= _MAX_VARIADIC:
+            calls.clear()
+        calls[wanted] = call
+        return call(*given)
+
+    return invoke
 
 
 def intermediate(
-    signature: Signature, flags: int = 0, convention: Convention | None = None
+    signature: Signature,
+    flags: int = 0,
+    convention: Convention | None = None,
+    *,
+    fixed: int | None = None,
 ) -> str | None:
     """The LLVM IR of a trampoline, for people to read; None where there is none.
 
@@ -155,14 +229,19 @@ def intermediate(
         An entry's.
     convention : Convention, optional
         This machine's by default.
+    fixed : int, optional
+        How many arguments are the fixed ones of a variadic function, all of them by default where
+        `signature` is one's.
     """
     from . import abi
 
     platform = abi.convention() if convention is None else convention
-    if platform is None or signature.variadic or len(signature.args) > _MAX_ARGUMENTS:
+    if platform is None or len(signature.args) > _MAX_ARGUMENTS:
         return None
+    if fixed is None and signature.variadic:
+        fixed = len(signature.args)
     try:
-        lowering = platform.lower(signature.result, signature.args)
+        lowering = platform.lower(signature.result, signature.args, fixed)
     except abi.Unsupported:
         return None
     return _Trampoline(signature, flags, lowering).text()
@@ -213,7 +292,7 @@ class _Operand:
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
-    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner")
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
 
     def __init__(self, index: int, ctype: CType) -> None:
         self.index = index
@@ -222,6 +301,7 @@ class _Place:
         self.inline = _inline_numbers(ctype) <= _MAX_INLINE
         self.owner = -1
         self.offset = 0
+        self.value = ""  # the number, where it need not be in the frame
 
     @property
     def step(self) -> int:
@@ -243,6 +323,8 @@ class _Trampoline:
         self.signature = signature
         self.lowering = lowering
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
+        # Whether the arguments are an array, as for METH_FASTCALL.
+        self.listed = len(self.places) >= 2 or lowering.fixed is not None
         self.frame = self._lay_out()
         self.direct = self.owners <= _MAX_DIRECT and all(
             place.inline or place.letter in ("P", "O") for place in self.places
@@ -252,6 +334,14 @@ class _Trampoline:
         self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        # Whether the call is so short that the slow way has one of its own: then the usual way
+        # keeps the numbers out of the frame.
+        numbers = [place.ctype for place in self.places]
+        if signature.result.kind != "void":
+            numbers.append(signature.result)
+        self.short = flags & FLAGS == 0 and all(
+            one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers
+        )
         self.lines: list[str] = []
         self.later: list[str] = []
         self.tables: list[str] = []
@@ -283,7 +373,7 @@ class _Trampoline:
         """The module's text."""
         count = len(self.places)
         parameters = "ptr %self, ptr %args, i64 %given"
-        if count < 2:
+        if not self.listed:
             parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
         self.body()
         return "\n".join(
@@ -370,18 +460,17 @@ class _Trampoline:
         count = len(self.places)
         if self.frame:
             self.line(f"%frame = alloca [{self.frame} x i8], align 16")
-        if count == 1:
+        if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
-        plan = self.load("ptr", "%self", _layout["callable_plan"])
-        self.line(f"%symbols_at = getelementptr i8, ptr {plan}, i64 {_layout['plan_symbols']}")
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {_layout['callable_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
-        if count >= 2:
+        if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
-            if count >= 2 and (place.inline or self.direct):
+            if self.listed and (place.inline or self.direct):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
         self.check_types()
@@ -398,7 +487,7 @@ class _Trampoline:
             self.end(answer, succeeded)
         else:
             self.line(f"ret ptr {answer}")
-        if count >= 2:
+        if self.listed:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
             self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values)}")
@@ -424,15 +513,42 @@ class _Trampoline:
         for owner in range(self.owners):
             keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
             self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
-        for owner in range(self.owners):
-            buffer = self.at("%frame", self.owned(owner, "pointer_buffer"))
-            self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        for place in self.places:
+            if place.owner >= 0:
+                self.release_buffer(place)
         self.line(f"ret ptr {value}")
         self.begin("kept")
         self.leave(value)
         if self.failures:
             self.begin("end")
             self.leave("null")
+
+    def release_buffer(self, place: _Place) -> None:
+        """What PyBuffer_Release does, inline for an argument that needs no more than a decref.
+
+        The caller has a reference to it as well, so this is never the last one.
+        """
+        rest, released = self.label(), self.label()
+        owner = self.load("ptr", "%frame", self.owned(place.owner, "pointer_object"))
+        self.require(self.new(f"icmp eq ptr {owner}, %a{place.index}"), rest)
+        type = self.load("ptr", owner, _layout["object_type"])
+        exporter = self.load("ptr", type, _layout["type_as_buffer"])
+        release = self.load("ptr", exporter, _layout["releasebuffer"])
+        self.require(self.new(f"icmp eq ptr {release}, null"), rest)
+        if _layout["has_immortals"]:
+            low = self.load("i32", owner, _layout["object_refcount"])
+            self.require(self.new(f"icmp sge i32 {low}, 0"), rest)
+        count = self.load("i64", owner, _layout["object_refcount"])
+        fewer = self.new(f"sub i64 {count}, 1")
+        self.store("i64", fewer, owner, _layout["object_refcount"])
+        self.go(released)
+        usual, self.lines = self.lines, self.later
+        self.begin(rest)
+        buffer = self.at("%frame", self.owned(place.owner, "pointer_buffer"))
+        self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        self.go(released)
+        self.lines = usual
+        self.begin(released)
 
     @staticmethod
     def owned(owner: int, part: str) -> int:
@@ -450,34 +566,72 @@ class _Trampoline:
             self.convert("others", others)
         if not inline:
             return
-        self.go("ready")
         # The slow way goes to the end, since blocks stay in the order of the text.
         usual, self.lines = self.lines, self.later
         self.begin("slow")
         self.convert("all", given)
+        if self.short:
+            self.line(f"ret ptr {self.native_call(len(self.lines), framed=True)}")
+            self.lines = usual
+            return
         self.go("ready")
         self.lines = usual
+        self.go("ready")
         self.begin("ready")
 
     def convert_pointers(self, places: Sequence[_Place]) -> None:
-        """Conversions by the core, a call for each; `places` are all that have owners."""
+        """Pointers, one after the other; `places` are all that have owners."""
         for place in places:
             for part in ("pointer_object", "pointer_keep"):
                 self.store("ptr", "null", "%frame", self.owned(place.owner, part))
         for place in places:
-            status = self.call(
-                "nc_convert_pointer",
-                "i32",
-                "ptr %self",
-                f"i64 {place.index}",
-                f"ptr %a{place.index}",
-                f"ptr {self.at('%frame', self.owned(place.owner, 'pointer_address'))}",
-            )
-            self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
+            self.convert_pointer(place)
+
+    def convert_pointer(self, place: _Place) -> None:
+        """The address of a buffer with the usual format of what is wanted; the core does others."""
+        index, value, rest, ready = place.index, f"%a{place.index}", self.label(), self.label()
+
+        def part(name: str) -> int:
+            return self.owned(place.owner, name)
+
+        type = self.load("ptr", value, _layout["object_type"])
+        exporter = self.load("ptr", type, _layout["type_as_buffer"])
+        self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
+        export = self.load("ptr", exporter, _layout["getbuffer"])
+        self.require(self.new(f"icmp ne ptr {export}, null"), rest)
+        plan = self.load("ptr", "%self", _layout["callable_plan"])
+        wanted = self.load("ptr", plan, _layout["plan_exports"])
+        wanted = self.at(wanted, index * _layout["export_bytes"])
+        flags = self.load("i32", wanted, _layout["export_flags"], 4)
+        self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)
+        buffer = self.at("%frame", part("pointer_buffer"))
+        status = self.new(f"call i32 {export}(ptr {value}, ptr {buffer}, i32 {flags})")
+        self.require(self.new(f"icmp eq i32 {status}, 0"), rest)
+        format = self.load("ptr", "%frame", part("pointer_format"))
+        self.require(self.new(f"icmp ne ptr {format}, null"), rest)
+        usual = self.load("i8", wanted, _layout["export_format"], 1)
+        first = self.load("i8", format, 0, 1)
+        self.require(self.new(f"icmp eq i8 {first}, {usual}"), rest)
+        second = self.new(f"zext i8 {self.load('i8', format, 1, 1)} to i64")
+        size = self.load("i64", "%frame", part("pointer_itemsize"))
+        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, _layout['export_size'])}")
+        wrong = self.new(f"or i64 {second}, {other}")
+        self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
+        self.go(ready)
+        usually, self.lines = self.lines, self.later
+        self.begin(rest)
+        owner = self.at("%frame", part("pointer_address"))
+        values = ("ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {owner}")
+        status = self.call("nc_convert_pointer_on", "i32", *values)
+        succeeded = self.new(f"icmp sge i32 {status}, 0")
+        self.failures.append(rest)
+        self.line(f"br i1 {succeeded}, label %{ready}, label %end, !prof !0")
+        self.lines = usually
+        self.begin(ready)
 
     def convert(self, table: str, places: Sequence[_Place]) -> None:
         """Conversions by the core."""
-        if len(self.places) == 1:
+        if not self.listed:
             self.line("store ptr %a0, ptr %args, align 8")
         steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
         type = f"[{len(places) + 1} x i64]"
@@ -524,6 +678,9 @@ class _Trampoline:
         if isinstance(ctype, Struct) and _is_padded(ctype):
             for offset in range(0, ctype.size, _WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
+        if self.short:
+            place.value = self.exact(ctype, f"%a{index}", checked=True)
+            return
         self.items(ctype, f"%a{index}", place.offset, checked=True)
 
     def exact(self, ctype: CType, value: str, checked: bool) -> str:
@@ -539,7 +696,8 @@ class _Trampoline:
             falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
+        signed = ctype.signed
         found = self.digit(value, signed)
         bits = 8 * ctype.size
         if bits == 64:
@@ -605,13 +763,13 @@ class _Trampoline:
 
     # -- the call and its result -----------------------------------------------------------------
 
-    def native_call(self, entry: int) -> str:
+    def native_call(self, entry: int, *, framed: bool = False) -> str:
         """The call itself and what it gives to Python; an exception is set where that is NULL.
 
-        `entry` is the line where the frame is reserved.
+        `entry` is the line where the frame is reserved; with `framed` all numbers are in it.
         """
         result = self.signature.result
-        values = [self.passed(index, place) for index, place in enumerate(self.places)]
+        values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
         target = self.load("ptr", "%self", _layout["callable_target"])
         state, code = "", "0"
         if self.release:
@@ -646,20 +804,23 @@ class _Trampoline:
         value = self.result(result, raw)
         return self.checked(value, raw, code) if self.convention else value
 
-    def passed(self, index: int, place: _Place) -> _Operand:
+    def passed(self, index: int, place: _Place, framed: bool) -> _Operand:
         """An argument as the lowering takes it."""
         from .abi import in_memory, value_type
 
         if place.letter == "O":
             return _Operand(value_type(place.ctype), f"%a{index}")
         if place.letter in ("P", "V"):
-            at = self.owned(place.owner, "pointer_address")
+            # The core writes both; inline code has no address to write.
+            part = "pointer_start" if self.direct else "pointer_address"
+            at = self.owned(place.owner, part)
             return _Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
         if in_memory(place.ctype):
             from .abi.lowering import POINTER
 
             return _Operand(POINTER, self.at("%frame", place.offset))
-        return _Operand(value_type(place.ctype), self.loaded(place))
+        value = self.loaded(place) if framed or not place.value else place.value
+        return _Operand(value_type(place.ctype), value)
 
     def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
@@ -682,14 +843,18 @@ class _Trampoline:
             ir.IRBuilder(block), _Operand(POINTER, target), values, memory
         )
         first += [f"  {instruction}" for instruction in frame.instructions]
-        self.lines += [f"  {instruction}" for instruction in block.instructions]
-        self.lines[entry:entry] = first
+        made = [f"  {instruction}" for instruction in block.instructions]
+        self.names += 1
+        # llvmlite's names begin anew with each call.
+        old, new = '%".', f'%"{self.names}.'
+        self.lines += [line.replace(old, new) for line in made]
+        self.lines[entry:entry] = [line.replace(old, new) for line in first]
         for value in module.globals.values():
             if value is not scratch:
                 self.declared.append(str(value).strip())
         if memory is not None:
             return "%result"
-        return "" if raw is None else str(raw.get_reference())
+        return "" if raw is None else str(raw.get_reference()).replace(old, new)
 
     def checked(self, value: str, raw: str, code: str) -> str:
         """The value, or NULL with the exception that an error convention makes of it."""
@@ -723,7 +888,7 @@ class _Trampoline:
         code = letter(ctype)
         if code == "v":
             none = self.symbol("Py_None")
-            if not _layout["none_is_immortal"]:
+            if not _layout["has_immortals"]:
                 count = self.load("i64", none, _layout["object_refcount"])
                 more = self.new(f"add i64 {count}, 1")
                 self.store("i64", more, none, _layout["object_refcount"])
@@ -757,9 +922,9 @@ class _Trampoline:
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
             return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
         if ctype.size < 8:
-            extend = "sext" if signed else "zext"
+            extend = "sext" if ctype.signed else "zext"
             raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
         name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
