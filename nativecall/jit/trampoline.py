@@ -494,6 +494,9 @@ class _Trampoline:
         if self.tables:
             self.begin("refused")
             self.line("ret ptr null")
+        if self.short and self.signature.result.kind != "object":
+            self.begin("left")
+            self.line("ret ptr null")
 
     def end(self, answer: str, succeeded: str) -> None:
         """Release what the arguments hold."""
@@ -785,24 +788,29 @@ class _Trampoline:
             status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
             self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
         if result.kind != "object":
-            # One word says whether a Python function left an exception in any thread.
-            left = self.load("i64", "%symbols", _places["pending"])
-            self.require(self.new(f"icmp eq i64 {left}, 0"), "pending")
-            self.go("settled")
-            usual, self.lines = self.lines, self.later
-            came = self.block
-            self.begin("pending")
-            raised = self.call("nc_pending_raised", "i32")
-            calm = self.new(f"icmp eq i32 {raised}, 0")
-            self.failures.append("pending")
-            self.line(f"br i1 {calm}, label %settled, label %end")
-            self.lines, self.block = usual, came
-            self.begin("settled")
+            self.settle()
         if self.may_raise and result.kind != "object":
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
         value = self.result(result, raw)
         return self.checked(value, raw, code) if self.convention else value
+
+    def settle(self) -> None:
+        """Fail where a Python function that C called left an exception in this thread."""
+        pending, settled = self.label(), self.label()
+        # One word says whether there is one in any thread.
+        left = self.load("i64", "%symbols", _places["pending"])
+        calm = self.new(f"icmp eq i64 {left}, 0")
+        self.line(f"br i1 {calm}, label %{settled}, label %{pending}, !prof !0")
+        usual, self.lines = self.lines, self.later
+        self.begin(pending)
+        raised = self.call("nc_pending_raised", "i32")
+        calm = self.new(f"icmp eq i32 {raised}, 0")
+        self.line(f"br i1 {calm}, label %{settled}, label %{'left' if self.short else 'end'}")
+        if not self.short:
+            self.failures.append(pending)
+        self.lines = usual
+        self.begin(settled)
 
     def passed(self, index: int, place: _Place, framed: bool) -> _Operand:
         """An argument as the lowering takes it."""
