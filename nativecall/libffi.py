@@ -455,7 +455,7 @@ def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
     type_ = prototype(signature, hold=hold, errno=errno)
     function = type_(address)
-    _check_result(signature)
+    check_result(signature)
     fixed = signature.args
     offsets, size = _layout(fixed)
     # The very types of the prototype: those of `foreign_type` may be made anew.
@@ -685,7 +685,7 @@ def _reader(ctype: CType, reader: Any, who: str) -> Any:
 # -- results -------------------------------------------------------------------------------------
 
 
-def _check_result(signature: Signature) -> None:
+def check_result(signature: Signature) -> None:
     """Refuse a result that libffi would fetch from the wrong place."""
     if signature.result.text == "Zg":
         # x87 returns it in two registers of the floating-point stack, a struct in memory.

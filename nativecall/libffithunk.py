@@ -75,6 +75,7 @@ def interpreted(
             f"libffi cannot return {text!r} to C from a thunk",
             hint="return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)",
         )
+    libffi.check_result(plan.inner)
     run = _Run(plan, target, maker, data)
     restype: Any = None
     if result.kind != "void":
@@ -86,13 +87,14 @@ def interpreted(
     sentinel = sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
+    carry = libffi.carrier(restype, sentinel)
     made = _lib.types.Closure(
         run,
         maker.name,
         "",
         (None,) * len(types),
-        lambda made, value: value,
-        libffi.carrier(restype, sentinel),
+        lambda made, value: carry(value, None),
+        carry,
         None,
         "v",
         sentinel,

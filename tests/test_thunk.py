@@ -37,8 +37,8 @@ generated_only = pytest.mark.skipif(not GENERATED, reason=f"no generated code: {
 
 # -- the matrix -----------------------------------------------------------------------------------
 
-PAIRS = int(os.environ.get("NATIVECALL_TEST_PAIRS", "240"))
-CALLS = 40
+PAIRS = int(os.environ.get("NATIVECALL_TEST_PAIRS", "160"))
+CALLS = 24
 INTEGERS = "?bBhHiIqQ"
 FLOATS = ("f", "d", "g")
 COMPLEX = ("Zf", "Zd", "Zg")
