@@ -60,9 +60,9 @@ ADAPTED = (
         "kernel_d_ddd",
         "d:ddd",
         "d:d",
-        1.5,
+        2.75,
         "bound",
-        lambda f: f.bind(-1.0, 2.0),
+        lambda f: f.bind(0.25, 2.0),
     ),
 )
 
