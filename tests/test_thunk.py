@@ -131,7 +131,9 @@ class Case:
     store: bool = False  # whether the wrapper's last pointer takes the result
     status: bool = False  # whether the wrapper's result is a status that says no more
 
-    def give(self, text: str, target: str, value: str = "", *, own: str = "", read: int = 1) -> None:
+    def give(
+        self, text: str, target: str, value: str = "", *, own: str = "", read: int = 1
+    ) -> None:
         """One more argument of each; `value` is made of the new one, b."""
         check, expression = checked(text.lstrip("&"), value or f"b{len(self.wanted)}", target)
         self.checks.append(check)
@@ -215,7 +217,11 @@ class Case:
         if self.after == "errno" != self.before:
             lines.append("errno = 0;")
         success = int(self.after == "zero")
-        lines.append("return;" if self.wanted_result == "v" else f"return {success if self.status else value};")
+        lines.append(
+            "return;"
+            if self.wanted_result == "v"
+            else f"return {success if self.status else value};"
+        )
         lines.append("fail: __attribute__((unused));")
         if self.after == "errno":
             lines.append("errno = ERANGE;")
@@ -371,8 +377,10 @@ class Generator:
                     case.before = self.random.choice(("none", "zero", "nonzero"))
             case "status":
                 case.result = self.random.choice(("v", "i", "q"))
-                case.before = "none" if case.result == "v" else self.random.choice(
-                    ("nonzero", "zero", "errno")
+                case.before = (
+                    "none"
+                    if case.result == "v"
+                    else self.random.choice(("nonzero", "zero", "errno"))
                 )
                 case.wanted_result = self.random.choice(("i", "b", "Q"))
                 others = [one for one in ("nonzero", "zero") if one != case.before]
@@ -413,7 +421,11 @@ def values(chosen: random.Random, text: str) -> bytes:
         return chosen.choice((0, 1, 2**40 + 8)).to_bytes(8, sys.byteorder)
     if ctype.kind in ("bool", "int"):
         bits = 8 * ctype.size
-        edges = [0, 1, *[(1 << k) + d for k in (7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)]]
+        edges = [
+            0,
+            1,
+            *[(1 << k) + d for k in (7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)],
+        ]
         number = chosen.randint(0, 1) if plain else chosen.choice(edges + [-one for one in edges])
         number = number & 1 if text == "?" else number & ((1 << bits) - 1)
         return number.to_bytes(ctype.size, sys.byteorder)
@@ -493,7 +505,9 @@ class Driver:
 def halves(builder) -> bool:
     """Whether the compiler has halves."""
     try:
-        builder.library("_Float16 half; _Float16 f(_Float16 x) { return x + half; }", "half", flags=("-w",))
+        builder.library(
+            "_Float16 half; _Float16 f(_Float16 x) { return x + half; }", "half", flags=("-w",)
+        )
     except AssertionError:
         return False
     return True
@@ -536,7 +550,14 @@ def test_matrix_of_conversions(builder, halves):
             driver.code.value = chosen.choice((0, 0, errno.EPERM))
             expected = driver.call(case, k, wrapper, bytes(args))
             found = driver.call(case, k, thunk.address(), bytes(args))
-            assert found == expected, (k, before, after, case, args.hex(), bytes(driver.answer).hex())
+            assert found == expected, (
+                k,
+                before,
+                after,
+                case,
+                args.hex(),
+                bytes(driver.answer).hex(),
+            )
             good += not expected[0]
         # Not a test of failures alone.
         assert good or case.wanted == [], (k, case)
