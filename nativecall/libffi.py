@@ -560,9 +560,9 @@ class Thunk:
         self.pointer = pointer
         self.closure = closure
 
-    def __del__(self) -> None:
+    def __del__(self, ended: deque[Any] = _ended) -> None:
         self.closure.close()
-        _ended.append(self.pointer)
+        ended.append(self.pointer)  # which is there even when the module is torn down
 
 
 class _Int(int):
@@ -628,6 +628,7 @@ def closure(
     restype = None
     if result.kind != "void":
         restype = SIMPLE.get(result.text, ctypes.c_void_p)
+
     def write(made: Any, value: object) -> object:
         if restype is None:
             return None
