@@ -287,8 +287,12 @@ PyObject *nc_closure_call(NcClosure *self, PyObject **args, size_t count)
         complete &= args[i] != NULL;
     }
     if (NC_LIKELY(complete && function != NULL)) {
-        value =
-            PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        size_t nargsf = count | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        /* What PyObject_Vectorcall looks at besides is known of functions. */
+        value = NC_LIKELY(Py_IS_TYPE(function, &PyFunction_Type))
+                    ? ((PyFunctionObject *)(void *)function)
+                          ->vectorcall(function, args + 1, nargsf, NULL)
+                    : PyObject_Vectorcall(function, args + 1, nargsf, NULL);
     } else if (complete) {
         PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
     }

@@ -431,6 +431,9 @@ def _exactly(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> lis
     return [*given]
 
 
+_TOO_LONG = 1 << 20  # progress of an array but for its length
+
+
 def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
     """Which argument is the pointer, which the count, and the type of an element."""
     for at, n in ((0, None), (1, 0), (0, 1)):
@@ -453,7 +456,7 @@ def _unpacked(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> li
     at, n, item = _as_array([node.type for node in given])
     if n is not None:
         if len(own) > integer_range(given[n].type)[1]:
-            raise _Refused(f"argument {given[n].index + 1} cannot be {len(own)}")
+            raise _Refused(f"argument {given[n].index + 1} cannot be {len(own)}", None, _TOO_LONG)
         draft.count(given[n].index, len(own))
     draft.not_null(given[at].index)
     return [
@@ -473,7 +476,7 @@ def _packed(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> list
     nodes: list[Node] = [Memory(tuple(items), item)]
     if n is not None:
         if len(given) > integer_range(own[n])[1]:
-            raise _Refused(f"its argument {n + 1} cannot be {len(given)}")
+            raise _Refused(f"its argument {n + 1} cannot be {len(given)}", None, _TOO_LONG)
         nodes.insert(n, Constant(len(given), own[n]))
     return nodes
 
@@ -512,7 +515,9 @@ def _arguments(
             try:
                 return draft, rule(draft, mine, wanted) + after
             except _Refused as refused:
-                if refused.progress > worst.progress:
+                # What is no array is told as what it is one by one.
+                told = rule is _one_by_one or refused.progress == _TOO_LONG
+                if told and refused.progress > worst.progress:
                     worst = refused
     raise worst
 
@@ -610,10 +615,11 @@ def _endings(
                 continue
             after = errors or kept
             if result.kind != "void" and not _is_status(result, before):
-                otherwise(
-                    f"its result {result.text!r} is a value of its own, no status",
-                    "nativecall.wrap(f, errors='nonzero') says that it is one",
-                )
+                if result.kind == "int" and len(own) - 1 == len(given) and not inner.variadic:
+                    otherwise(
+                        f"its result {result.text!r} is a value of its own, no status",
+                        "nativecall.wrap(f, errors='nonzero') says that it is one",
+                    )
             elif after not in _STATUS and (after != "null" or wanted.kind in _POINTERS):
                 pointee = own[place].pointee  # type: ignore[attr-defined]
                 left = [*own[:place], *own[place + 1 :]]

@@ -479,7 +479,7 @@ def invoker(plan: Any, name: str, address: int, flags: int) -> Callable[..., obj
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
     type_ = prototype(signature, hold=hold, errno=errno)
     function = type_(address)
-    _check_result(signature)
+    check_result(signature)
     fixed = signature.args
     offsets, size = _layout(fixed)
     # The very types of the prototype: those of `foreign_type` may be made anew.
@@ -584,9 +584,9 @@ class Thunk:
         self.pointer = pointer
         self.closure = closure
 
-    def __del__(self) -> None:
+    def __del__(self, ended: deque[Any] = _ended) -> None:
         self.closure.close()
-        _ended.append(self.pointer)
+        ended.append(self.pointer)  # which is there even when the module is torn down
 
 
 class _Int(int):
@@ -652,6 +652,7 @@ def closure(
     restype = None
     if result.kind != "void":
         restype = SIMPLE.get(result.text, ctypes.c_void_p)
+
     def write(made: Any, value: object) -> object:
         if restype is None:
             return None
@@ -709,7 +710,7 @@ def _reader(ctype: CType, reader: Any, who: str) -> Any:
 # -- results -------------------------------------------------------------------------------------
 
 
-def _check_result(signature: Signature) -> None:
+def check_result(signature: Signature) -> None:
     """Refuse a result that libffi would fetch from the wrong place."""
     if signature.result.text == "Zg":
         # x87 returns it in two registers of the floating-point stack, a struct in memory.

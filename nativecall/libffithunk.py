@@ -75,7 +75,8 @@ def interpreted(
             f"libffi cannot return {text!r} to C from a thunk",
             hint="return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)",
         )
-    run = _Run(plan, target, maker, data)
+    libffi.check_result(plan.inner)
+    run = _Run(plan, target, maker, data, kept)
     restype: Any = None
     if result.kind != "void":
         restype = libffi.SIMPLE.get(text, ctypes.c_void_p)
@@ -86,13 +87,14 @@ def interpreted(
     sentinel = sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
+    carry = libffi.carrier(restype, sentinel)
     made = _lib.types.Closure(
         run,
         maker.name,
         "",
         (None,) * len(types),
-        lambda made, value: value,
-        libffi.carrier(restype, sentinel),
+        lambda made, value: carry(value, None),
+        carry,
         None,
         "v",
         sentinel,
@@ -100,7 +102,7 @@ def interpreted(
         bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         plan.after == "python",
         0,
-        kept,
+        None,
     )
     closure = ctypes.CFUNCTYPE(restype, *types, use_errno=run.uses_errno)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(closure)).value
@@ -110,7 +112,9 @@ def interpreted(
 class _Run:
     """What the closure runs: it raises, or returns what ctypes takes, None for the sentinel."""
 
-    def __init__(self, plan: Plan, target: int, maker: Any, data: bytes) -> None:
+    def __init__(self, plan: Plan, target: int, maker: Any, data: bytes, kept: object) -> None:
+        # Here and not in the closure, whose machine code may stay a while when it is closed.
+        self.kept = kept
         self.plan = plan
         self.maker = maker
         self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)

@@ -25,7 +25,7 @@ POW = LIBM.address("pow")
 LLABS = nc.load(None).address("llabs")
 TARGETS = (
     "'target' must be an address, a native callable, a ctypes or cffi function pointer, "
-    "a PyCapsule, a LowLevelCallable or a mapping"
+    "a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping"
 )
 HIGHEST = hex(2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1)
 

@@ -330,7 +330,8 @@ def test_cffi_values_that_are_no_functions(fails):
         with fails(
             TypeError,
             "'target' must be an address, a native callable, a ctypes or cffi function pointer, "
-            f"a PyCapsule, a LowLevelCallable or a mapping (got {type(value).__name__})",
+            "a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
+            f"(got {type(value).__name__})",
         ):
             nc.wrap(value, "d:d")
 

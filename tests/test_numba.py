@@ -443,6 +443,16 @@ def test_an_instance_outlives_the_jitted_function():
     assert pointer(1.5) == 3.0
 
 
+def test_an_instance_is_compiled_once():
+    jitted = fresh()
+    first = nc.wrap(jitted, "d:d").address()
+    assert nc.wrap(jitted, "double (double)").address() == first
+    assert nc.wrap(jitted).address("d:d") == first
+    assert nc.wrap(jitted, "d:d", errors="python").address() != first
+    jitted.recompile()
+    assert nc.wrap(jitted, "d:d").address() != first
+
+
 def test_a_callable_with_a_hook_is_collected():
     f = nc.wrap(fresh())
     f["d:d"]

@@ -5,10 +5,13 @@
  * They exist for code that holds the GIL and for code that does not.
  *
  * Thunks have one signature and call a C function that has another, whose address is in a static
- * variable, as the address of a function in another library is.
+ * variable, as the address of a function in another library is. They make the checks that
+ * nativecall's make, and give NaN when one fails.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -140,14 +143,12 @@ static float (*function_f)(float);
 
 static double pack(int n, double *x)
 {
-    (void)n;
-    return function_ddd(x[0], x[1], x[2]);
+    return n == 3 ? function_ddd(x[0], x[1], x[2]) : NAN;
 }
 
 static double pack_peak(int n, double *x)
 {
-    (void)n;
-    return function_peak(x[0], x[1], x[2]);
+    return n == 3 ? function_peak(x[0], x[1], x[2]) : NAN;
 }
 
 static double drop(double x, void *user_data)
@@ -158,12 +159,12 @@ static double drop(double x, void *user_data)
 
 static double narrow(double x)
 {
-    return (double)function_f((float)x);
+    return fabs((double)(float)x) <= FLT_MAX ? (double)function_f((float)x) : NAN;
 }
 
 static double bound(double x)
 {
-    return function_ddd(-1.0, 2.0, x);
+    return function_ddd(0.25, 2.0, x);
 }
 
 /* thunk(name, target): the address of the thunk, which calls the C function at that address. */

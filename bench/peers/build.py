@@ -98,7 +98,9 @@ def make_kernels(directory: Path) -> None:
         output_dir=str(directory / "objects"),
         extra_preargs=OPTIMISE,
     )
-    compiler.link_shared_object(objects, str(directory / KERNELS_LIBRARY))
+    libraries = [] if WINDOWS else ["m"]
+    target = str(directory / KERNELS_LIBRARY)
+    compiler.link_shared_object(objects, target, libraries=libraries)
 
 
 def make_builtin(directory: Path) -> None:

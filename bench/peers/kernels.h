@@ -27,7 +27,7 @@ BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
 BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
 BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
 
-/* An integrand that takes some hundred evaluations: a peak of the given width. */
+/* An integrand that takes some hundred evaluations, for its peak is no smooth one. */
 BENCH_EXPORT double kernel_peak(double x, double at, double width);
 
 /* A struct by value, for generated trampolines. */

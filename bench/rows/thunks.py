@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ HAND_WRITTEN = "C thunk written by hand"
 OURS = "nativecall"
 PYTHON = "Python def"
 QUAD = "quad over d:ddd"
+PLACE = (0.3, 0.05)
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ ADAPTED = (
         "kernel_d_ddd",
         "d:ddd",
         "d:d",
-        1.5,
+        2.75,
         "bound",
-        lambda f: f.bind(-1.0, 2.0),
+        lambda f: f.bind(0.25, 2.0),
     ),
 )
 
@@ -108,8 +110,7 @@ def measure(effort: Effort) -> Section:
 
 def peak(x: float, at: float, width: float) -> float:
     """The integrand in Python."""
-    distance = (x - at) / width
-    return 1.0 / (1.0 + distance * distance)
+    return math.exp(-abs(x - at) / width)
 
 
 def measure_quad(section: Section, kernels: Kernels, adapters: Any, effort: Effort) -> None:
@@ -129,17 +130,17 @@ def measure_quad(section: Section, kernels: Kernels, adapters: Any, effort: Effo
         ),
         PYTHON: lambda: peak,
     }
-    expected = quad(peak, -1.0, 1.0, args=(0.3, 1e-3))[0]
+    expected = quad(peak, -1.0, 1.0, args=PLACE)[0]
     subjects = {}
     for name, make in integrands.items():
         try:
             integrand = make()
-            if quad(integrand, -1.0, 1.0, args=(0.3, 1e-3))[0] != expected:
+            if not math.isclose(quad(integrand, -1.0, 1.0, args=PLACE)[0], expected):
                 raise ValueError("another result than that of the Python function")
         except Exception as error:
             section.absent[f"{name} '{QUAD}'"] = f"{type(error).__name__}: {error}"
             continue
-        names = {"quad": quad, "f": integrand, "args": (0.3, 1e-3)}
+        names = {"quad": quad, "f": integrand, "args": PLACE}
         sampler = timing.python_loop("quad(f, -1.0, 1.0, args)", names)
         subjects[name] = partial(sampler, timing.calibrate(sampler, timing.UNROLL, TARGET_NS))
     found = timing.interleave(subjects, effort.choose(60, 25), effort.seed)

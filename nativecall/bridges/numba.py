@@ -20,6 +20,9 @@ zeros, and the exception is raised by the call from Python that is under way in 
 to `sys.unraisablehook` where there is none (csrc/pending.h). With an error convention, C gets what
 that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
 
+Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
+an error convention, however often they are wrapped.
+
 Nothing here imports Numba: whose object comes here has done so.
 """
 
@@ -233,9 +236,15 @@ def instance(obj: Any, signature: Signature, errors: str) -> Function | None:
     if signature.variadic:
         raise SignatureError(f"Numba has no variadic functions, as {signature.text!r} would be")
     with _core("compiler_lock").global_compiler_lock:
-        made = Instance(obj, signature, _compile(obj, signature))
-        address = _enclose(made, errors)
-    return Function(address, signature, made, name)
+        compiled = _compile(obj, signature)
+        # Kept with Numba's instance: the code of either stays mapped for good.
+        known = compiled.library.__dict__.setdefault("_nativecall", {})
+        found: Function | None = known.get((signature.text, errors))
+        if found is None:
+            made = Instance(obj, signature, compiled)
+            found = Function(_enclose(made, errors), signature, made, name)
+            known[signature.text, errors] = found
+    return found
 
 
 def _compile(obj: Any, signature: Signature) -> Any:
