@@ -357,8 +357,8 @@ def callback(
     errors : object
         What C gets when the function raises, or returns what does not convert. None is NaN for
         floating-point numbers and complex ones, else zeros or NULL. Or a value that converts to
-        the result type. Or a convention that C code knows, and native callers are told: ``"nonzero"``
-        (C gets 1), ``"zero"``, ``"null"``, ``"python"`` (the exception is set).
+        the result type. Or a convention that C code knows, and native callers are told:
+        ``"nonzero"`` (C gets 1), ``"zero"``, ``"null"``, ``"python"`` (the exception is set).
     name, doc : str, optional
         The function's own by default.
 

@@ -6,7 +6,7 @@ take most of the time of a first call, and change little in code without loops. 
 
 Code that is written here holds neither addresses nor Python objects, so that its object file serves
 any process of the same Python. Offsets come from the core (csrc/jit.c), addresses from a table of
-the core that ``%symbols`` points to. What inline conversions do not take goes to the block ``slow``.
+the core, ``%symbols``. What inline conversions do not take goes to the block ``slow``.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@
  *
  * Errors. A thunk never returns with an exception set. It keeps the exception and returns its
  * sentinel; nc_callback_failed() is one load; release raises the exception again, with the
- * traceback that it had. So the function that began it all returns NULL.
+ * traceback that it had. So the function that began it all returns NULL. A native function that
+ * runs Python code itself (nativecall.callback) may leave an exception set in the thread; then
+ * release is -1 as well, and the exception stays.
  *
  * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
  * it what it was made of. Calls are free from then on: any thread, several at once, also such that
@@ -418,6 +420,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
     PyObject *object = callback->object;
     intptr_t failed = nc_load_acquire_intptr(&callback->failed);
     int goes_on = state != NULL && nc_thunk_end(callback);
+    int is_native = object != NULL;
     NcRaised raised;
     NcRaised pending;
     memset(&raised, 0, sizeof raised);
@@ -447,6 +450,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
         nc_raised_restore(&raised);
     } else if (nc_raised_is_set(&pending)) {
         nc_raised_restore(&pending);
+        failed |= is_native;
     } else if (failed == NC_FAILED_SHUTDOWN) {
         PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
     } else if (failed == NC_FAILED_RELEASED) {
