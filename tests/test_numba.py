@@ -10,6 +10,7 @@ import collections
 import ctypes
 import gc
 import math
+import os
 import subprocess
 import sys
 import textwrap
@@ -200,8 +201,16 @@ def test_structs_are_records(signature, kind):
 
 
 def test_a_packed_struct():
-    f = nc.wrap(norm, "d:=T{b:a:d:x:f:y:}")
-    assert f((1, 3.0, 4.0)) == 5.0
+    first = numba.njit(lambda p: norm(numba.carray(p, 1)[0]))
+    f = nc.wrap(first, "d:&=T{b:a:d:x:f:y:}")
+    xs = np.array([(1, 3.0, 4.0)], np.dtype([("a", "i1"), ("x", "f8"), ("y", "f4")]))
+    assert f(xs) == 5.0
+    by_value = nc.wrap(norm, "d:=T{b:a:d:x:f:y:}")
+    if os.environ.get("NATIVECALL_JIT") == "0":
+        with pytest.raises(nc.SignatureError, match="cannot be passed through libffi"):
+            by_value((1, 3.0, 4.0))
+    else:
+        assert by_value((1, 3.0, 4.0)) == 5.0
 
 
 def test_tuples_are_structs():
