@@ -100,7 +100,7 @@ uint32_t nc_half_round(const long double *number)
     exponent = size == 0.0L || exponent < -13 ? -13 : exponent;
     units = rintl(ldexpl(size, 11 - exponent));
     /* A carry goes into the exponent by itself. */
-    return sign | (uint32_t)((uint32_t)(exponent + 13) << 10) + (uint32_t)units;
+    return sign | (((uint32_t)(exponent + 13) << 10) + (uint32_t)units);
 }
 
 double nc_half_widen(uint32_t bits)

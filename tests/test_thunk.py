@@ -518,6 +518,7 @@ def test_matrix_of_conversions(builder, halves):
     cases = [generator.case() for _ in range(PAIRS)]
     driver = Driver(builder, cases)
     chosen = random.Random(5)
+    good = done = 0
     for k, case in enumerate(cases):
         before, after = case.signatures
         own = nc.wrap(driver.address(f"callee{k}"), before, errors=case.before, name=f"callee{k}")
@@ -530,7 +531,6 @@ def test_matrix_of_conversions(builder, halves):
         taken = bool(thunk.entries[0].flags & _lib.FLAG_TAKES_GIL)
         assert taken == (not GENERATED and thunk is not own)
         wrapper = driver.address(f"wrapper{k}")
-        good = 0
         for _ in range(CALLS):
             args = bytearray(SLOT * len(case.wanted))
             for i, one in enumerate(case.wanted):
@@ -560,8 +560,9 @@ def test_matrix_of_conversions(builder, halves):
                 bytes(driver.answer).hex(),
             )
             good += not expected[0]
-        # Not a test of failures alone.
-        assert good or case.wanted == [], (k, case)
+            done += 1
+    # Of both there are many.
+    assert 0.2 < good / done < 0.8
 
 
 # -- conversions, one by one ----------------------------------------------------------------------
