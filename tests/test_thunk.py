@@ -359,6 +359,9 @@ class Generator:
                 case.result = self.random.choice(("v", "v", "i", "b", "Q"))
                 if case.result != "v":
                     case.before = self.random.choice(("nonzero", "zero"))
+                    if len(case.own) == 1:
+                        # With the last pointer it might be an array and its length.
+                        case.before = "nonzero"
                     case.wanted_result = self.random.choice(("f", "d", "g"))
                     case.room = self.random.choice(self.real)
                 case.take("&" + case.room, "&room", 0)
