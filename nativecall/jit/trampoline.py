@@ -25,9 +25,10 @@ import weakref
 
 from .. import _lib
 from ..convert import letter, plan
-from ..ctype import Array, Scalar, Struct, View
+from ..ctype import Array, Struct, View
 from ..signature import Signature
 from . import engine
+from .writer import EXACT, LINKED, PLACES, WORD, Operand, Writer, layout, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,17 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["intermediate", "key", "trampoline", "variadic"]
 
 _types = _lib.types
-_layout: dict[str, int] = _types.jit_layout()
-_WORD = 8  # bytes of a pointer, wherever a convention is known
-_symbols: dict[str, int] = _types.jit_symbols()
-_places = {name: index * _WORD for index, name in enumerate(_symbols)}
-#: What LLVM itself refers to.
-_linked = {"memcpy": _symbols["memcpy"]}
 _EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
-_EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
@@ -61,25 +55,12 @@ _RECENT = 256  # trampolines that stay when no callable uses them
 # -- one for each shape --------------------------------------------------------------------------
 
 
-def _shape(ctype: CType) -> str:
-    """A type's text with every pointer written ``P``."""
-    if isinstance(ctype, Struct):
-        return (
-            f"{'=' if ctype.packed else ''}T{{{''.join([_shape(f.type) for f in ctype.fields])}}}"
-        )
-    if isinstance(ctype, Array):
-        return f"({','.join(map(str, ctype.shape))}){_shape(ctype.item)}"
-    if isinstance(ctype, View):
-        return f"[{ctype.ndim}]"
-    return "P" if letter(ctype) == "P" else ctype.text
-
-
 def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
     """What determines the code of a trampoline."""
-    args = [_shape(arg) for arg in signature.args]
+    args = [shape(arg) for arg in signature.args]
     if fixed is not None:
         args.insert(fixed, ".")
-    return f"{_shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
+    return f"{shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
 
 
 _made: dict[str, weakref.ref[Any]] = {}
@@ -119,14 +100,14 @@ def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> A
         return found
 
     try:
-        code = engine.compile(f"trampoline {wanted}", text, _linked, (_EXPORT,), effort=0)
+        code = engine.compile(f"trampoline {wanted}", text, LINKED, (_EXPORT,), effort=0)
     except RuntimeError:
         # That, or LLVM cannot load code any more, for lack of memory for instance.
         return None
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
-    return _types.Trampoline(_layout[method], code.address(_EXPORT), code)
+    return _types.Trampoline(layout[method], code.address(_EXPORT), code)
 
 
 def _remember(wanted: str, made: Any) -> Any:
@@ -276,19 +257,6 @@ def _is_padded(ctype: CType) -> bool:
     return isinstance(ctype, Array) and _is_padded(ctype.item)
 
 
-class _Operand:
-    """A value of the text, as `Lowering.emit_call` takes one."""
-
-    __slots__ = ("reference", "type")
-
-    def __init__(self, type: Any, reference: str) -> None:
-        self.type = type
-        self.reference = reference
-
-    def get_reference(self) -> str:
-        return self.reference
-
-
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
@@ -311,15 +279,11 @@ class _Place:
         return bits | self.index << 16 | self.offset << 32
 
 
-class _Trampoline:
-    """Writes the code of one trampoline.
-
-    It is written in the form that it keeps, because LLVM is told not to optimize it: that would
-    take most of the time of a first call, and change little in code without loops. No call is
-    marked ``tail``: LLVM's fast instruction selection leaves those to the slow one.
-    """
+class _Trampoline(Writer):
+    """Writes the code of one trampoline."""
 
     def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
+        super().__init__()
         self.signature = signature
         self.lowering = lowering
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
@@ -342,12 +306,9 @@ class _Trampoline:
         self.short = flags & FLAGS == 0 and all(
             one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers
         )
-        self.lines: list[str] = []
         self.later: list[str] = []
         self.tables: list[str] = []
         self.declared: list[str] = []
-        self.names = 0
-        self.block = "start"
         self.failures: list[str] = []  # blocks that go to the end with an exception set
 
     def _lay_out(self) -> int:
@@ -358,15 +319,15 @@ class _Trampoline:
         for number, place in enumerate(owners):
             place.owner = number
         self.owners = len(owners)
-        offset = self.owners * _layout["pointer_bytes"]
+        offset = self.owners * layout["pointer_bytes"]
         for place in self.places:
-            size, alignment = place.ctype.size, max(place.ctype.alignment, _WORD)
+            size, alignment = place.ctype.size, max(place.ctype.alignment, WORD)
             if isinstance(place.ctype, View):
-                size = (1 + 2 * place.ctype.ndim) * _WORD
+                size = (1 + 2 * place.ctype.ndim) * WORD
             elif place.letter in ("P", "O"):
                 size = 0
             place.offset = offset = -(-offset // alignment) * alignment
-            offset += -(-size // _WORD) * _WORD
+            offset += -(-size // WORD) * WORD
         return offset
 
     def text(self) -> str:
@@ -392,67 +353,10 @@ class _Trampoline:
 
     # -- parts of code ---------------------------------------------------------------------------
 
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def new(self, text: str) -> str:
-        """The value of an instruction."""
-        self.names += 1
-        name = f"%v{self.names}"
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def label(self) -> str:
-        self.names += 1
-        return f"b{self.names}"
-
-    def go(self, block: str) -> None:
-        """End the block, and go on in another."""
-        self.line(f"br label %{block}")
-
-    def begin(self, block: str) -> None:
-        self.lines.append(f"{block}:")
-        self.block = block
-
-    def call(self, name: str, result: str, *values: str) -> str:
-        """A call of the core or of Python; values are written with their types."""
-        text = f"call {result} {self.symbol(name)}({', '.join(values)})"
-        if result == "void":
-            self.line(text)
-            return ""
-        return self.new(text)
-
-    def symbol(self, name: str) -> str:
-        """The address of a function or static object of the core or of Python."""
-        return self.load("ptr", "%symbols", _places[name])
-
-    def at(self, address: str, offset: int) -> str:
-        """The address `offset` bytes on."""
-        if offset == 0:
-            return address
-        return self.new(f"getelementptr inbounds i8, ptr {address}, i64 {offset}")
-
-    def load(self, type: str, address: str, offset: int = 0, align: int = _WORD) -> str:
-        return self.new(f"load {type}, ptr {self.at(address, offset)}, align {align}")
-
-    def store(self, type: str, value: str, address: str, offset: int, align: int = _WORD) -> None:
-        self.line(f"store {type} {value}, ptr {self.at(address, offset)}, align {align}")
-
-    def require(self, condition: str, otherwise: str) -> None:
-        """Go on where the condition holds, as it nearly always does."""
-        here = self.label()
-        self.line(f"br i1 {condition}, label %{here}, label %{otherwise}, !prof !0")
-        self.begin(here)
-
     def fail_unless(self, condition: str) -> None:
         """Leave the trampoline, with the exception that is set."""
         self.failures.append(self.block)
         self.require(condition, "end")
-
-    def is_type(self, value: str, name: str) -> str:
-        """Whether a Python object is of exactly the type."""
-        type = self.load("ptr", value, _layout["object_type"])
-        return self.new(f"icmp eq ptr {type}, {self.symbol(name)}")
 
     # -- the body --------------------------------------------------------------------------------
 
@@ -465,13 +369,13 @@ class _Trampoline:
         if self.signature.result.text == "e":
             self.line("%half = alloca half, align 8")
         entry = len(self.lines)
-        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {_layout['callable_symbols']}")
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
             if self.listed and (place.inline or self.direct):
-                self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * _WORD}")
+                self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
         self.check_types()
         for index, place in enumerate(self.places):
@@ -534,16 +438,16 @@ class _Trampoline:
         rest, released = self.label(), self.label()
         owner = self.load("ptr", "%frame", self.owned(place.owner, "pointer_object"))
         self.require(self.new(f"icmp eq ptr {owner}, %a{place.index}"), rest)
-        type = self.load("ptr", owner, _layout["object_type"])
-        exporter = self.load("ptr", type, _layout["type_as_buffer"])
-        release = self.load("ptr", exporter, _layout["releasebuffer"])
+        type = self.load("ptr", owner, layout["object_type"])
+        exporter = self.load("ptr", type, layout["type_as_buffer"])
+        release = self.load("ptr", exporter, layout["releasebuffer"])
         self.require(self.new(f"icmp eq ptr {release}, null"), rest)
-        if _layout["has_immortals"]:
-            low = self.load("i32", owner, _layout["object_refcount"])
+        if layout["has_immortals"]:
+            low = self.load("i32", owner, layout["object_refcount"])
             self.require(self.new(f"icmp sge i32 {low}, 0"), rest)
-        count = self.load("i64", owner, _layout["object_refcount"])
+        count = self.load("i64", owner, layout["object_refcount"])
         fewer = self.new(f"sub i64 {count}, 1")
-        self.store("i64", fewer, owner, _layout["object_refcount"])
+        self.store("i64", fewer, owner, layout["object_refcount"])
         self.go(released)
         usual, self.lines = self.lines, self.later
         self.begin(rest)
@@ -556,7 +460,7 @@ class _Trampoline:
     @staticmethod
     def owned(owner: int, part: str) -> int:
         """Where in the frame a part of an owner is."""
-        return owner * _layout["pointer_bytes"] + _layout[part]
+        return owner * layout["pointer_bytes"] + layout[part]
 
     def converted(self) -> None:
         """What follows the inline conversions, with all arguments where they are wanted."""
@@ -597,27 +501,27 @@ class _Trampoline:
         def part(name: str) -> int:
             return self.owned(place.owner, name)
 
-        type = self.load("ptr", value, _layout["object_type"])
-        exporter = self.load("ptr", type, _layout["type_as_buffer"])
+        type = self.load("ptr", value, layout["object_type"])
+        exporter = self.load("ptr", type, layout["type_as_buffer"])
         self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
-        export = self.load("ptr", exporter, _layout["getbuffer"])
+        export = self.load("ptr", exporter, layout["getbuffer"])
         self.require(self.new(f"icmp ne ptr {export}, null"), rest)
-        plan = self.load("ptr", "%self", _layout["callable_plan"])
-        wanted = self.load("ptr", plan, _layout["plan_exports"])
-        wanted = self.at(wanted, index * _layout["export_bytes"])
-        flags = self.load("i32", wanted, _layout["export_flags"], 4)
+        plan = self.load("ptr", "%self", layout["callable_plan"])
+        wanted = self.load("ptr", plan, layout["plan_exports"])
+        wanted = self.at(wanted, index * layout["export_bytes"])
+        flags = self.load("i32", wanted, layout["export_flags"], 4)
         self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)
         buffer = self.at("%frame", part("pointer_buffer"))
         status = self.new(f"call i32 {export}(ptr {value}, ptr {buffer}, i32 {flags})")
         self.require(self.new(f"icmp eq i32 {status}, 0"), rest)
         format = self.load("ptr", "%frame", part("pointer_format"))
         self.require(self.new(f"icmp ne ptr {format}, null"), rest)
-        usual = self.load("i8", wanted, _layout["export_format"], 1)
+        usual = self.load("i8", wanted, layout["export_format"], 1)
         first = self.load("i8", format, 0, 1)
         self.require(self.new(f"icmp eq i8 {first}, {usual}"), rest)
         second = self.new(f"zext i8 {self.load('i8', format, 1, 1)} to i64")
         size = self.load("i64", "%frame", part("pointer_itemsize"))
-        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, _layout['export_size'])}")
+        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, layout['export_size'])}")
         wrong = self.new(f"or i64 {second}, {other}")
         self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
         self.go(ready)
@@ -643,13 +547,6 @@ class _Trampoline:
         status = self.call("nc_convert_arguments", "i32", *values)
         self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
 
-    @staticmethod
-    def type(ctype: CType) -> str:
-        """The IR type of a number."""
-        if ctype.kind == "float":
-            return {2: "half", 4: "float", 8: "double"}[ctype.size]
-        return f"i{8 * ctype.size}"
-
     def loaded(self, place: _Place) -> str:
         """The number in the frame."""
         return self.load(self.type(place.ctype), "%frame", place.offset)
@@ -664,12 +561,12 @@ class _Trampoline:
         wanted: dict[str, str] = {}
         differences = ""
         for index, place in enumerate(self.places):
-            name = _EXACT.get(place.ctype.kind)
+            name = EXACT.get(place.ctype.kind)
             if not place.inline or name is None:
                 continue
             if name not in wanted:
-                wanted[name] = self.load("i64", "%symbols", _places[name])
-            type = self.load("i64", f"%a{index}", _layout["object_type"])
+                wanted[name] = self.load("i64", "%symbols", PLACES[name])
+            type = self.load("i64", f"%a{index}", layout["object_type"])
             found = self.new(f"xor i64 {type}, {wanted[name]}")
             differences = self.new(f"or i64 {differences}, {found}") if differences else found
         if differences:
@@ -679,63 +576,12 @@ class _Trampoline:
         """Convert an argument of exactly the usual type into the frame, else go to the core."""
         ctype = place.ctype
         if isinstance(ctype, Struct) and _is_padded(ctype):
-            for offset in range(0, ctype.size, _WORD):
+            for offset in range(0, ctype.size, WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
         if self.short:
             place.value = self.exact(ctype, f"%a{index}", checked=True)
             return
         self.items(ctype, f"%a{index}", place.offset, checked=True)
-
-    def exact(self, ctype: CType, value: str, checked: bool) -> str:
-        """The number in an object of the exact type, which may be `checked`, and in range."""
-        name = _EXACT.get(ctype.kind)
-        if name is not None and not checked:
-            self.require(self.is_type(value, name), "slow")
-        if ctype.kind == "float":
-            found = self.load("double", value, _layout["float_value"])
-            return found if ctype.size == 8 else self.narrowed(found)
-        if ctype.kind == "bool":
-            truth = self.new(f"icmp eq ptr {value}, {self.symbol('Py_True')}")
-            falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
-            self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
-            return self.new(f"zext i1 {truth} to i8")
-        assert isinstance(ctype, Scalar)
-        signed = ctype.signed
-        found = self.digit(value, signed)
-        bits = 8 * ctype.size
-        if bits == 64:
-            return found
-        small = self.new(f"trunc i64 {found} to i{bits}")
-        if bits - signed < _layout["int_digit_bits"]:
-            again = self.new(f"{'sext' if signed else 'zext'} i{bits} {small} to i64")
-            self.require(self.new(f"icmp eq i64 {again}, {found}"), "slow")
-        return small
-
-    def narrowed(self, wide: str) -> str:
-        """A double as a float, unless that is an infinity: there may have been none."""
-        narrow = self.new(f"fptrunc double {wide} to float")
-        bits = self.new(f"bitcast float {narrow} to i32")
-        size = self.new(f"and i32 {bits}, {0x7FFFFFFF}")
-        self.require(self.new(f"icmp ne i32 {size}, {0x7F800000}"), "slow")
-        return narrow
-
-    def digit(self, value: str, signed: bool) -> str:
-        """The value of an int of at most one digit, not below 0 unless `signed`."""
-        size = self.load("i64", value, _layout["int_size"])
-        if _layout["int_tagged"]:
-            # Bit 1 of the tag is the minus sign.
-            wrong = self.new(f"and i64 {size}, {-16 if signed else -14}")
-            self.require(self.new(f"icmp eq i64 {wrong}, 0"), "slow")
-            tag = self.new(f"and i64 {size}, 3")
-            sign = self.new(f"sub i64 1, {tag}")
-        else:
-            sign = size
-            more = self.new(f"add i64 {size}, 1") if signed else size
-            self.require(self.new(f"icmp ult i64 {more}, {3 if signed else 2}"), "slow")
-        bytes = _layout["int_digit_bytes"]
-        digit = self.load(f"i{8 * bytes}", value, _layout["int_digit"], bytes)
-        wide = self.new(f"zext i{8 * bytes} {digit} to i64")
-        return self.new(f"mul i64 {sign}, {wide}")
 
     def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
         """Store a number, or a tuple of what the type consists of."""
@@ -756,12 +602,12 @@ class _Trampoline:
         suits = self.new(f"icmp ne i32 {suits}, 0")
         self.line(f"br i1 {suits}, label %{same}, label %slow")
         self.begin(plain)
-        size = self.load("i64", value, _layout["object_size"])
+        size = self.load("i64", value, layout["object_size"])
         suits = self.new(f"icmp eq i64 {size}, {count}")
         self.line(f"br i1 {suits}, label %{same}, label %slow")
         self.begin(same)
         for place, (part, at) in enumerate(parts):
-            item = self.load("ptr", value, _layout["tuple_items"] + place * _WORD)
+            item = self.load("ptr", value, layout["tuple_items"] + place * WORD)
             self.items(part, item, offset + at)
 
     # -- the call and its result -----------------------------------------------------------------
@@ -773,7 +619,7 @@ class _Trampoline:
         """
         result = self.signature.result
         values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
-        target = self.load("ptr", "%self", _layout["callable_target"])
+        target = self.load("ptr", "%self", layout["callable_target"])
         state, code = "", "0"
         if self.release:
             state = self.call("PyEval_SaveThread", "ptr")
@@ -799,7 +645,7 @@ class _Trampoline:
         """Fail where a Python function that C called left an exception in this thread."""
         pending, settled = self.label(), self.label()
         # One word says whether there is one in any thread.
-        left = self.load("i64", "%symbols", _places["pending"])
+        left = self.load("i64", "%symbols", PLACES["pending"])
         calm = self.new(f"icmp eq i64 {left}, 0")
         self.line(f"br i1 {calm}, label %{settled}, label %{pending}, !prof !0")
         usual, self.lines = self.lines, self.later
@@ -812,25 +658,25 @@ class _Trampoline:
         self.lines = usual
         self.begin(settled)
 
-    def passed(self, index: int, place: _Place, framed: bool) -> _Operand:
+    def passed(self, index: int, place: _Place, framed: bool) -> Operand:
         """An argument as the lowering takes it."""
         from .abi import in_memory, value_type
 
         if place.letter == "O":
-            return _Operand(value_type(place.ctype), f"%a{index}")
+            return Operand(value_type(place.ctype), f"%a{index}")
         if place.letter in ("P", "V"):
             # The core writes both; inline code has no address to write.
             part = "pointer_start" if self.direct else "pointer_address"
             at = self.owned(place.owner, part)
-            return _Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
+            return Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
         if in_memory(place.ctype):
             from .abi.lowering import POINTER
 
-            return _Operand(POINTER, self.at("%frame", place.offset))
+            return Operand(POINTER, self.at("%frame", place.offset))
         value = self.loaded(place) if framed or not place.value else place.value
-        return _Operand(value_type(place.ctype), value)
+        return Operand(value_type(place.ctype), value)
 
-    def lowered(self, entry: int, target: str, values: Sequence[_Operand]) -> str:
+    def lowered(self, entry: int, target: str, values: Sequence[Operand]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
         from llvmlite import ir
 
@@ -841,15 +687,13 @@ class _Trampoline:
         memory = None
         first = []
         if result.kind != "void" and in_memory(result):
-            alignment = max(result.alignment, _WORD)
+            alignment = max(result.alignment, WORD)
             first.append(f"  %result = alloca [{result.size} x i8], align {alignment}")
-            memory = _Operand(POINTER, "%result")
+            memory = Operand(POINTER, "%result")
         module = ir.Module()
         scratch = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "scratch")
         frame, block = scratch.append_basic_block(), scratch.append_basic_block()
-        raw = self.lowering.emit_call(
-            ir.IRBuilder(block), _Operand(POINTER, target), values, memory
-        )
+        raw = self.lowering.emit_call(ir.IRBuilder(block), Operand(POINTER, target), values, memory)
         first += [f"  {instruction}" for instruction in frame.instructions]
         made = [f"  {instruction}" for instruction in block.instructions]
         self.names += 1
@@ -896,13 +740,13 @@ class _Trampoline:
         code = letter(ctype)
         if code == "v":
             none = self.symbol("Py_None")
-            if not _layout["has_immortals"]:
-                count = self.load("i64", none, _layout["object_refcount"])
+            if not layout["has_immortals"]:
+                count = self.load("i64", none, layout["object_refcount"])
                 more = self.new(f"add i64 {count}, 1")
-                self.store("i64", more, none, _layout["object_refcount"])
+                self.store("i64", more, none, layout["object_refcount"])
             return none
         if code == "O":
-            name = self.load("ptr", "%self", _layout["callable_name"])
+            name = self.load("ptr", "%self", layout["callable_name"])
             values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.convention}")
             return self.call("nc_take_object", "ptr", *values)
         if code == "P":
@@ -912,32 +756,6 @@ class _Trampoline:
         if in_memory(ctype):
             return self.boxed(code, raw)
         return self.to_python(ctype, raw)
-
-    def boxed(self, code: str, address: str) -> str:
-        """Any number in memory, through the core."""
-        return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
-
-    def to_python(self, ctype: CType, raw: str) -> str:
-        """A number that is an IR value."""
-        code = letter(ctype)
-        if code == "e":
-            # Not every processor converts halves; the core does.
-            self.store("half", raw, "%half", 0)
-            return self.boxed(code, "%half")
-        if code in "fd":
-            wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
-            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}")
-        if code == "?":
-            wide = self.new(f"zext i8 {raw} to i64")
-            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
-        assert isinstance(ctype, Scalar)
-        if ctype.size < 8:
-            extend = "sext" if ctype.signed else "zext"
-            raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
-        name = "PyLong_FromLong" if _layout["long_bytes"] == 8 else "PyLong_FromLongLong"
-        if code == "Q":
-            name = "PyLong_FromUnsignedLongLong"
-        return self.call(name, "ptr", f"i64 {raw}")
 
     def record(self, struct: Struct) -> str:
         """A struct of numbers as a named tuple; others through Python code."""
@@ -954,7 +772,7 @@ class _Trampoline:
             else:
                 value = self.boxed(code, self.at("%result", field.offset))
             self.require(self.new(f"icmp ne ptr {value}, null"), "dropped")
-            self.store("ptr", value, made, _layout["tuple_items"] + place * _WORD)
+            self.store("ptr", value, made, layout["tuple_items"] + place * WORD)
         after = self.label()
         self.go(after)
         self.begin("dropped")

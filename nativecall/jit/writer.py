@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .. import _lib
 from ..convert import letter
-from ..ctype import Array, Struct, View
+from ..ctype import Array, Scalar, Struct, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
     from ..ctype import CType
 
-__all__ = ["LINKED", "WORD", "Operand", "Writer", "layout", "shape"]
+__all__ = ["EXACT", "LINKED", "PLACES", "WORD", "Operand", "Writer", "layout", "shape"]
 
 layout: dict[str, int] = _lib.types.jit_layout()
 WORD = 8  # bytes of a pointer, wherever a convention is known
 _symbols: dict[str, int] = _lib.types.jit_symbols()
-_places = {name: index * WORD for index, name in enumerate(_symbols)}
+#: Where in that table each address is.
+PLACES = {name: index * WORD for index, name in enumerate(_symbols)}
 #: What LLVM itself refers to.
 LINKED = {"memcpy": _symbols["memcpy"]}
-_EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
+#: The type of which objects are converted inline, by kind.
+EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
 
 
 def shape(ctype: CType) -> str:
@@ -91,7 +93,7 @@ class Writer:
 
     def symbol(self, name: str) -> str:
         """The address of a function or static object of the core or of Python."""
-        return self.load("ptr", "%symbols", _places[name])
+        return self.load("ptr", "%symbols", PLACES[name])
 
     def call(self, name: str, result: str, *values: str) -> str:
         """A call of the core or of Python; values are written with their types."""
@@ -139,7 +141,7 @@ class Writer:
 
     def exact(self, ctype: CType, value: str, checked: bool = False) -> str:
         """The number in an object of the exact type, which may be `checked`, and in range."""
-        name = _EXACT.get(ctype.kind)
+        name = EXACT.get(ctype.kind)
         if name is not None and not checked:
             self.require(self.is_type(value, name), "slow")
         if ctype.kind == "float":
@@ -150,7 +152,8 @@ class Writer:
             falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
             self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
             return self.new(f"zext i1 {truth} to i8")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
+        signed = ctype.signed
         found = self.digit(value, signed)
         bits = 8 * ctype.size
         if bits == 64:
@@ -206,9 +209,9 @@ class Writer:
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
             return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
-        signed: bool = ctype.signed  # type: ignore[attr-defined]
+        assert isinstance(ctype, Scalar)
         if ctype.size < 8:
-            extend = "sext" if signed else "zext"
+            extend = "sext" if ctype.signed else "zext"
             raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
         name = "PyLong_FromLong" if layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
