@@ -642,7 +642,7 @@ def closure(
     result = signature.result
     if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
         raise SignatureError(f"libffi cannot return {result.text!r} to C")
-    kinds = [_received(arg) for arg in signature.args]
+    kinds = [received(arg) for arg in signature.args]
     given = tuple(
         [
             _reader(arg, reader, f"argument {index + 1} of '{name}'")
@@ -681,7 +681,7 @@ def closure(
     return address, made, Thunk(pointer, made)
 
 
-def _received(ctype: CType) -> Any:
+def received(ctype: CType) -> Any:
     """How ctypes hands an argument from C to Python."""
     if ctype.text in SIMPLE:
         return SIMPLE[ctype.text]

@@ -80,10 +80,13 @@ def interpreted(
     restype: Any = None
     if result.kind != "void":
         restype = libffi.SIMPLE.get(text, ctypes.c_void_p)
-    types = [
-        libffi.RAW_POINTER if arg.kind == "object" else libffi.foreign_type(arg)
-        for arg in plan.outer.args
-    ]
+    types, readers = [], []
+    for arg in plan.outer.args:
+        # ctypes cannot make an instance of a class of ours while an exception is left in the thread
+        # (closure.h); numbers it can. Those have not all of a long double, though.
+        kind = libffi.foreign_type(arg) if arg.text == "g" else libffi.received(arg)
+        types.append(kind)
+        readers.append(None if kind is libffi.foreign_type(arg) else kind)
     sentinel = sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
@@ -92,7 +95,7 @@ def interpreted(
         run,
         maker.name,
         "",
-        (None,) * len(types),
+        tuple(readers),
         lambda made, value: carry(value, None),
         carry,
         None,
@@ -200,7 +203,14 @@ class _Call:
         plan, run = self.plan, self.run
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
-        answer = run.function(*arguments)
+        try:
+            answer = run.function(*arguments)
+        except SystemError as error:
+            # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
+            left = error.__cause__
+            if left is None or not _lib.types.forget_pending(left):
+                raise
+            raise left from None
         if run.inner.kind != "void":
             self.memory.append(answer)
             self.answer = ctypes.addressof(answer)
