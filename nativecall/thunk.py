@@ -23,14 +23,19 @@ from .signature import Signature, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    _Prepared: TypeAlias = tuple[Plan, tuple[int, object] | None]
 
     from .callable import NativeCallable
     from .entry import Errors
 
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
+_SERVICES = _types.thunk_services()[0]
+_RECENT = 256  # plans that stay with their code when no thunk uses them
+_recent: dict[object, _Prepared] = {}
 
 
 class _Maker:
@@ -120,14 +125,18 @@ def converted(
         single = function if len(entries) == 1 else function[row[0]]
         found, address, flags = single._one(None)
         try:
-            plan = conversion.convert(function.__name__, found, flags, wanted, errors)
+            prepared = _prepared(
+                (convert.plan(found), flags, convert.plan(wanted), errors),
+                lambda: conversion.convert(function.__name__, found, flags, wanted, errors),  # noqa: B023
+            )
         except SignatureError as error:
             refused.append(error)
             continue
+        plan = prepared[0]
         if exact and plan.before == plan.after and name is None:
             return single
         how = ("convert", wanted, errors, name)
-        return _make(single, plan, address, name or function.__name__, b"", (), how)
+        return _make(single, prepared, address, name or function.__name__, b"", (), how)
     if len(refused) == 1:
         raise refused[0]
     raise SignatureError("; ".join(map(str, refused)))
@@ -147,20 +156,21 @@ def bound(
     given = _places(name, signature, values, named)
     if not given:
         return function
-    plan = conversion.bind(
-        signature, flags, [index in given for index in range(len(signature.args))]
+    fixed = tuple([index in given for index in range(len(signature.args))])
+    prepared = _prepared(
+        (convert.plan(signature), flags, fixed), lambda: conversion.bind(signature, flags, fixed)
     )
+    plan = prepared[0]
     keep: list[object] = []
-    block = bytearray(plan.size - conversion.HEADER)
     scratch = _lib.ffi.new("char[]", plan.size + 16)
     start = int(_lib.ffi.cast("uintptr_t", scratch))
     base = -(-start // 16) * 16
     for index, node in enumerate(plan.arguments):
         if isinstance(node, conversion.Bound):
             _store(signature, index, given[index], base + node.offset, name, keep)
-    block[:] = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]
+    data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]
     how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
-    return _make(function, plan, address, name, bytes(block), tuple(keep), how)
+    return _make(function, prepared, address, name, data, tuple(keep), how)
 
 
 def _places(
@@ -194,11 +204,18 @@ def _store(
     ctype: CType = signature.args[index]
     who = f"argument {index + 1} of '{name}'"
     if ctype.kind in ("pointer", "voidptr", "function"):
-        if isinstance(ctype, FunctionPointer) and _is_python_function(value):
-            raise TypeError(
-                f"{who} must be a function that stays (got {type(value).__name__}); "
-                f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
-            )
+        if isinstance(ctype, FunctionPointer):
+            if _is_python_function(value):
+                raise TypeError(
+                    f"{who} must be a function that stays (got {type(value).__name__}); "
+                    f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
+                )
+            # Kept where the collector sees it: a function may lead back to what it is bound to.
+            pointer: Any
+            pointer, owner = convert.pointer_argument(ctype, value, name, index)
+            keep.append(owner)
+            _lib.ffi.cast("uintptr_t *", address)[0] = pointer
+            return
         held = _types.pin(convert.plan(signature), name, index, value)
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = held.address
@@ -216,7 +233,7 @@ def _is_python_function(value: Any) -> bool:
 
 def _make(
     function: NativeCallable,
-    plan: Plan,
+    prepared: _Prepared,
     address: int,
     name: str,
     data: bytes,
@@ -226,8 +243,9 @@ def _make(
     """The callable of a plan."""
     from .callable import NativeCallable
 
+    plan = prepared[0]
     maker = _Maker(plan, function.__name__)
-    made = _generated(plan, address, maker, data, (function, kept, maker))
+    made = _generated(prepared, address, maker, data, (function, kept, maker))
     flags = plan.flags
     if made is None:
         from .libffithunk import interpreted
@@ -242,29 +260,46 @@ def _make(
     return self
 
 
-def _generated(
-    plan: Plan, address: int, maker: _Maker, data: bytes, kept: object
-) -> tuple[int, object] | None:
-    """A stub of generated code, and itself to keep it; None where there is none."""
+def _prepared(key: object, plan: Callable[[], Plan]) -> _Prepared:
+    """A plan and its code, which stay a while when no thunk uses them."""
+    known = _recent.get(key)
+    if known is not None:
+        return known
+    made = plan()
+    prepared = made, _code(made)
+    while len(_recent) >= _RECENT:
+        _recent.pop(next(iter([*_recent])), None)
+    _recent[key] = prepared
+    return prepared
+
+
+def _code(plan: Plan) -> tuple[int, object] | None:
+    """The address of the generated code of a plan, and what keeps it; None where there is none."""
     if _types.stubs_refused():
         return None
     from .jit import engine
 
     if not engine.available():
         return None
-    from .jit import thunk as jit
+    from .jit.thunk import thunk
 
-    found = jit.thunk(plan)
-    if found is None:
+    return thunk(plan)
+
+
+def _generated(
+    prepared: _Prepared, address: int, maker: _Maker, data: bytes, kept: object
+) -> tuple[int, object] | None:
+    """A stub of generated code, and itself to keep it; None where there is none."""
+    plan, code = prepared
+    if code is None:
         return None
-    code, keep = found
     try:
-        stub = _types.Stub(code, plan.size, (keep, kept))
+        stub = _types.Stub(code[0], plan.size, (code[1], kept))
     except RuntimeError:
         return None
     ffi = _lib.ffi
     header = ffi.cast("uintptr_t *", stub.data)
-    header[0], header[1], header[2] = address, id(maker), jit.SERVICES
+    header[0], header[1], header[2] = address, id(maker), _SERVICES
     if data:
         ffi.memmove(ffi.cast("char *", stub.data + conversion.HEADER), data, len(data))
     return stub.address, stub

@@ -359,8 +359,8 @@ class Generator:
                 case.result = self.random.choice(("v", "v", "i", "b", "Q"))
                 if case.result != "v":
                     case.before = self.random.choice(("nonzero", "zero"))
-                    if len(case.own) == 1:
-                        # With the last pointer it might be an array and its length.
+                    if len(case.own) == 1 or any("&" in one for one in case.own):
+                        # One that is zero may be a value, and the last pointer an argument then.
                         case.before = "nonzero"
                     case.wanted_result = self.random.choice(("f", "d", "g"))
                     case.room = self.random.choice(self.real)
@@ -374,7 +374,8 @@ class Generator:
                     case.status, case.after = True, self.random.choice(("nonzero", "zero"))
                 else:
                     case.after = case.before
-            case "drop":
+            case "drop" if "&" not in "".join(case.wanted[-1:]):
+                # Else the last pointer would take it.
                 case.wanted_result = "v"
                 if kind(result) in ("int", "bool"):
                     case.before = self.random.choice(("none", "zero", "nonzero"))
@@ -950,6 +951,19 @@ def test_a_thunk_keeps_what_it_calls(c):
     assert gone() is None
 
 
+def test_cycles_through_a_bound_callback_are_collected(c):
+    class Node:
+        bound: Any
+
+    node = Node()
+    gone = weakref.ref(node)
+    node.bound = c.apply.bind(nc.callback("d:d", lambda x, node=node: x + 1))
+    assert node.bound(1.0) == 2.0
+    del node
+    gc.collect()
+    assert gone() is None
+
+
 def test_memory_is_level(c):
     resource = pytest.importorskip("resource")
 
@@ -1024,3 +1038,32 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         code = engine.assembly(text, 2).partition("thunk:")[2].partition("\nfailed:")[0]
         for word in ("push", "call", "sub\t", "subq", "stp"):
             assert f"\t{word}" not in code, code
+
+
+@generated_only
+@pytest.mark.parametrize("convention", ["SYSV_X86_64", "AAPCS64", "APPLE_ARM64", "WIN64"])
+def test_code_for_every_convention_is_valid(convention):
+    import llvmlite.binding as llvm
+
+    from nativecall import conversion
+    from nativecall.jit import abi
+    from nativecall.jit import thunk as jit
+
+    # Windows has no long double of its own, and compilers there do not agree on halves.
+    generator = Generator(7, halves=False)
+    known = [one for one in generator.real if one != "g" or convention != "WIN64"]
+    generator.real = known
+    written = 0
+    for _ in range(60):
+        case = generator.case()
+        before, after = map(parse, case.signatures)
+        flags = _lib.ERRORS[case.before]
+        plan = conversion.convert("f", before, flags, after, case.after)
+        try:
+            text = jit.intermediate(plan, getattr(abi, convention))
+        except abi.Unsupported:
+            continue
+        if text is not None:
+            llvm.parse_assembly(text).verify()
+            written += 1
+    assert written > 30

@@ -51,10 +51,8 @@ _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _INPUT_OUTPUT_ERROR: Final = 5  # EIO
 _OUT_OF_RANGE: Final = 34  # ERANGE
-_services: tuple[int, tuple[str, ...]] = _lib.types.thunk_services()
-#: The address of the core's table of what thunks call.
-SERVICES: Final = _services[0]
-_PLACES: Final = {name: index * _WORD for index, name in enumerate(_services[1])}
+_names: tuple[str, ...] = _lib.types.thunk_services()[1]
+_PLACES: Final = {name: index * _WORD for index, name in enumerate(_names)}
 _SYMBOLS: Final = {"memcpy": _lib.types.jit_symbols()["memcpy"]}
 
 
@@ -112,18 +110,19 @@ def key(plan: Plan) -> str:
 
 def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
     """The address of the code for a plan, and what keeps it; None where none can be generated."""
-    if not engine.available() or _lowerings(plan) is None:
+    if not engine.available():
         return None
 
     def text() -> str:
         found = intermediate(plan)
-        assert found is not None
+        if found is None:
+            raise RuntimeError(f"no convention here describes {plan.outer.text!r}")
         return found
 
     try:
         code = engine.compile(f"thunk {key(plan)}", text, _SYMBOLS, (_EXPORT,), effort=2)
     except RuntimeError:
-        # What LLVM leaves to a library that is not there, such as quadruple precision.
+        # That, or what LLVM leaves to a library that is not there, such as quadruple precision.
         return None
     return code.address(_EXPORT), code
 
