@@ -83,6 +83,7 @@ def threads(session: nox.Session) -> None:
         *(
             session.posargs
             or ["tests/test_race.py", "tests/test_threads.py", "tests/test_callback.py"]
+            + ["tests/test_closure.py"]
         ),
         env={
             "LD_PRELOAD": _runtime("tsan"),
@@ -112,6 +113,7 @@ def leaks(session: nox.Session) -> None:
         "pytest",
         "tests/test_leaks.py",
         "tests/test_callback.py",
+        "tests/test_closure.py",
         env={"NATIVECALL_TEST_REPEAT": "100000"},
     )
 

@@ -16,6 +16,7 @@ that are passed as function-pointer arguments.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from . import _lib, bufferformat, convert
 from .callable import Doc, NativeCallable
@@ -63,8 +64,22 @@ def reader(ctype: CType, readonly: bool) -> Any:
         array = ctype.pointee
         return _array_reader(array.item, array.shape, readonly)
     if ctype.kind in ("pointer", "voidptr", "function"):
-        return lambda address: convert.pointer_result(ctype, address)
+        return _pointer_reader(ctype)
     return lambda address: convert.load(ctype, address)
+
+
+def _pointer_reader(ctype: CType) -> Any:
+    cast: Any = None
+
+    def read(address: int) -> object:
+        nonlocal cast
+        if cast is None:
+            from . import ffitype
+
+            cast = partial(ffitype.ffi().cast, ffitype.to_ffi(ctype))
+        return cast(address)
+
+    return read
 
 
 def _as_array(memory: Any) -> Any:
@@ -119,6 +134,33 @@ def sentinel_of(ctype: CType) -> bytes:
     return bytes(_lib.ffi.buffer(memory, size))
 
 
+_PREPARED_LIMIT = 1024
+_prepared: dict[object, tuple[tuple[Any, ...], Any, str, str]] = {}
+
+
+def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, str, str]:
+    """What all Python functions of a signature share.
+
+    The readers of its arguments, the plan and the letter of its result, and the key of its code.
+    """
+    from .jit.closure import key
+
+    result = signature.result
+    wanted = (result.named, *[arg.named for arg in signature.args], signature.readonly)
+    found = _prepared.get(wanted)
+    if found is None:
+        pairs = zip(signature.args, signature.readonly, strict=True)
+        plan = None
+        if result.kind not in ("void", "object"):
+            plan = convert.plan(Signature(VOID, (result,)))
+        readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
+        found = readers, plan, convert.letter(result), key(signature)
+        if len(_prepared) >= _PREPARED_LIMIT:
+            _prepared.clear()
+        _prepared[wanted] = found
+    return found
+
+
 def closure(
     signature: Signature,
     function: Callable[..., object],
@@ -164,18 +206,8 @@ def closure(
     """
     from .jit.closure import code
 
-    result = signature.result
-    readers = tuple(
-        [
-            reader(arg, readonly)
-            for arg, readonly in zip(signature.args, signature.readonly, strict=True)
-        ]
-    )
-    plan = None
-    if result.kind not in ("void", "object"):
-        plan = convert.plan(Signature(VOID, (result,)))
-    letter = convert.letter(result)
-    found = code(signature)
+    readers, plan, letter, wanted = _prepare(signature)
+    found = code(signature, wanted)
     if found is None:
         from . import libffi
 
@@ -183,7 +215,7 @@ def closure(
             signature, function, name, who, readers, plan, sentinel, stash, holding, stays, keep
         )
     address, owner = found
-    writer = _writer(result, who) if letter == "T" else None
+    writer = _writer(signature.result, who) if letter == "T" else None
     made = _types.Closure(
         function,
         name,

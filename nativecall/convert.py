@@ -409,11 +409,19 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[ob
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
 
 
+_callees: dict[str, Signature] = {}  # of Python functions that were arguments
+
+
 def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
     """A function pointer that runs a Python function, whose exceptions go to a Stash."""
     from .callback import closure
 
-    signature = Signature(ctype.result, ctype.args, ctype.variadic)
+    signature = _callees.get(ctype.named)
+    if signature is None:
+        signature = Signature(ctype.result, ctype.args, ctype.variadic)
+        if len(_callees) >= _PLAN_LIMIT:
+            _callees.clear()
+        _callees[ctype.named] = signature
     size = 0 if ctype.result.kind == "void" else ctype.result.size
     name = getattr(function, "__name__", None)
     stash = _types.Stash()

@@ -48,16 +48,22 @@ def key(signature: Signature) -> str:
     return f"{shape(signature.result)}:{''.join([shape(arg) for arg in signature.args])}"
 
 
-def code(signature: Signature) -> tuple[int, engine.Code] | None:
+def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.Code] | None:
     """The address of the closure of a shape, to be reached through stubs, and its owner.
 
     None where closures are left to libffi. Shapes that are used again soon are not made again.
+
+    Parameters
+    ----------
+    signature : Signature
+    wanted : str, optional
+        Its `key`, where that is known.
     """
     if signature.variadic or len(signature.args) > _MAX_ARGUMENTS or not engine.available():
         return None
     if _lib.types.stubs_refused():
         return None
-    wanted = key(signature)
+    wanted = key(signature) if wanted is None else wanted
     found = _made.get(wanted)
     if found is None:
 
