@@ -465,6 +465,21 @@ def _cffi_number(value: Any) -> tuple[str, object]:
     return convert.letter(ctype), number(value)  # type: ignore[arg-type]
 
 
+def called(function: Any, arguments: Sequence[Any]) -> Any:
+    """What a function of ctypes returns; an exception that a Python function left is raised."""
+    try:
+        answer = function(*arguments)
+    except SystemError as error:
+        # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
+        left = error.__cause__
+        if left is None or not _types.forget_pending(left):
+            raise
+    else:
+        _types.check_pending()
+        return answer
+    raise left
+
+
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     _, address, flags = callable._rows()[0]
@@ -539,23 +554,14 @@ def invoker(plan: Any, name: str, address: int, flags: int) -> Callable[..., obj
         code = 0
         if errno:
             set_errno(0)
-        left: BaseException | None = None
         try:
-            answer = function(*arguments)
-        except SystemError as error:
-            # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
-            left = error.__cause__
-            if left is None or not _types.forget_pending(left):
-                raise
+            answer = called(function, arguments)
         finally:
             if errno:
                 code = get_errno()
                 _lib.types.save_errno(code)
             if keep:
                 settle(keep)
-        if left is not None:
-            raise left
-        _types.check_pending()
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":

@@ -204,7 +204,7 @@ class _Call:
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
         try:
-            answer = run.function(*arguments)
+            answer = libffi.called(run.function, arguments)
         except SystemError as error:
             # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
             left = error.__cause__

@@ -374,8 +374,9 @@ class Generator:
                     case.status, case.after = True, self.random.choice(("nonzero", "zero"))
                 else:
                     case.after = case.before
-            case "drop" if "&" not in "".join(case.wanted[-1:]):
-                # Else the last pointer would take it.
+            case "drop" | "status" if "&" in "".join(case.wanted[-1:]):
+                pass  # that pointer would take the result
+            case "drop":
                 case.wanted_result = "v"
                 if kind(result) in ("int", "bool"):
                     case.before = self.random.choice(("none", "zero", "nonzero"))
@@ -803,6 +804,40 @@ def test_callbacks_are_converted_and_bound():
     weighted.close()
     with pytest.raises(RuntimeError, match="callback 'weighted' is closed"):
         thunk(2, doubles(1, 2))
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_exceptions_of_callbacks_come_through_thunks(gil):
+    @nc.callback("d:d")
+    def fails(x):
+        raise KeyError(x)
+
+    function = nc.wrap(fails.address(), "d:d", owner=fails, gil=gil)
+    for thunk in (function.convert("f:f"), function.convert("f:f").convert("d:d")):
+        with pytest.raises(KeyError, match=r"1\.0"):
+            thunk(1.0)
+
+
+@pytest.mark.parametrize(
+    ("signature", "errors", "shown"),
+    [
+        ("f:O", None, "python"),
+        ("f:O", "none", "none"),
+        ("i:O&d", "nonzero", "nonzero"),
+        ("d:O", "errno", "errno"),
+        ("v:O", None, "python"),
+    ],
+)
+def test_functions_that_raise_python_exceptions(signature, errors, shown):
+    number = nc.wrap(ctypes.pythonapi.PyFloat_AsDouble, "d:O", errors="python", gil="need")
+    thunk = number.convert(signature, errors=errors)
+    assert (thunk.entries[0].errors, thunk.entries[0].gil) == (shown, "need")
+    place = doubles(0)
+    rest = (place,) if "&" in signature else ()
+    result = thunk(2.5, *rest)
+    assert {"v": result is None, "i": place[0] == 2.5}.get(signature[0], result == 2.5)
+    with pytest.raises(TypeError, match="must be real number, not str"):
+        thunk("x", *rest)
 
 
 def test_a_thunk_as_a_function_pointer_argument(c):
