@@ -370,3 +370,25 @@ def test_ccallback_raises_in_threads(caller):
 
     for found, error in zip(run_in_threads(20, work), errors, strict=True):
         assert comes_from(found, error)
+
+
+# -- SciPy's C functions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bisect", "ridder", "brenth", "brentq"])
+def test_root_finders_for_cython(name):
+    """`cython_optimize` takes C functions from Cython; its own are in capsules, to be called."""
+    from scipy.optimize.cython_optimize import _zeros
+
+    solver = nc.wrap(_zeros.__pyx_capi__[name], "d:X{d:dP}ddPddiP")
+    rest = (0.0, 3.0, None, 1e-12, 1e-12, 100, None)
+    native = nc.load("m", "double cos(double);").cos.convert("d:dP")
+    python = nc.callback("d:dP", lambda x, data: math.cos(x))
+    for f in (native, python, lambda x, data: math.cos(x)):
+        assert solver(f, *rest) == pytest.approx(math.pi / 2)
+    error = Boom()
+    fails, calls = failing("d:dP", 0, error)
+    with pytest.raises(Boom) as found:
+        solver(fails, *rest)
+    assert found.value is error
+    assert calls[0] == 1
