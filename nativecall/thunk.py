@@ -17,7 +17,7 @@ import struct
 from . import _lib, conversion, convert
 from .conversion import Plan
 from .ctype import CType, FunctionPointer
-from .entry import Options, check_errors
+from .entry import ERROR_NAMES, Options, check_errors
 from .errors import NoEntryError, SignatureError
 from .signature import Signature, parse
 
@@ -124,6 +124,9 @@ def converted(
     for row in exact or entries:
         single = function if len(entries) == 1 else function[row[0]]
         found, address, flags = single._one(None)
+        known = ERROR_NAMES[flags & _lib.ERRORS_MASK]
+        if exact and name is None and errors in (None, known):
+            return single
         try:
             prepared = _prepared(
                 (convert.plan(found), flags, convert.plan(wanted), errors),
@@ -132,9 +135,6 @@ def converted(
         except SignatureError as error:
             refused.append(error)
             continue
-        plan = prepared[0]
-        if exact and plan.before == plan.after and name is None:
-            return single
         how = ("convert", wanted, errors, name)
         return _make(single, prepared, address, name or function.__name__, b"", (), how)
     if len(refused) == 1:
