@@ -567,6 +567,7 @@ static int closure_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->readers);
     Py_VISIT(self->writer);
     Py_VISIT(self->carrier);
+    Py_VISIT(self->keep);
     return 0;
 }
 
@@ -587,8 +588,12 @@ static void closure_dealloc(PyObject *object)
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs(object);
     }
-    nc_stub_free(self->stub);
     (void)closure_clear(object);
+    if (self->stub != NULL && nc_thunk_late()) {
+        /* Threads of C code may call until the process ends; they get the sentinel. */
+        return;
+    }
+    nc_stub_free(self->stub);
     Py_CLEAR(self->readers);
     Py_CLEAR(self->writer);
     Py_CLEAR(self->carrier);

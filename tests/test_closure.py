@@ -988,13 +988,18 @@ def _run(script: str, tmp_path: Any, *arguments: object) -> subprocess.Completed
 
 
 @generated
-def test_calls_while_python_ends(library, tmp_path):
-    """Threads that never stop calling neither hang nor crash the end of the process."""
-    script = """
+@pytest.mark.parametrize("kept", [True, False])
+def test_calls_while_python_ends(library, tmp_path, kept):
+    """Threads that never stop calling neither hang nor crash the end of the process.
+
+    Not even where the callback goes with its module.
+    """
+    script = f"""
         import ctypes, sys, time, nativecall as nc
         lib = ctypes.CDLL(sys.argv[1])
         g = nc.callback("d:d", lambda x: x)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
+        if {kept}:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
         lib.start.argtypes = [ctypes.c_void_p, ctypes.c_int]
         assert lib.start(g.address(), 3) == 0
         time.sleep(0.05)
@@ -1006,12 +1011,14 @@ def test_calls_while_python_ends(library, tmp_path):
 
 
 @generated
-def test_a_call_after_python_has_ended(library, tmp_path):
-    script = """
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_call_after_python_has_ended(library, tmp_path, kept):
+    script = f"""
         import ctypes, sys, nativecall as nc
         lib = ctypes.CDLL(sys.argv[1])
         g = nc.callback("d:d", lambda x: x)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
+        if {kept}:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
         lib.call_at_end.argtypes = [ctypes.c_void_p]
         assert lib.call_at_end(g.address()) == 0
         print("done")
