@@ -36,8 +36,8 @@
  * by. If that was the last reference, the machine code still has to return: the thread keeps it
  * until the same happens again in it.
  *
- * While Python shuts down, threads that would have to take the GIL get the sentinel. An NcClosure that
- * dies then leaves its memory and its code to them.
+ * While Python shuts down, threads that would have to take the GIL get the sentinel. An NcClosure
+ * that dies then leaves its memory and its code to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcClosure
  * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that the
