@@ -187,15 +187,15 @@ static int is_called_from_python(void)
     return frame != NULL;
 }
 
-/* Reports an exception, which it takes, where nothing will raise it. None is set, before or after. */
+/* Reports an exception, which it takes, where nothing will raise it; none is set after. */
 static void report(PyObject *exception, PyObject *function)
 {
     put_exception(exception);
     PyErr_WriteUnraisable(function);
 }
 
-/* Finds the place for the exception that is set: an object to be left in the thread, or NULL when it
- * has gone elsewhere. None is set then. */
+/* Finds the place for the exception that is set: an object to be left in the thread, or NULL when
+ * it has gone elsewhere. None is set then. */
 static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 {
     PyObject *exception = take_exception(self->name);
@@ -398,8 +398,8 @@ PyTypeObject NcParting_Type = {
     .tp_dealloc = parting_dealloc,
 };
 
-/* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the exception
- * `left` is left, or what was before is restored. Takes the references. */
+/* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
+ * exception `left` is left, or what was before is restored. Takes the references. */
 static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
 {
     Parting *parting;
@@ -475,8 +475,8 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Closure(function, name, who, readers, writer, carrier, plan, code, sentinel, stash, holding, stays,
- *         address, keep). With an address there is a stub; None stands for what is not there. */
+/* Closure(function, name, who, readers, writer, carrier, plan, code, sentinel, stash, holding,
+ *         stays, address, keep). With an address there is a stub; None stands for what is not there. */
 static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     NcClosure *self;

@@ -40,9 +40,9 @@
  * that dies then leaves its memory and its code to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcClosure
- * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that the
- * last reference to a closure goes with in another thread, just when the last call has left Python
- * and is about to return, stays mapped: nativecall/jit/closure.py forgets code much later. */
+ * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that
+ * the last reference to a closure goes with in another thread, just when the last call has left
+ * Python X
 #ifndef NC_CLOSURE_H
 #define NC_CLOSURE_H
 
@@ -104,8 +104,8 @@ void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value);
 /* Ends a call with an exception set; drops the result if there is one. */
 void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value);
 
-/* For other native code that a C caller called: leaves the exception that is set in the thread state
- * or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */
+/* For other native code that a C caller called: leaves the exception that is set in the thread
+ * state or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */
 void nc_surface(PyObject *function);
 
 /* Types; -1 with an exception. */

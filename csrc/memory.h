@@ -1,5 +1,5 @@
-/* csrc/memory.h: memory of C code as an object with a buffer, for what Python functions that C calls
- * get. Nothing is owned: the memory is the caller's and valid until the function returns. */
+/* csrc/memory.h: memory of C code as an object with a buffer, for what Python functions that C
+ * calls get. Nothing is owned: the memory is the caller's and valid until the function returns. */
 #ifndef NC_MEMORY_H
 #define NC_MEMORY_H
 

@@ -1,10 +1,10 @@
 /* csrc/pending.h: exceptions that Python functions left in their thread for the call from Python
  * that is under way there.
  *
- * Idea. A Python function that C code calls raises; C gets a sentinel and the exception stays set in
- * the thread state. Whoever called the C code from Python must look. Code that checks
- * PyErr_Occurred does so anyway. Trampolines test one word of memory after every call, the number of
- * threads with such an exception (nc_pending_count, csrc/jit.h), and ask nc_pending_raised only
+ * Idea. A Python function that C code calls raises; C gets a sentinel and the exception stays set
+ * in the thread state. Whoever called the C code from Python must look. Code that checks
+ * PyErr_Occurred does so anyway. Trampolines test one word of memory after every call, the number
+ * of threads with such an exception (nc_is_pending, csrc/jit.h), and ask nc_pending_raised only
  * where it is not 0. For callers that look at nothing, CPython itself is asked to look as soon as
  * the main thread runs Python code again.
  *
