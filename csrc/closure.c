@@ -476,7 +476,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 /* ---- the object ------------------------------------------------------------------------------ */
 
 /* Closure(function, name, who, readers, writer, carrier, plan, code, sentinel, stash, holding,
- *         stays, address, keep). With an address there is a stub; None stands for what is not there. */
+ *         stays, address, keep). With an address there is a stub; None is what is not there. */
 static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     NcClosure *self;

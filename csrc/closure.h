@@ -42,7 +42,7 @@
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcClosure
  * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that
  * the last reference to a closure goes with in another thread, just when the last call has left
- * Python X
+ * Python and is about to return, stays mapped: nativecall/jit/closure.py forgets it much later. */
 #ifndef NC_CLOSURE_H
 #define NC_CLOSURE_H
 
