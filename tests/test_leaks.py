@@ -82,6 +82,9 @@ OPERATIONS = {
     "load": "l = nc.load('m'); l.function('cos', 'd:d')(1.0); l.close()",
     "load declarations": "l = nc.load('m', 'double cos(double); enum e {A = 1};'); l.cos(0.0); l.A",
     "convert": "f.to_ctypes()(1.0); f.to_cffi()(1.0); f.to_capsule(); nc.wrap(f.to_capsule())",
+    "boxes for SciPy": "f.to_scipy(); nc.wrap(square, 'd:dP').to_scipy(user_data=doubles); "
+    "nc.wrap(square, 'd:d&d').to_scipy(user_data=doubles); nc.wrap(square, 'd:dd').to_scipy(); "
+    "refused(f.to_scipy, user_data=doubles); refused(f.to_scipy, 'd:ddd')",
     "introspect": "f.signatures; f.entries; repr(f); f.__doc__; 'd:d' in f; nc.customslots(f); "
     "f['d:d']; list(f)",
     "subclass": "c = type(nc.NativeCallable)('C', (nc.NativeCallable,), "
@@ -112,7 +115,7 @@ OPERATIONS = {
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
     "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
-    "refused wraps": 2, "convert": 4, "call with Python functions": 4,
+    "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
 }  # fmt: skip
 MEASURE = """
 def measure():
@@ -164,6 +167,8 @@ print("level")
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_level(python, callees, name):
+    if "SciPy" in name:
+        pytest.importorskip("scipy")
     repeat = max(REPEAT // SLOW.get(name, 1), 90)
     code = SETUP + MEASURE.replace("{operation}", OPERATIONS[name])
     assert python(code, callees, repeat, timeout=600) == "level\n"

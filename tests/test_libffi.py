@@ -18,7 +18,6 @@ import pytest
 
 import nativecall as nc
 from nativecall.jit import engine
-from nativecall.jit import engine
 
 ORACLE = cffi.FFI()
 SEED = 20250601
