@@ -134,7 +134,7 @@ static int enter_holding(NcClosure *self, NcClosureCall *call)
     return begin(self, call, now);
 }
 
-void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value)
+static inline void leave(NcClosure *self, NcClosureCall *call, PyObject *value)
 {
     Py_DECREF(value);
     drop(self);
@@ -234,7 +234,8 @@ void nc_surface(PyObject *function)
     }
 }
 
-void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value)
+/* Ends a call with an exception set; drops the function's result if there is one. */
+NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value)
 {
     PyObject *left = place_exception(self, call->has_before, call->given == NULL && !call->ensured);
     Py_XDECREF(value);
@@ -278,7 +279,8 @@ PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
     return made;
 }
 
-PyObject *nc_closure_call(NcClosure *self, PyObject **args, size_t count)
+/* Calls the function; a new reference, or NULL. */
+static inline PyObject *call_function(NcClosure *self, PyObject **args, size_t count)
 {
     PyObject *function = Py_XNewRef(self->function);
     PyObject *value = NULL;
@@ -347,7 +349,8 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
     return status;
 }
 
-int nc_closure_result(NcClosure *self, PyObject *value, void *out)
+/* Writes what the function returned as the C result, whatever it is. 0, or -1. */
+static int store_result(NcClosure *self, PyObject *value, void *out)
 {
     switch (self->code) {
     case 'v':
@@ -363,6 +366,53 @@ int nc_closure_result(NcClosure *self, PyObject *value, void *out)
     default:
         return nc_convert_scalar(self->who, -1, value, self->code, out);
     }
+}
+
+/* The usual results without a call. Whether it was one. */
+static inline int store_exact(const NcClosure *self, PyObject *value, void *out)
+{
+    double number;
+    long small;
+    int32_t narrow;
+    int64_t wide;
+    switch (self->code) {
+    case 'd':
+        if (!PyFloat_CheckExact(value)) {
+            return 0;
+        }
+        number = PyFloat_AS_DOUBLE(value);
+        memcpy(out, &number, sizeof(number));
+        return 1;
+    case 'i':
+        if (!nc_small_integer(value, &small)) {
+            return 0;
+        }
+        narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
+        memcpy(out, &narrow, sizeof(narrow));
+        return 1;
+    case 'q':
+        if (!nc_small_integer(value, &small)) {
+            return 0;
+        }
+        wide = small;
+        memcpy(out, &wide, sizeof(wide));
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_t count, void *out)
+{
+    PyObject *value = call_function(self, args, count);
+    if (NC_LIKELY(value != NULL) &&
+        (store_exact(self, value, out) || store_result(self, value, out) == 0)) {
+        leave(self, call, value);
+        return;
+    }
+    /* Before the end of the call, in which the closure may die. */
+    memcpy(out, self->sentinel, self->size);
+    fail(self, call, value);
 }
 
 /* ---- called by ctypes ------------------------------------------------------------------------ */
@@ -462,7 +512,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
                            : PyCallable_Check(reader) ? PyObject_CallOneArg(reader, args[i])
                                                       : Py_NewRef(args[i]);
         }
-        value = nc_closure_call(self, given, count);
+        value = call_function(self, given, count);
     }
     PyMem_Free(given);
     result = value == NULL ? NULL : PyObject_CallFunctionObjArgs(self->writer, object, value, NULL);
@@ -537,6 +587,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         goto fail;
     }
     memcpy(self->sentinel, sentinel, (size_t)size);
+    self->size = (size_t)size;
     if (stash != Py_None) {
         /* What C code was given must last as long as the call that the function was passed to. */
         self->stash = Py_NewRef(stash);
@@ -629,7 +680,7 @@ static PyObject *closure_store(PyObject *object, PyObject *args)
         }
         return NULL;
     }
-    if (nc_closure_result((NcClosure *)(void *)object, value, out) < 0) {
+    if (store_result((NcClosure *)(void *)object, value, out) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

@@ -2,21 +2,13 @@
  * nativecall/jit/closure.py writes, works with.
  *
  * Idea. A stub (stub.h) leads C code to the closure of a signature's shape and to an NcClosure, the
- * object that knows the Python function. The closure enters Python, makes Python objects of the
- * arguments, calls, takes the exact types of results itself, and leaves. All else is here:
+ * object that knows the Python function. The closure makes Python objects of the arguments. All else,
+ * which does not depend on their types, is here:
  *
- *     if (!self->enter(self, &call)) goto sentinel;
+ *     if (!self->enter(self, &call)) return *(double *)self->sentinel;
  *     args[1] = PyFloat_FromDouble(x);
- *     value = nc_closure_call(self, args, 1);
- *     if (value == NULL) goto failed;
- *     if (Py_IS_TYPE(value, &PyFloat_Type)) result = PyFloat_AS_DOUBLE(value);
- *     else if (nc_closure_result(self, value, &result) < 0) goto failed;
- *     nc_closure_leave(self, &call, value);
+ *     nc_closure_run(self, &call, args, 1, &result);
  *     return result;
- * failed:
- *     nc_closure_fail(self, &call, value);
- * sentinel:
- *     return *(double *)self->sentinel;
  *
  * Where no code can be generated, ctypes makes the C pointer and calls the NcClosure as a Python
  * object; the same functions see to the same results and the same errors.
@@ -67,6 +59,7 @@ struct NcClosure {
     void *const *symbols;                       /* what generated code refers to (jit.c) */
     int (*enter)(NcClosure *, NcClosureCall *); /* by what is known of the GIL */
     void *sentinel;                             /* what C gets when there is no result; owned */
+    size_t size;                                /* its bytes */
     PyObject *function;                         /* NULL once closed */
     PyObject *name;                             /* str: what the function is called in messages */
     PyObject *who;                              /* str: begins messages on the result */
@@ -87,22 +80,14 @@ struct NcClosure {
 extern PyTypeObject NcClosure_Type;
 extern PyTypeObject NcParting_Type;
 
-/* Calls the function with args[1] to args[count], and drops these, which may be NULL after an
- * exception; args[0] is for the callee to use. A new reference, or NULL. */
-PyObject *nc_closure_call(NcClosure *self, PyObject **args, size_t count);
+/* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
+ * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
+ * call. */
+void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_t count, void *out);
 
 /* The object for argument `index`, which is given as its value where it is a pointer, else as its
  * address. A new reference, or NULL. */
 PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given);
-
-/* Writes what the function returned as the C result, whatever it is. 0, or -1. */
-int nc_closure_result(NcClosure *self, PyObject *value, void *out);
-
-/* Ends a call; drops the function's result. */
-void nc_closure_leave(NcClosure *self, NcClosureCall *call, PyObject *value);
-
-/* Ends a call with an exception set; drops the result if there is one. */
-void nc_closure_fail(NcClosure *self, NcClosureCall *call, PyObject *value);
 
 /* For other native code that a C caller called: leaves the exception that is set in the thread
  * state or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */

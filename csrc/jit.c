@@ -273,10 +273,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_call_irregular)                                                                    \
     FUNCTION(nc_closure_argument)                                                                  \
-    FUNCTION(nc_closure_call)                                                                      \
-    FUNCTION(nc_closure_fail)                                                                      \
-    FUNCTION(nc_closure_leave)                                                                     \
-    FUNCTION(nc_closure_result)                                                                    \
+    FUNCTION(nc_closure_run)                                                                       \
     FUNCTION(nc_convert_arguments)                                                                 \
     FUNCTION(nc_convert_pointer_on)                                                                \
     FUNCTION(nc_errno_clear)                                                                       \

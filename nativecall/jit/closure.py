@@ -2,8 +2,8 @@
 
 A closure is what a C programmer would write by hand for one signature: a C function that enters
 Python, makes an object of each argument, calls the Python function, and converts what that returns.
-Results of the exact types are converted inline; all else, and every error, is the core's
-(csrc/closure.h, which shows the code as C).
+Entering Python, the call, its result and every error are the core's (csrc/closure.h, which shows the
+code as C).
 
 Guarantees:
 
@@ -39,8 +39,6 @@ _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _RECENT = 256  # closures that stay when no function uses them
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
 _recent: dict[str, engine.Code] = {}
-#: Result types of which the inline code takes what is usual.
-_INLINE = "?bBhHiIqQfd"
 
 
 def key(signature: Signature) -> str:
@@ -163,31 +161,8 @@ class _Closure(Writer):
         ):
             value = self.argument(index, ctype, str(given.get_reference()))
             self.store("ptr", value, "%args", (index + 1) * WORD)
-        value = self.call("nc_closure_call", "ptr", "ptr %self", "ptr %args", f"i64 {count}")
-        # Blocks of the slow way read it, too.
-        self.line(f"store ptr {value}, ptr %args, align 8")
-        self.require(self.new(f"icmp ne ptr {value}, null"), "failed")
-        inline = result.text in _INLINE
-        if inline:
-            self.store(self.type(result), self.exact(result, value), where, 0, 1)
-            self.go("leave")
-            self.begin("slow")
-        if result.kind != "void":
-            again = self.load("ptr", "%args")
-            status = self.call(
-                "nc_closure_result", "i32", "ptr %self", f"ptr {again}", f"ptr {where}"
-            )
-            self.require(self.new(f"icmp eq i32 {status}, 0"), "failed")
-        self.go("leave")
-        self.begin("leave")
-        value = self.load("ptr", "%args")
-        self.call("nc_closure_leave", "void", "ptr %self", "ptr %call", f"ptr {value}")
-        self.go("return")
-        self.begin("failed")
-        value = self.load("ptr", "%args")
-        # The sentinel is the closure's, which may die in the end of its last call.
-        self.copy_sentinel(where)
-        self.call("nc_closure_fail", "void", "ptr %self", "ptr %call", f"ptr {value}")
+        values = ("ptr %self", "ptr %call", "ptr %args", f"i64 {count}", f"ptr {where}")
+        self.call("nc_closure_run", "void", *values)
         self.go("return")
         self.begin("sentinel")
         self.copy_sentinel(where)
