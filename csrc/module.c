@@ -100,6 +100,9 @@ static PyObject *load_scalar(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *value_letter(PyObject *Py_UNUSED(module), PyObject *object)
 {
     char letter[2] = {nc_value_letter(object), '\0'};
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
     return PyUnicode_FromString(letter);
 }
 
@@ -217,7 +220,7 @@ static PyMethodDef functions[] = {
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"pin", nc_pin, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
-    {"settle", nc_pins_settle, METH_O, NULL},
+    {"settle", nc_pins_settle, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
@@ -227,6 +230,7 @@ static PyMethodDef functions[] = {
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
     {"take_object", nc_object_taken, METH_VARARGS, NULL},
+    {"object_at", nc_object_at, METH_VARARGS, NULL},
     {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
     {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -236,6 +236,23 @@ def test_the_limits_of_dimensions():
             parse(f"v:[{ndim}]d")
 
 
+@pytest.mark.parametrize("ndim", [65, 129, 300])
+def test_more_dimensions_than_a_view_may_have(views, function, fails, ndim):
+    """ctypes counts no dimensions."""
+    kind = ctypes.c_double
+    for _ in range(ndim):
+        kind = kind * 1
+    with fails(
+        ValueError,
+        "argument 1 of 'walk1' cannot be seen as an array with strides: "
+        f"it has {ndim} dimensions, more than 64",
+    ):
+        function("walk1", "d:[1]d")(kind())
+    both = nc.wrap({f"d:[{n}]d": views.function(f"walk{n}", f"d:[{n}]d") for n in (1, 2)})
+    with pytest.raises(TypeError, match="no entry of"):
+        both(kind())
+
+
 def test_broadcast_and_zero_strides(function):
     walked = function("walk2", promised("d:[2]d"))
     a = np.broadcast_to(np.array([1.0, 2.0]), (3, 2))
@@ -538,6 +555,30 @@ def test_what_the_exporter_says_is_told(function, fails):
     for dtype in ("O", "U3", "S8", "V8"):
         with pytest.raises(TypeError, match=r"^argument 1 of 'walk1' must have 'd' elements"):
             f(np.zeros(3, dtype))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
+@pytest.mark.parametrize("error", [LookupError, MemoryError, KeyboardInterrupt])
+def test_errors_of_python_exporters_pass_for_pointers(function, views, error):
+    class Raising:
+        asked = 0
+
+        def __buffer__(self, flags):
+            self.asked += 1
+            raise error("my own error")
+
+    f = function("walk1", "d:[1]d")
+    pointer = function("last_d", "v:&d&d")
+    anything = function("last_d", "v:PP")
+    one = nc.wrap({"d:[1]d": f, "d:d": views.address("walk1")})
+    other = nc.wrap({"v:&d&d": pointer, "v:PP": anything})
+    for call in (f, one, lambda value: pointer(value, value), lambda value: other(value, value)):
+        value = Raising()
+        with pytest.raises(error, match=r"^my own error$"):
+            call(value)
+        assert value.asked == 1
+    with pytest.raises(error, match=r"^my own error$"):
+        anything(Raising(), None)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
