@@ -755,6 +755,24 @@ def test_overloads_prefer_the_sign_of_bytes(views):
             assert out[0] == 100
 
 
+def test_overloads_take_what_a_pointer_refuses(views):
+    """Strides and read-only memory, which the other entry has no trouble with."""
+    parts = {"d:&d": views.address("walk1"), "d:[1]d": views.function("walk1", "d:[1]d")}
+    locked = np.arange(3.0)
+    locked.flags.writeable = False
+    for pairs in (parts.items(), reversed(parts.items())):
+        f = nc.wrap(dict(pairs), owner=views)
+        for _ in range(3):
+            assert f(np.arange(6.0)[::2]) == weighted(np.arange(6.0)[::2])
+            with pytest.raises(ValueError, match="must be writable"):
+                f(locked)
+    for text in ("d:&d", "d:[2]d"):
+        f = nc.wrap({text: views.address("walk2")}, owner=views)
+        f.add(promised("d:[1]d"), views.address("walk1"))
+        for _ in range(3):
+            assert f(locked) == weighted(locked)
+
+
 def test_overloads_release_what_they_looked_at(overloaded):
     data = bytearray(32)
     with memoryview(data).cast("d") as view:
