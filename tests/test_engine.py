@@ -500,6 +500,16 @@ def test_an_engine_that_computes_wrongly_is_not_used(monkeypatch):
     assert engine._probe()[1].startswith("LLVM cannot load code here (")
 
 
+def test_code_that_dies_after_the_modules_of_llvmlite():
+    """While modules are torn down nothing is asked of llvmlite, and the code stays."""
+    machine, _ = engine._start()
+    tracker, linker = machine._load(machine.emit(answer(5), 0), (), ("answer",))
+    address = tracker["answer"]
+    engine._unload(tracker, linker, lambda: True)
+    assert tracker.closed
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(address)() == 5
+
+
 @pytest.mark.parametrize("when", ["first", "late"])
 def test_code_that_is_first_made_at_the_end_of_the_process(python, when):
     """weakref and llvmlite learn of the end by atexit, and what is registered now is not called."""
