@@ -84,6 +84,22 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
     return result;
 }
 
+void nc_drop_result(NcCallable *self, void *memory)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *raised = PyErr_GetRaisedException();
+    Py_XDECREF(nc_load_result(self, memory));
+    PyErr_SetRaisedException(raised);
+#else
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_XDECREF(nc_load_result(self, memory));
+    PyErr_Restore(type, value, traceback);
+#endif
+}
+
 /* ---- strided views --------------------------------------------------------------------------- */
 
 /* Whether C may access every element as what it is. */
@@ -117,11 +133,9 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         owner->buffer.obj = NULL;
-        if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
-            !PyErr_ExceptionMatches(PyExc_BufferError)) {
+        if (!nc_clear_refusal()) {
             return -1;
         }
-        PyErr_Clear();
     } else {
         if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
             (!buffer->readonly || plan->readonly[index])) {

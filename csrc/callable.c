@@ -675,6 +675,8 @@ static PyMemberDef callable_members[] = {
     {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
     {"_plan", T_OBJECT, offsetof(NcCallable, plan), READONLY, NULL},
     {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
+    {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT, offsetof(NcCallable, target), READONLY,
+     NULL},
     {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
     {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},

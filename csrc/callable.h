@@ -99,7 +99,7 @@ typedef struct {
     PyObject *pointer_result; /* (ctype, address) -> object */
     PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
     PyObject *make_invoke;    /* (callable) -> function for calls that no trampoline takes */
-    PyObject *match;          /* (ctype, value) -> cost of an argument, or -1 */
+    PyObject *match;          /* (ctype, value, read-only) -> cost of an argument, or -1 */
     PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *failure;        /* (name, convention, result, errno): raises what the result means */
     PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */
@@ -127,6 +127,9 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_overloaded_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
+/* match(plan, value): what the first argument of a plan costs in a choice; -1 when it does not take
+ * the value. */
+PyObject *nc_match(PyObject *module, PyObject *args);
 /* Gives up a callable's dispatcher, or NULL; callables of the same signatures share it. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
 

@@ -41,8 +41,67 @@ static void type_error(PyObject *name, Py_ssize_t index, const char *wanted, PyO
                         Py_TYPE(value)->tp_name);
 }
 
+int nc_clear_refusal(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+        !PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return 0;
+    }
+    PyErr_Clear();
+    return 1;
+}
+
+/* What a scalar of long doubles holds, which no number of Python's does: how many, real part first;
+ * 0 for other values; -1 with an exception. */
+static int long_doubles_in(PyObject *value, long double parts[2])
+{
+    Py_buffer buffer;
+    char letter = '\0';
+    size_t size = 0;
+    const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
+    if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) || methods == NULL ||
+        methods->nb_float == NULL || !PyObject_CheckBuffer(value)) {
+        return 0;
+    }
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        return nc_clear_refusal() ? 0 : -1;
+    }
+    if (buffer.ndim == 0) {
+        letter = nc_buffer_letter(&buffer);
+    }
+    if (letter == 'g' || letter == 'Y') {
+        size = nc_scalar_size(letter);
+        memcpy(parts, buffer.buf, size);
+    }
+    PyBuffer_Release(&buffer);
+    return (int)(size / sizeof(long double));
+}
+
+/* Whether `number`, what `value` converted to, is an infinity that it was not; 1 with an exception,
+ * which may be another one. */
+static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_complex number)
+{
+    long double parts[2] = {0.0L, 0.0L};
+    int count;
+    if (!isinf(number.real) && !isinf(number.imag)) {
+        return 0;
+    }
+    count = long_doubles_in(value, parts);
+    if (count < 0) {
+        return 1;
+    }
+    if (count == 0 || (!isinf(parts[0]) == !isinf(number.real) &&
+                       (count == 1 || !isinf(parts[1]) == !isinf(number.imag)))) {
+        return 0;
+    }
+    nc_conversion_error(PyExc_OverflowError, name, index,
+                        "is a long double too large for a double");
+    return 1;
+}
+
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out)
 {
+    Py_complex whole = {0.0, 0.0};
     double number = PyFloat_AsDouble(value);
     if (number == -1.0 && PyErr_Occurred()) {
         PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
@@ -55,7 +114,30 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
         }
         return -1;
     }
+    whole.real = number;
+    if (isinf(number) && has_overflowed(name, index, value, whole)) {
+        return -1;
+    }
     *out = number;
+    return 0;
+}
+
+int nc_convert_long_double(PyObject *name, Py_ssize_t index, PyObject *value, long double *out)
+{
+    long double parts[2];
+    double number;
+    int count = long_doubles_in(value, parts);
+    if (count < 0) {
+        return -1;
+    }
+    if (count == 1) {
+        *out = parts[0];
+        return 0;
+    }
+    if (nc_convert_double(name, index, value, &number) < 0) {
+        return -1;
+    }
+    *out = (long double)number;
     return 0;
 }
 
@@ -75,6 +157,9 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
                 nc_conversion_error(PyExc_OverflowError, name, index,
                                     "is an int too large for a double");
             }
+            return -1;
+        }
+        if (has_overflowed(name, index, value, number)) {
             return -1;
         }
     }
@@ -163,7 +248,7 @@ PyObject *nc_integer_of(PyObject *value)
         return NULL;
     }
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        PyErr_Clear();
+        (void)nc_clear_refusal();
         return NULL;
     }
     if (buffer.ndim == 0 && nc_buffer_letter(&buffer) == '?') {
@@ -191,7 +276,7 @@ char nc_value_letter(PyObject *value)
     }
     if (PyObject_CheckBuffer(value)) {
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            PyErr_Clear();
+            (void)nc_clear_refusal();
             return '\0';
         }
         if (buffer.ndim == 0) {
@@ -295,7 +380,9 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
 {
     double real = 0.0;
     double parts[2] = {0.0, 0.0};
+    long double wide[2] = {0.0L, 0.0L};
     double _Complex number = 0.0;
+    int found;
     if (nc_integer_kind(code) != NULL) {
         return nc_convert_integer(name, index, value, code, out);
     }
@@ -303,7 +390,6 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
     case 'e':
     case 'f':
     case 'd':
-    case 'g':
         if (nc_convert_double(name, index, value, &real) < 0) {
             return -1;
         }
@@ -317,16 +403,22 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         }
         if (code == 'f') {
             return store_floats(name, index, &real, 1, out);
-        } else if (code == 'd') {
-            memcpy(out, &real, sizeof(real));
-        } else {
-            long double wide = (long double)real;
-            memcpy(out, &wide, sizeof(wide));
         }
+        memcpy(out, &real, sizeof(real));
+        return 0;
+    case 'g':
+        if (nc_convert_long_double(name, index, value, wide) < 0) {
+            return -1;
+        }
+        memcpy(out, wide, sizeof(wide[0]));
         return 0;
     case 'z':
     case 'Z':
     case 'Y':
+        if (code == 'Y' && (found = long_doubles_in(value, wide)) != 0) {
+            memcpy(out, wide, sizeof(wide));
+            return found < 0 ? -1 : 0;
+        }
         if (nc_convert_complex(name, index, value, &number) < 0) {
             return -1;
         }
@@ -336,7 +428,8 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         } else if (code == 'Z') {
             memcpy(out, parts, sizeof(parts));
         } else {
-            long double wide[2] = {(long double)parts[0], (long double)parts[1]};
+            wide[0] = (long double)parts[0];
+            wide[1] = (long double)parts[1];
             memcpy(out, wide, sizeof(wide));
         }
         return 0;
@@ -556,9 +649,10 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
     Py_buffer buffer;
     PyObject *type = PyTuple_GET_ITEM(plan->types, index);
     int suits;
-    PyErr_Clear();
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        type_error(name, place, "an object with a readable buffer", value);
+        if (nc_clear_refusal()) {
+            type_error(name, place, "an object with a readable buffer", value);
+        }
         return;
     }
     suits = nc_buffer_suits(plan, index, value, &buffer);
@@ -588,7 +682,9 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     int suits;
     if (!exported) {
         out->buffer.obj = NULL;
-        buffer_error(plan, name, place, index, value);
+        if (nc_clear_refusal()) {
+            buffer_error(plan, name, place, index, value);
+        }
         return -1;
     }
     boxed = nc_buffer_is_pointer(&out->buffer);

@@ -54,6 +54,8 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
  * message. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
+/* Long doubles of NumPy arrive in full. */
+int nc_convert_long_double(PyObject *name, Py_ssize_t index, PyObject *value, long double *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 /* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
@@ -87,8 +89,11 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
 /* An int for what can stand for an integer: what has __index__, and NumPy's bool, which has none.
  * A new reference; NULL with an exception, or without one for a value that is no integer. */
 PyObject *nc_integer_of(PyObject *value);
+/* Whether the exception that is set only says that an object has no buffer of the kind that it was
+ * asked for; then it is cleared. All others are the user's own and stay. */
+int nc_clear_refusal(void);
 /* The letter that says what a number is by itself: Python's own types, then scalars that export
- * a buffer of no dimensions (NumPy's, ctypes'). 0 when it is no number. */
+ * a buffer of no dimensions (NumPy's, ctypes'). 0 when it is no number, or with an exception. */
 char nc_value_letter(PyObject *value);
 /* The letter of a buffer's element format, 0 when it is no single scalar. */
 char nc_buffer_letter(const Py_buffer *buffer);
@@ -185,11 +190,15 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
 
 NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
 {
-    double narrow = 0.0;
-    if (nc_get_d(self, args, i, &narrow) < 0) {
+    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
+        *out = (long double)PyFloat_AS_DOUBLE(args[i]);
+        return 0;
+    }
+    long double converted;
+    if (nc_convert_long_double(self->name, i, args[i], &converted) < 0) {
         return -1;
     }
-    *out = (long double)narrow;
+    *out = converted;
     return 0;
 }
 

@@ -63,6 +63,21 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention)
     return result;
 }
 
+PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *address;
+    PyObject *found;
+    int owned;
+    if (!PyArg_ParseTuple(args, "O!p", &PyLong_Type, &address, &owned)) {
+        return NULL;
+    }
+    found = (PyObject *)PyLong_AsVoidPtr(address);
+    if (found == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "there is no object at address 0");
+    }
+    return owned ? found : Py_XNewRef(found);
+}
+
 PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *name;

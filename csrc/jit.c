@@ -276,6 +276,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_closure_run)                                                                       \
     FUNCTION(nc_convert_arguments)                                                                 \
     FUNCTION(nc_convert_pointer_on)                                                                \
+    FUNCTION(nc_drop_result)                                                                       \
     FUNCTION(nc_errno_clear)                                                                       \
     FUNCTION(nc_errno_keep)                                                                        \
     FUNCTION(nc_fail)                                                                              \

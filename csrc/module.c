@@ -106,6 +106,9 @@ static PyObject *load_scalar(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *value_letter(PyObject *Py_UNUSED(module), PyObject *object)
 {
     char letter[2] = {nc_value_letter(object), '\0'};
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
     return PyUnicode_FromString(letter);
 }
 
@@ -221,9 +224,10 @@ static PyMethodDef functions[] = {
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
+    {"match", nc_match, METH_VARARGS, NULL},
     {"pin", nc_pin, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
-    {"settle", nc_pins_settle, METH_O, NULL},
+    {"settle", nc_pins_settle, METH_VARARGS, NULL},
     {"check_pending", nc_pending_check, METH_NOARGS, NULL},
     {"forget_pending", nc_pending_forget, METH_O, NULL},
     {"value_letter", value_letter, METH_O, NULL},
@@ -234,6 +238,7 @@ static PyMethodDef functions[] = {
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
+    {"object_at", nc_object_at, METH_VARARGS, NULL},
     {"take_object", nc_object_taken, METH_VARARGS, NULL},
     {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
     {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},

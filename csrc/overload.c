@@ -1,14 +1,16 @@
 /* csrc/overload.c: the choice among the entries of an overloaded callable, by argument types.
  *
  * Rule. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
- * promotion (integer to float, narrow to wide), most for a narrower type that the value may still
- * fit. The candidate whose costs add up to least is called; the earlier one where two are equal. So
+ * promotion (integer to float, narrow to wide), more for a narrower type that the value may still
+ * fit, most for an array that the type refuses for its strides or because it is read-only. A struct
+ * costs what its fields do. The candidate whose costs add up to least is called; the earlier one where two are equal. So
  * an exact match always wins, and the order of entries matters only between equals. When nothing
  * fits, the error lists what there is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
- * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array by
- * its element type, where the entries take arrays of numbers by pointer only. A dispatcher
+ * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array that
+ * is contiguous and writable by its element type, where the entries take arrays of numbers by
+ * pointer only. A dispatcher
  * is a table from the classes of a call's arguments to the entry that the rule chose for such
  * arguments before; callables with the same signatures in the same order share one. The rule alone
  * fills it, so the table cannot choose otherwise.
@@ -27,10 +29,11 @@
  * the same kind that Python's own value may still fit costs most. */
 enum {
     COST_EXACT = 0,
-    COST_WIDER = 1,    /* same kind, wider or as wide */
-    COST_KIND = 10,    /* the next kind: bool to int, int to float, float to complex */
-    COST_OBJECT = 50,  /* anything goes as a Python object */
-    COST_NARROW = 100, /* same kind, narrower: float to 'f', an int that happens to fit */
+    COST_WIDER = 1,       /* same kind, wider or as wide */
+    COST_KIND = 10,       /* the next kind: bool to int, int to float, float to complex */
+    COST_OBJECT = 50,     /* anything goes as a Python object */
+    COST_NARROW = 100,    /* same kind, narrower: float to 'f', an int that happens to fit */
+    COST_REFUSED = 10000, /* the conversion will fail, and say why better than that nothing suits */
 };
 
 static const char kind_order[] = "?ifc";
@@ -55,6 +58,14 @@ static char scalar_kind(char code)
     }
 }
 
+/* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
+static int float_width(char code)
+{
+    static const char widths[] = "effddg";
+    char part = code == 'z' ? 'f' : code == 'Z' ? 'd' : code == 'Y' ? 'g' : code;
+    return (int)(strchr(widths, part) - widths);
+}
+
 static int match_number(char wanted, PyObject *value)
 {
     const NcIntegerKind *kind = nc_integer_kind(wanted);
@@ -66,7 +77,7 @@ static int match_number(char wanted, PyObject *value)
     PyObject *number;
     int steps;
     if (found == '\0') {
-        return -1;
+        return PyErr_Occurred() ? -2 : -1;
     }
     if (found == wanted && wanted != 'q') {
         return COST_EXACT;
@@ -78,7 +89,8 @@ static int match_number(char wanted, PyObject *value)
     if (steps > 0 && wanted_kind != 'i') {
         /* The widest ordinary member of the kind is preferred: double, then long double, float. */
         int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
-        return steps * COST_KIND + narrow + (narrow == 2 ? COST_NARROW : 0);
+        int loses = narrow == 2 || (found == 'g' && wanted != 'Y');
+        return steps * COST_KIND + narrow + (loses ? COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
         /* 'q' is also the letter of ints of any size and of objects with __index__. What that
@@ -105,9 +117,20 @@ static int match_number(char wanted, PyObject *value)
     if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
         return COST_WIDER + (wanted == 'g' || wanted == 'Y');
     }
-    return COST_NARROW + (wanted == 'e');
+    return COST_NARROW + float_width(found) - float_width(wanted);
 }
 
+/* Whether an argument of a plan takes a buffer that suits it: contiguous, and writable unless it is
+ * promised that nobody writes. */
+static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+                        const Py_buffer *buffer)
+{
+    int flags = plan->exports[index].flags;
+    int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C');
+}
+
+/* The cost of an argument; -1 when the value is none, -2 with an exception. */
 static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
 {
     char code = plan->codes[index];
@@ -126,28 +149,48 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
         Py_buffer buffer;
         int suits;
         int boxed;
+        int takes;
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            PyErr_Clear();
-            return -1;
+            return nc_clear_refusal() ? -1 : -2;
         }
         boxed = nc_buffer_is_pointer(&buffer);
         suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(plan, index, value, &buffer);
+        takes = takes_buffer(plan, index, value, &buffer);
         PyBuffer_Release(&buffer);
         if (suits < 0) {
             return -2;
         }
         if (!boxed) {
-            return !suits ? -1 : plan->pointees[index] == 'v' ? COST_KIND : COST_EXACT;
+            return !suits                         ? -1
+                   : !takes                       ? COST_REFUSED
+                   : plan->pointees[index] == 'v' ? COST_KIND
+                                                  : COST_EXACT;
         }
     }
     answer = PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index),
-                                          value, NULL);
+                                          value, plan->readonly[index] ? Py_True : Py_False, NULL);
     if (answer == NULL) {
         return -2;
     }
     cost = PyLong_AsLong(answer);
     Py_DECREF(answer);
     return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
+}
+
+PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *plan;
+    PyObject *value;
+    int cost;
+    if (!PyArg_ParseTuple(args, "O!O", &NcPlan_Type, &plan, &value)) {
+        return NULL;
+    }
+    if (((NcPlan *)(void *)plan)->nargs == 0) {
+        PyErr_SetString(PyExc_IndexError, "no such argument");
+        return NULL;
+    }
+    cost = match((const NcPlan *)(void *)plan, 0, value);
+    return cost == -2 ? NULL : PyLong_FromLong(cost);
 }
 
 /* ---- all arguments --------------------------------------------------------------------------- */
@@ -240,6 +283,7 @@ enum {
     CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
     CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
     CLASS_ARRAY = 44,  /* the first class of arrays */
+    CLASS_BYTES = 60,  /* of bytes objects, which are read-only */
     CLASS_BITS = 6,
     MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
 };
@@ -301,6 +345,7 @@ static void learn_type(PyObject *value)
     if (class_ != CLASS_UNKNOWN) {
         known_types[place].class_ = class_;
         known_types[place].letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
+        PyErr_Clear();
         known_types[place].type = type;
     }
 }
@@ -315,6 +360,7 @@ struct NcDispatcher {
     size_t hash;
     size_t count;                   /* signatures */
     int takes_arrays;               /* whether an array is known by its elements */
+    int takes_bytes;                /* whether bytes have a class, too */
     unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
     struct {
         uint64_t key;      /* classes of arguments; 0 in an empty place */
@@ -362,8 +408,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
 
 /* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
  * scalars. Structs and views ask the value for more. */
-static int knows_arrays(PyObject *parts)
+static int knows_arrays(PyObject *parts, int *bytes)
 {
+    *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
@@ -371,6 +418,10 @@ static int knows_arrays(PyObject *parts)
             int plain = code == 'P' && (plan->pointees[i] == 'v' || scalar_kind(plan->pointees[i]));
             if (!plain && code != 'O' && scalar_kind(code) == '\0') {
                 return 0;
+            }
+            if (code == 'P' && plan->pointees[i] == 'v') {
+                /* That depends on a promise, which the signature does not tell. */
+                *bytes = 0;
             }
         }
     }
@@ -410,7 +461,7 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
         self->texts[p] = part_text(parts, p);
     }
     number_ints(self, parts);
-    self->takes_arrays = knows_arrays(parts);
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes);
     self->next = dispatchers[hash % BUCKETS];
     dispatchers[hash % BUCKETS] = self;
     return self;
@@ -466,7 +517,10 @@ NC_NOINLINE int class_of_array(const NcDispatcher *self, PyObject *value)
     if (!self->takes_arrays) {
         return CLASS_UNKNOWN;
     }
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+    if (PyBytes_CheckExact(value)) {
+        return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
+    }
+    if (PyObject_GetBuffer(value, &buffer, NC_EXPORT | PyBUF_WRITABLE) < 0) {
         PyErr_Clear();
         return CLASS_UNKNOWN;
     }

@@ -108,6 +108,12 @@ PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
         goto done;
     }
     held->pointer.address = buffer->buf;
+    /* Exporters may have more: ctypes does not count its own. */
+    if (buffer->ndim > PyBUF_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", buffer->ndim,
+                     PyBUF_MAX_NDIM);
+        goto done;
+    }
     letter[0] = nc_buffer_letter(buffer);
     shape = PyTuple_New(buffer->ndim);
     strides = PyTuple_New(buffer->ndim);
@@ -144,15 +150,19 @@ void nc_pins_close(PyObject *list, PyObject **first)
     }
 }
 
-/* settle(list): ends a call that Python code made. Raises what Python functions among the Pins of
- * the list left. */
-PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *list)
+/* settle(list, raised): ends a call that Python code made, and that raised an exception, or None.
+ * Raises what Python functions among the Pins of the list left, else that exception. */
+PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    PyObject *list;
+    PyObject *raised;
     PyObject *first = NULL;
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "settle() takes a list");
+    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &list, &raised)) {
         return NULL;
     }
+    if (PyExceptionInstance_Check(raised)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+    }
     nc_pins_close(list, &first);
-    return nc_stash_raise(Py_NewRef(Py_None), first);
+    return nc_stash_raise(PyErr_Occurred() ? NULL : Py_NewRef(Py_None), first);
 }

@@ -22,9 +22,9 @@ void nc_pins_close(PyObject *list, PyObject **first);
 /* The lengths of a buffer's dimensions, then its strides in bytes, into 2 * ndim words. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);
 
-/* What Python code calls: pin(plan, name, index, value), export(object), settle(list). */
+/* What Python code calls: pin(plan, name, index, value), export(object), settle(list, raised). */
 PyObject *nc_pin(PyObject *module, PyObject *args);
 PyObject *nc_pin_export(PyObject *module, PyObject *object);
-PyObject *nc_pins_settle(PyObject *module, PyObject *list);
+PyObject *nc_pins_settle(PyObject *module, PyObject *args);
 
 #endif

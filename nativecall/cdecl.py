@@ -378,7 +378,11 @@ class _Tree:
             node = nodes[line] if 0 <= line < len(nodes) else None
             message = message[match.end() :]
         hint = None
-        if match := re.match(r"Unsupported type: '([^']*)'", message):
+        if isinstance(error, MemoryError):
+            # cffi describes every element of what is passed by value.
+            message = "a struct has an array that is too large to be passed by value"
+            hint = "pass a pointer to it"
+        elif match := re.match(r"Unsupported type: '([^']*)'", message):
             words = [_SPELLINGS.get(word, word) for word in match.group(1).split()]
             message = f"type {' '.join(words)!r} is not supported"
         elif match := re.search(r"ctype '(?:struct |union )?(\w+)' has incomplete type", message):

@@ -13,6 +13,7 @@ was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``),
 from __future__ import annotations
 
 from collections import namedtuple
+from itertools import islice
 
 from . import _lib, bufferformat, foreign
 from .ctype import VOID, Array, CType, FunctionPointer, Pointer, Struct, View
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _types = _lib.types
 # The core's letters for complex types, which have two letters in a signature.
 _LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
-# Costs of an overload's argument, in the core's measure (csrc/convert.c).
-_EXACT, _PLAUSIBLE, _NO = 0, 1, -1
+# Costs of an overload's argument, in the core's measure (csrc/overload.c).
+_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED, _NO = 0, 1, 50, 100, 10000, -1
 
 
 def letter(ctype: CType) -> str:
@@ -89,6 +90,20 @@ def plan(signature: Signature) -> Any:
     return found
 
 
+_single_plans: dict[str, Any] = {}
+
+
+def _plan_of(ctype: CType) -> Any:
+    """The plan of one argument."""
+    found = _single_plans.get(ctype.named)
+    if found is None:
+        found = plan(Signature(VOID, (ctype,)))
+        if len(_single_plans) >= _PLAN_LIMIT:
+            _single_plans.clear()
+        _single_plans[ctype.named] = found
+    return found
+
+
 # -- into memory ---------------------------------------------------------------------------------
 
 
@@ -128,7 +143,7 @@ def store(
         keep.append(value)
         _store_word(id(value), address)
     else:
-        held = _types.pin(plan(Signature(VOID, (ctype,))), who, -1, value)
+        held = _types.pin(_plan_of(ctype), who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -162,11 +177,11 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
         values: Sequence[Any] = [given[name] for name in names]
     elif isinstance(value, (tuple, list)):
         if len(value) != len(names):
-            raise TypeError(
-                f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), "
-                f"not {len(value)}"
-            )
-        values = value
+            raise TypeError(_wrong_count(who, names, len(value)))
+        # Conversions may run code that changes a list.
+        values = tuple(islice(value, len(names) + 1))
+        if len(values) != len(names):
+            raise TypeError(_wrong_count(who, names, len(values)))
     else:
         raise TypeError(
             f"{who} must be a tuple, a mapping or a struct of {struct.size} bytes with the fields "
@@ -174,6 +189,10 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
         )
     for field, name, item in zip(struct.fields, names, values, strict=True):
         store(field.type, item, address + field.offset, f"field {name!r} of {who}", keep)
+
+
+def _wrong_count(who: str, names: Sequence[str], count: int) -> str:
+    return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
 
 
 def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool:
@@ -469,29 +488,30 @@ def pointer_result(ctype: CType, address: int) -> object:
     return pointer_from(ctype, address)
 
 
-def match(ctype: CType, value: Any) -> int:
-    """How well a value suits an overload's argument that the core leaves to Python."""
+def match(ctype: CType, value: Any, readonly: bool) -> int:
+    """How well a value suits an overload's argument that the core leaves to Python.
+
+    Parameters
+    ----------
+    ctype : CType
+    value : object
+    readonly : bool
+        Whether the callee promises not to write to the elements of a view.
+    """
     if isinstance(ctype, Struct):
-        if isinstance(value, (tuple, list)):
-            return _PLAUSIBLE if len(value) == len(ctype.fields) else _NO
-        scratch = _lib.ffi.new("char[]", ctype.size + 1)
-        try:
-            same = _copy_same_bytes(ctype, value, int(_lib.ffi.cast("uintptr_t", scratch)), "it")
-        except TypeError:
-            return _NO
-        if same:
-            return _EXACT
-        given = _by_name(value)
-        return _PLAUSIBLE if given is not None and given.keys() == set(ctype.field_names) else _NO
+        return _match_struct(ctype, value)
     if isinstance(ctype, View):
         if value is None:
             return _PLAUSIBLE
         try:
-            _, code, form, itemsize, shape, _, _ = _types.export(value)
+            held, *found = _types.export(value)
         except (BufferError, TypeError, ValueError):
             return _NO
+        code, form, itemsize, shape, _, _ = found
         if len(shape) != ctype.ndim or not _is_element(ctype.item, code, form, itemsize):
             return _NO
+        if _view_problem(ctype, "", readonly, held.address, *found) is not None:
+            return _REFUSED
         return _EXACT if code in ("", letter(ctype.item)) else _PLAUSIBLE
     try:
         pointer_argument(ctype, value, "it", -1)
@@ -500,20 +520,79 @@ def match(ctype: CType, value: Any) -> int:
     return _EXACT if value is not None else _PLAUSIBLE
 
 
+def _match_struct(struct: Struct, value: Any) -> int:
+    if not isinstance(value, (tuple, list)):
+        scratch = _lib.ffi.new("char[]", struct.size + 1)
+        try:
+            same = _copy_same_bytes(struct, value, int(_lib.ffi.cast("uintptr_t", scratch)), "it")
+        except TypeError:
+            return _NO
+        if same:
+            return _EXACT
+        given = _by_name(value)
+        if given is None or given.keys() != set(struct.field_names):
+            return _NO
+        value = [given[name] for name in struct.field_names]
+    return _match_items([field.type for field in struct.fields], value)
+
+
+def _match_items(types: Sequence[CType], value: Any) -> int:
+    """What a struct or an array costs: as much as its items, but not as much as a Python object
+    does, unless one must be narrowed."""
+    if len(value) != len(types):
+        return _NO
+    costs = []
+    for ctype, item in zip(types, tuple(islice(value, len(types))), strict=False):
+        cost = _match_item(ctype, item)
+        if cost == _NO:
+            return _NO
+        costs.append(cost)
+    most = max(costs, default=0)
+    return most if most >= _NARROW else min(_PLAUSIBLE + sum(costs), _OBJECT - 1)
+
+
+def _match_item(ctype: CType, value: Any) -> int:
+    if not isinstance(ctype, Array):
+        return int(_types.match(_plan_of(ctype), value))
+    item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+    if isinstance(value, (tuple, list)):
+        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
+    try:
+        return _PLAUSIBLE if len(value) == ctype.shape[0] else _NO
+    except TypeError:
+        return _NO
+
+
 # -- from memory ---------------------------------------------------------------------------------
 
 
-def load(ctype: CType, address: int) -> object:
-    """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards."""
+def load(ctype: CType, address: int, *, owned: bool = False) -> object:
+    """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards.
+
+    Parameters
+    ----------
+    ctype : CType
+    address : int
+    owned : bool
+        Whether the references to Python objects in the memory are taken from it, as from a result.
+    """
     if ctype.kind in ("bool", "int", "float", "complex"):
         return _types.load_scalar(letter(ctype), address)
     if isinstance(ctype, Struct):
-        values = [load(field.type, address + field.offset) for field in ctype.fields]
+        values = [load(f.type, address + f.offset, owned=owned) for f in ctype.fields]
         return named_tuple(ctype)(*values)
     if isinstance(ctype, Array):
         item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
-        return tuple(load(item, address + i * item.size) for i in range(ctype.shape[0]))
-    return pointer_result(ctype, int(_lib.ffi.cast("uintptr_t *", address)[0]))
+        places = [address + i * item.size for i in range(ctype.shape[0])]
+        return tuple([load(item, place, owned=owned) for place in places])
+    word = int(_lib.ffi.cast("uintptr_t *", address)[0])
+    if ctype.kind != "object":
+        return pointer_result(ctype, word)
+    return None if word == 0 else _types.object_at(word, owned)
+
+
+def _load_result(ctype: CType, address: int) -> object:
+    return load(ctype, address, owned=True)
 
 
 _NAMED_LIMIT = 1024
@@ -534,5 +613,11 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
 
 
 _types.set_value_hooks(
-    pointer_argument, pointer_result, match, struct_buffer, _store_argument, load, named_tuple
+    pointer_argument,
+    pointer_result,
+    match,
+    struct_buffer,
+    _store_argument,
+    _load_result,
+    named_tuple,
 )

@@ -209,7 +209,8 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
             hint="leave 'signature' out to take the target's own",
         )
     check_errors(wanted, options.errors)
-    if any(one.kind == "object" for one in (wanted.result, *wanted.args)):
+    # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
+    if "O" in wanted.text:
         if flags & _lib.FLAG_RELEASE_GIL:
             raise ValueError(
                 f"gil='release' cannot be right for {wanted.text!r}, which handles Python objects"

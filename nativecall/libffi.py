@@ -21,11 +21,11 @@ from _ctypes import (
     FUNCFLAG_PYTHONAPI,
     FUNCFLAG_USE_ERRNO,
     CFuncPtr,
-    get_errno,
     set_errno,
 )
 from collections import deque
 from itertools import islice
+from weakref import ref
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
@@ -132,6 +132,10 @@ def _make(ctype: CType, plain: bool) -> Any:
         return _make_struct(ctype, plain)
     if isinstance(ctype, Array):
         made = foreign_type(ctype.item, plain=plain)
+        if not plain:
+            # In a struct that may travel in registers ctypes looks into an array of one dimension,
+            # and takes the rows of others for pointers.
+            return made * ctype.length
         for length in reversed(ctype.shape):
             made = made * length
         return made
@@ -171,9 +175,24 @@ def _only_scalar(ctype: CType) -> str | None:
     return ctype.text
 
 
-def gap(signature: Signature) -> str | None:
-    """Why callers that know only the C types of ctypes and cffi would go wrong, None when they
-    would not: they make such a call, but look for a value in the wrong place."""
+def _has_rows(ctype: CType) -> bool:
+    """Whether a type has an array of more than one dimension in it."""
+    if isinstance(ctype, Struct):
+        return any(_has_rows(field.type) for field in ctype.fields)
+    return isinstance(ctype, Array) and (len(ctype.shape) > 1 or _has_rows(ctype.item))
+
+
+def gap(signature: Signature, *, flattened: bool) -> str | None:
+    """Why callers that know only the C types of ctypes or cffi would go wrong, None when they
+    would not: they make such a call, but look for a value in the wrong place.
+
+    Parameters
+    ----------
+    signature : Signature
+    flattened : bool
+        Whether an array of several dimensions is one of all its items to the caller: to cffi it
+        is, to ctypes not.
+    """
     result = signature.result
     if any(_holds_half(one) for one in (*signature.args, result)):
         return "it has no half-precision float"
@@ -184,6 +203,10 @@ def gap(signature: Signature) -> str | None:
     for one in (*signature.args, result):
         if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
             return "it takes a small packed struct apart by other rules than C"
+    if not flattened:
+        for one in (*signature.args, result):
+            if isinstance(one, Struct) and one.size <= _SMALL and _has_rows(one):
+                return "it takes the rows of an array in a small struct for pointers"
     if overrunning(signature):
         return "it writes the float of a struct over another argument"
     return None
@@ -311,6 +334,8 @@ def _argument_types(signature: Signature, plain: bool) -> list[Any]:
 
 _SYSTEM_V = _WORD == 8 and sys.platform != "win32" and os.uname().machine in ("x86_64", "amd64")
 _GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
+# Bytes up to which a struct may travel in registers, as ctypes has it.
+_SMALL = 16 if _SYSTEM_V else 32
 # A struct of these two words travels as two arguments do.
 _HALVES = (_RAW["Q"], _RAW["d"])
 
@@ -436,7 +461,9 @@ def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
         else:
             if shape:
                 return VOIDPTR, value
-            value = _lib.types.load_scalar(code, held.address) if code else value
+            # A long double is more than Python's own numbers hold.
+            whole = code == "g" and hasattr(value, "__float__")
+            value = value if whole or not code else _lib.types.load_scalar(code, held.address)
     if code in _PROMOTED:
         return scalar(_PROMOTED[code]), value
     if isinstance(value, int):
@@ -483,13 +510,16 @@ def called(function: Any, arguments: Sequence[Any]) -> Any:
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     _, address, flags = callable._rows()[0]
-    return invoker(callable._plan, callable.__name__, address, flags)
+    return invoker(callable._plan, callable.__name__, address, flags, ref(callable))
 
 
-def invoker(plan: Any, name: str, address: int, flags: int) -> Callable[..., object]:
-    """The same of what makes up an entry."""
+def invoker(
+    plan: Any, name: str, address: int, flags: int, owner: Callable[[], NativeCallable | None]
+) -> Callable[..., object]:
+    """The same of what makes up an entry, and of a weak reference to the callable that has it."""
     signature: Signature = plan.signature
     hold = not flags & _lib.FLAG_RELEASE_GIL
+    holds_objects = "O" in signature.result.text
     errors = flags & _lib.ERRORS_MASK
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
     type_ = prototype(signature, hold=hold, errno=errno)
@@ -551,23 +581,38 @@ def invoker(plan: Any, name: str, address: int, flags: int) -> Callable[..., obj
                 continue
             convert_one(i, ctype, value, at, keep)
             arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types[i])]
+        callee = function
+        entry = owner()
+        if entry is not None and entry._target != address:
+            # What an argument ran while it was converted has replaced the entry.
+            callee = type_(entry._target)
         code = 0
-        if errno:
-            set_errno(0)
+        others = set_errno(0) if errno else 0
+        answer: Any = None
+        raised: BaseException | None = None
         try:
-            answer = called(function, arguments)
+            answer = called(callee, arguments)
+        except BaseException as error:
+            raised = error
+        if errno:
+            # The user's own copy is not for calls from here.
+            code = set_errno(others)
+            _lib.types.save_errno(code)
+        try:
+            if keep or raised is not None:
+                settle(keep, raised)
+        except BaseException:
+            if holds_objects and answer is not None:
+                convert.load(result_type, ctypes.addressof(answer), owned=True)
+            raise
         finally:
-            if errno:
-                code = get_errno()
-                _lib.types.save_errno(code)
-            if keep:
-                settle(keep)
+            raised = None
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":
             value = _lib.types.take_object(name, answer.value or 0, errors)
         else:
-            value = convert.load(result_type, ctypes.addressof(answer))
+            value = convert.load(result_type, ctypes.addressof(answer), owned=True)
         if errors:
             raise_failure(name, errors, value, code)
         return value

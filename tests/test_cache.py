@@ -133,6 +133,71 @@ def test_a_directory_in_the_place_of_a_file(tmp_path):
     assert kept.usage().files == 0
 
 
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(1 << 42)
+
+
+def link(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    elsewhere.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(elsewhere)
+
+
+def shared(path: Path) -> None:
+    path.chmod(0o666)
+
+
+def foreign(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    os.chown(path, 12345, 12345)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="what POSIX has in directories")
+@pytest.mark.parametrize("put", [pipe, zeros, huge, link, shared, foreign])
+def test_what_others_may_have_put_there_is_not_read(tmp_path, python, put):
+    Cache(str(tmp_path)).put(key(1), b"right code")
+    (path,) = files(tmp_path)
+    if put in (pipe, zeros):
+        path.unlink()
+    put(path)
+    # In a process of its own, which may hang.
+    code = (
+        "import sys; from nativecall.jit.cache import Cache; kept = Cache(sys.argv[1])\n"
+        f"print(kept.get({key(1)!r})); kept.put({key(1)!r}, b'right code')\n"
+        f"print(Cache(sys.argv[1]).get({key(1)!r}))\n"
+    )
+    assert python(code, tmp_path, timeout=20) == "None\nb'right code'\n"
+    assert stat.S_ISREG(path.lstat().st_mode), "it was replaced"
+
+
+def test_a_large_file_is_not_read(tmp_path):
+    Cache(str(tmp_path)).put(key(1), bytes(5000))
+    assert Cache(str(tmp_path)).get(key(1)) == bytes(5000)
+    assert Cache(str(tmp_path), bound=5000).get(key(1)) is None, "larger than all may be"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a directory that is deleted while in use")
+def test_a_relative_directory_that_leads_nowhere(python, tmp_path, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", "relative")
+    code = (
+        "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+        "from nativecall.jit import cache, engine\n"
+        "print(cache.directory(), engine.object_cache().where)\n"
+    )
+    assert python(code) == "None None\n"
+
+
 def serves_from_memory(kept: Cache) -> None:
     kept.put(key(1), b"code")
     assert kept.get(key(1)) == b"code"

@@ -614,6 +614,22 @@ def test_python_exceptions_come_through():
     assert f(6) == 6
 
 
+@pytest.mark.parametrize("type", ["O", "T{O}", "T{iT{(2)O}}", "[1]O", "&O", "X{O:O}", "&T{O}"])
+def test_who_handles_objects_needs_the_gil(lib, fails, type):
+    texts = [f"i:{type}", f"{type}:i"] if type != "[1]O" else [f"i:{type}"]
+    for text in texts:
+        f = nc.wrap(lib.address("called0"), text, name="f")
+        assert f.entries[0].gil == "need"
+        with fails(
+            ValueError,
+            f"gil='release' cannot be right for {text!r}, which handles Python objects",
+        ):
+            nc.wrap(lib.address("called0"), text, gil="release")
+        with fails(ValueError, "'f' needs the GIL, which cffi drops around calls; use to_ctypes()"):
+            f.to_cffi()
+    assert nc.wrap(lib.address("called0"), "i:&T{i}", gil="release").entries[0].gil == "release"
+
+
 def test_errno_is_saved_for_the_caller(lib):
     import threading
 

@@ -288,6 +288,7 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ("struct s { struct { int b : 2; } in; }; struct s f(void);", None, 50, "bit-field 'b'"),
         ("struct s { char a; int : 9; char b; }; int f(struct s x);", None, 55, "has a layout"),
         ("struct s { int n; char a[0]; }; int f(struct s);", None, 39, "at least one element"),
+        ("struct s { char a[1LL << 40]; }; int f(struct s);", None, 1, "too large to be passed"),
         ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' changes how"),
         ("struct s { int a; } __attribute__((aligned(16)));", None, 21, "'aligned' changes how"),
         ("struct s { char c; int a __attribute__((packed)); };", None, 26, "is out of place"),

@@ -30,6 +30,7 @@ m = nc.load("m", "double cos(double x); float cosf(float); double pow(double, do
 cos = nc.wrap({"d:d": m.cos, "f:f": m.cosf}, name="cos")
 view = m.cos.builtin
 careful = m.function("pow", errno=True)
+many = nc.wrap(m.cos.address(), "i:" + "i" * 256)
 c_cos = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(m.cos.address())
 untold = ctypes.CDLL(None).labs
 null = ctypes.CFUNCTYPE(None)(0)
@@ -323,6 +324,15 @@ def test_inspect_tells_what_was_not_generated(inspect, name):
         "no code was generated for 'd:d': calls go through code that was compiled ahead of time"
     ) in lines
     assert not rows(lines, "generated code.*")
+
+
+@pytest.mark.skipif(not engine.available(), reason="says why single signatures have no code")
+def test_inspect_tells_why_nothing_was_generated(inspect):
+    _, lines, _ = inspect("nc_things:many", "--llvm")
+    assert (
+        f"no code was generated for 'i:{'i' * 256}': calls go through libffi, because "
+        "256 arguments are more than the 255 of generated code"
+    ) in lines
 
 
 def test_inspect_a_view(inspect):

@@ -485,6 +485,12 @@ def test_a_system_that_refuses_executable_memory(python):
     assert printed == f"False {refusal}\nFalse\n"
 
 
+def test_code_that_cannot_be_loaded(objects):
+    text = "declare void @none()\ndefine void @f() {\n call void @none()\n ret void\n}\n"
+    with pytest.raises(engine.Unloadable, match="Failed to materialize symbols"):
+        engine.compile("unloadable", lambda: text, {}, ("f",))
+
+
 def test_an_engine_that_computes_wrongly_is_not_used(monkeypatch):
     monkeypatch.setattr(engine, "_PROBE", engine._PROBE.replace("42", "41"))
     machine, reason = engine._probe()
@@ -492,6 +498,34 @@ def test_an_engine_that_computes_wrongly_is_not_used(monkeypatch):
     assert reason == "a generated function that returns 42 returned 41"
     monkeypatch.setattr(engine, "_PROBE", "nonsense")
     assert engine._probe()[1].startswith("LLVM cannot load code here (")
+
+
+def test_code_that_dies_after_the_modules_of_llvmlite():
+    """While modules are torn down nothing is asked of llvmlite, and the code stays."""
+    machine, _ = engine._start()
+    tracker, linker = machine._load(machine.emit(answer(5), 0), (), ("answer",))
+    address = tracker["answer"]
+    engine._unload(tracker, linker, lambda: True)
+    assert tracker.closed
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(address)() == 5
+
+
+@pytest.mark.parametrize("when", ["first", "late"])
+def test_code_that_is_first_made_at_the_end_of_the_process(python, when):
+    """weakref and llvmlite learn of the end by atexit, and what is registered now is not called."""
+    code = (
+        "import atexit, sys\n"
+        "class Kept:\n"
+        "    def __del__(self): print('late', self.function())\n"
+        "def last():\n"
+        "    kept = Kept(); kept.code = make(9)\n"
+        "    kept.function = ctypes.CFUNCTYPE(ctypes.c_int)(kept.code.address('answer'))\n"
+        "    sys.modules['kept'] = kept\n"
+        "    print(call(kept.code))\n"
+        "atexit.register(last)\n"
+    )
+    begun = "make(1)\n" if when == "late" else ""
+    assert python(ANSWER + begun + code) == "9\nlate 9\n"
 
 
 @pytest.mark.parametrize("when", ["global", "module", "cycle", "thread", "atexit"])

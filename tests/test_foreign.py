@@ -242,6 +242,24 @@ def test_what_ctypes_and_cffi_would_call_wrongly_is_refused(lib, fails, signatur
     assert f.signatures == (text,)
 
 
+def test_rows_of_arrays_in_small_structs(builder, fails):
+    """ctypes takes them for pointers; cffi knows what they are."""
+    source = """
+    typedef struct { double at[1][2]; } Row;
+    double row(Row r, double x); double row(Row r, double x) { return r.at[0][0] + x * r.at[0][1]; }
+    """
+    lib = nc.load(builder.library(source, "rows"))
+    f = lib.function("row", "d:T{(1,2)d:at:}d")
+    assert f((((1.0, 2.0),),), 10.0) == 21.0
+    with fails(
+        nc.SignatureError,
+        "ctypes cannot call 'd:T{(1,2)d}d': it takes the rows of an array in a small struct for "
+        "pointers",
+    ):
+        f.to_ctypes()
+    assert f.to_cffi()([[[1.0, 2.0]]], 10.0) == 21.0
+
+
 # -- cffi ----------------------------------------------------------------------------------------
 
 CDEF = """

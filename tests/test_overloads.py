@@ -5,6 +5,7 @@ Every callee returns its own name, so what ran is seen, not inferred.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 import random
@@ -28,7 +29,7 @@ SCALARS = {
     "g": "f80",
     "Zd": "c128",
 }
-POINTERS = {"&d": "doubles", "&f": "floats", "&c": "bytes", "P": "anything"}
+POINTERS = {"&d": "doubles", "&f": "floats", "&c": "bytes", "P": "anything", "O": "object"}
 POINT = "T{d:x:d:y:}"
 ORACLE = cffi.FFI()
 
@@ -217,6 +218,140 @@ def test_structs_choose_by_shape(offer):
     which = offer(POINT, "d")
     assert which((1.0, 2.0)) == which({"x": 1, "y": 2}) == "point"
     assert which(1.0) == "f64"
+
+
+STRUCTS = """
+#include <stdint.h>
+typedef struct { int32_t a, b; } Whole;
+typedef struct { double a, b; } Real;
+typedef struct { double a; int32_t b; } Mixed;
+typedef struct { int8_t a, b; } Small;
+typedef struct { Real at[2]; } Nested;
+typedef struct { Whole at[2]; } Counted;
+typedef struct { const double *a; int32_t b; } Span;
+#define NAME(type) const char *name_##type(type x); \\
+    const char *name_##type(type x) { (void)x; return #type; }
+NAME(Whole) NAME(Real) NAME(Mixed) NAME(Small) NAME(Nested) NAME(Counted) NAME(Span)
+const char *name_Object(void *x); const char *name_Object(void *x) { (void)x; return "Object"; }
+const char *name_double(double x); const char *name_double(double x) { (void)x; return "double"; }
+"""
+STRUCT_TYPES = {
+    "Whole": "T{i:a:i:b:}", "Real": "T{d:a:d:b:}", "Mixed": "T{d:a:i:b:}", "Small": "T{b:a:b:b:}",
+    "Nested": "T{(2)T{dd}:at:}", "Counted": "T{(2)T{ii}:at:}", "Span": "T{&d:a:i:b:}",
+    "Object": "O", "double": "d",
+}  # fmt: skip
+
+
+@pytest.fixture
+def structs(builder):
+    lib = nc.load(builder.library(STRUCTS, "structs"))
+
+    def structs(*names):
+        f = nc.wrap(
+            {f"&c:{STRUCT_TYPES[name]}": lib.address(f"name_{name}") for name in names},
+            owner=lib,
+            name="which",
+        )
+        return lambda *values: ORACLE.string(f(*values)).decode()
+
+    return structs
+
+
+Pair = collections.namedtuple("Pair", "a b")
+RECORD = np.zeros((), [("a", "f8"), ("b", "i4")])
+
+
+@pytest.mark.parametrize(
+    ("offered", "value", "ran"),
+    [
+        ("Whole Real", (1.5, 2.5), "Real"),
+        ("Whole Real", (1, 2), "Whole"),
+        ("Whole Real", [1.5, 2], "Real"),
+        ("Whole Real", (2**40, 1), "Real"),
+        ("Whole Real", Pair(1, 2), "Whole"),
+        ("Whole Real", Pair(1.0, 2), "Real"),
+        ("Whole Real", {"a": 1, "b": 2}, "Whole"),
+        ("Whole Real", {"a": 1, "b": 2.0}, "Real"),
+        ("Whole Real", (np.float64(1), 1), "Real"),
+        ("Whole Real", (np.int32(1), np.int32(1)), "Whole"),
+        ("Whole Mixed Real", (1.0, 2), "Mixed"),
+        ("Whole Mixed Real", (1.0, 2.0), "Real"),
+        ("Whole Mixed Real", RECORD, "Mixed"),
+        ("Small Whole", (1, 2), "Whole"),
+        ("Small Whole", (200, 2), "Whole"),
+        ("Small Whole", (np.int8(1), np.int8(2)), "Small"),
+        ("Nested Counted", (((1, 2), (3, 4)),), "Counted"),
+        ("Nested Counted", (((1, 2), (3, 4.0)),), "Nested"),
+        ("Span Whole Real", (np.zeros(2), 2), "Span"),
+        ("Span Whole Real", (None, 2), "Span"),
+        ("Span Whole Real", (2.0, 2), "Real"),
+        ("Real Object", (1.0, "x"), "Object"),
+        ("Real Object", (1.0, 2.0, 3.0), "Object"),
+        ("Object Real", (1, 2), "Real"),
+        ("Nested Object", (((1.0, 2.0),),), "Object"),
+        ("double Real", (1.0, 2.0), "Real"),
+    ],
+)  # fmt: skip
+def test_structs_choose_by_fields(structs, offered, value, ran):
+    names = offered.split()
+    for order in (names, names[::-1]):
+        which = structs(*order)
+        assert [which(value) for _ in range(3)] == [ran] * 3
+
+
+def test_structs_that_no_value_of_a_field_fits(structs):
+    which = structs("Whole", "Small")
+    for value in ((1.5, 2), ("x", 1), (2**40, 1), (1,), (1, 2, 3), {"a": 1}, 5):
+        with pytest.raises(TypeError, match=r"^no entry of 'which' takes"):
+            which(value)
+
+
+def test_fields_are_looked_at_without_swallowing_errors(structs):
+    class Raising:
+        def __index__(self):
+            raise LookupError("my own error")
+
+    with pytest.raises(LookupError, match="my own error"):
+        structs("Whole", "Small")((1, Raising()))
+
+
+def test_arrays_that_a_pointer_refuses_choose_another_entry(offer, fails):
+    """Until there is none: then the conversion says what is wrong."""
+    locked = np.zeros(4)
+    locked.flags.writeable = False
+    for which in (offer("&d", "O"), offer("O", "&d")):
+        for _ in range(3):
+            assert which(np.zeros(4)) == "doubles"
+            assert which(np.zeros(4)[::2]) == which(locked) == "object"
+    which = offer("&d", "&f", "d")
+    for _ in range(3):
+        assert which(np.zeros(4)) == "doubles"
+        with fails(
+            ValueError,
+            "argument 1 of 'which' must be writable, this numpy.ndarray is read-only; a C "
+            "declaration with const makes the argument read-only",
+        ):
+            which(locked)
+
+
+def test_bytes_choose_every_time(offer):
+    which = offer("&c", "&d", "O")
+    anything = offer("P", "O")
+    for _ in range(3):
+        assert which(b"text") == which(memoryview(bytearray(2))) == "bytes"
+        assert which(memoryview(b"text")) == "object", "only bytes are text"
+        assert anything(b"text") == "object", "which nobody promised not to write to"
+        assert anything(bytearray(4)) == "anything"
+
+
+def test_the_nearest_of_narrower_types(offer):
+    """A long double loses least as a double."""
+    wide = np.longdouble("1e300")
+    for types in (("f", "d"), ("d", "f")):
+        assert offer(*types)(wide) == "f64"
+        assert offer(*types, "g")(wide) == "f80"
+    for types in (("d", "Zd"), ("Zd", "d")):
+        assert offer(*types)(wide) == "f64"
 
 
 def test_none_is_a_pointer(offer):

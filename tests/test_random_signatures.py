@@ -4,7 +4,8 @@ Each callee is compiled C that writes the bytes of every scalar that it gets, in
 and returns a value made of bytes that the test left for it. So a call says what C saw of any
 arguments, and what Python sees of any result. Each is called through generated code, as itself and
 as a built-in, and through libffi, with the same values. Signatures have up to 20 arguments: all
-scalar types, pointers, structs by value, nested, packed and with arrays; some are variadic.
+scalar types, pointers, functions, Python objects, strided views, structs by value, nested, packed
+and with arrays of any dimensions; some are variadic.
 
 A run has 300 signatures, or `$NATIVECALL_TEST_SIGNATURES`; the numbers in the names of the tests
 are the seeds of their signatures.
@@ -35,9 +36,15 @@ C_TYPES = {
     "?": "_Bool", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t", "i": "int32_t",
     "I": "uint32_t", "q": "int64_t", "Q": "uint64_t", "e": "half", "f": "float", "d": "double",
     "g": "long double", "Zf": "float _Complex", "Zd": "double _Complex",
-    "Zg": "long double _Complex", "P": "void *", "&d": "double *",
+    "Zg": "long double _Complex", "P": "void *", "&d": "double *", "O": "void *",
+    "X{d:d}": "function",
 }  # fmt: skip
 INTEGERS = "bBhHiIqQ"
+POINTERS = {
+    "P": ctypes.c_void_p,
+    "&d": ctypes.POINTER(ctypes.c_double),
+    "X{d:d}": ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double),
+}
 # The parts of a complex number are logged one after the other, long doubles without their padding.
 LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else np.dtype("g").itemsize
 
@@ -61,10 +68,12 @@ class Scalar:
         if code[0] == "Z":
             (re, first), (im, second) = (Scalar(code[1]).draw(r) for _ in range(2))
             return complex(re, im), first + second
-        if code in ("P", "&d"):
+        if code in POINTERS:
             address = r.getrandbits(47)
-            kind = ctypes.c_void_p if code == "P" else ctypes.POINTER(ctypes.c_double)
-            return ctypes.cast(address, kind), struct.pack("N", address)
+            return ctypes.cast(address, POINTERS[code]), struct.pack("N", address)
+        if code == "O":
+            thing = [r.random()]
+            return thing, struct.pack("N", id(thing))
         # What the narrowest of the formats on the way holds.
         kept = "d" if code == "g" else code
         while True:
@@ -89,8 +98,10 @@ class Scalar:
         return str(LONG_DOUBLE_BYTES) if self.text == "g" else f"sizeof({self.c})"
 
     def same(self, answer: object, value: object) -> bool:
-        if self.text in ("P", "&d"):
+        if self.text in POINTERS:
             return address_in(answer) == ctypes.cast(value, ctypes.c_void_p).value
+        if self.text == "O":
+            return answer is value
         # repr tells -0.0 from 0.0.
         return type(answer) is type(value) and repr(answer) == repr(value)
 
@@ -101,11 +112,13 @@ def address_in(pointer: object) -> int | None:
 
 
 class Array:
-    """Items one after the other, in a struct."""
+    """Items one after the other, in a struct; of several dimensions when the item is an array."""
 
-    def __init__(self, item: Scalar | Struct, length: int) -> None:
+    def __init__(self, item: Scalar | Struct | Array, length: int) -> None:
         self.item, self.length = item, length
-        self.text = f"({length}){item.text}"
+        self.shape: list[int] = [length, *(item.shape if isinstance(item, Array) else [])]
+        self.innermost: Scalar | Struct = item.innermost if isinstance(item, Array) else item
+        self.text = f"({','.join(map(str, self.shape))}){self.innermost.text}"
 
     def draw(self, r: random.Random) -> tuple[object, bytes]:
         pairs = [self.item.draw(r) for _ in range(self.length)]
@@ -117,6 +130,24 @@ class Array:
 
     def same(self, answer: tuple, value: tuple) -> bool:
         return len(answer) == len(value) and all(map(self.item.same, answer, value))
+
+
+class View:
+    """A strided view of doubles, an argument: its descriptor is what C gets."""
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+        self.text, self.c = f"[{ndim}]d", "intptr_t *"
+
+    def draw(self, r: random.Random) -> tuple[object, bytes]:
+        array = np.zeros([r.randrange(1, 4) for _ in range(self.ndim)])
+        array = array.transpose(r.sample(range(self.ndim), self.ndim))[:: r.choice([1, 2, -1])]
+        seen = memoryview(array)
+        words = (array.ctypes.data, *seen.shape, *seen.strides)
+        return array, struct.pack(f"{len(words)}n", *words)
+
+    def copies(self, place: str, function: str) -> list[str]:
+        return [f"{function}({place}, {1 + 2 * self.ndim} * sizeof(intptr_t));"]
 
 
 class Struct:
@@ -146,11 +177,11 @@ class Struct:
         """Add name and definition to `known`, after those of the structs in it."""
         members = []
         for i, field in enumerate(self.fields):
-            item = field.item if isinstance(field, Array) else field
+            item = field.innermost if isinstance(field, Array) else field
             if isinstance(item, Struct):
                 item.declare(known)
-            length = f"[{field.length}]" if isinstance(field, Array) else ""
-            members.append(f"{item.c} m{i}{length};")
+            shape = field.shape if isinstance(field, Array) else []
+            members.append(f"{item.c} m{i}{''.join(f'[{length}]' for length in shape)};")
         if self.text not in known:
             packed = " __attribute__((packed))" if self.packed else ""
             name = f"S{len(known)}"
@@ -172,14 +203,16 @@ class Case:
         if self.variadic:
             count = max(count, 2)
         fixed = r.randrange(1, count) if self.variadic else count
-        self.args = [self.type(0) for _ in range(fixed)]
+        self.args = [
+            View(r.randrange(1, 4)) if r.random() < 0.05 else self.type(0) for _ in range(fixed)
+        ]
         # Arguments after the fixed ones have types that values bring along.
         self.extra = [
             Scalar(r.choice(["i", "I", "q", "Q", "d", "P"])) for _ in range(count - fixed)
         ]
         result = "v" if self.result is None else self.result.text
         self.text = f"{result}:{''.join(one.text for one in self.args)}{'.' * self.variadic}"
-        self.gil = r.choice(["hold", "release"])
+        self.gil = "hold" if "O" in self.text else r.choice(["hold", "release"])
 
     def type(self, depth: int) -> Scalar | Struct:
         r = self.random
@@ -191,7 +224,9 @@ class Case:
         fields: list[Scalar | Array | Struct] = []
         for _ in range(r.randrange(1, 6)):
             item = alike or self.type(depth + 1)
-            fields.append(Array(item, r.randrange(1, 4)) if r.random() < 0.2 else item)
+            while (isinstance(item, Array) and r.random() < 0.3) or r.random() < 0.2:
+                item = Array(item, r.randrange(1, 4))
+            fields.append(item)
         return Struct(fields, packed=r.random() < 0.05)
 
     @property
@@ -239,6 +274,7 @@ PRELUDE = f"""
 #include <string.h>
 
 HALF
+typedef double (*function)(double);
 char nc_log[{BUFFER}];
 char nc_given[{BUFFER}];
 static size_t at, from;
@@ -259,6 +295,15 @@ def half(builder):
     return True
 
 
+def own(value: object) -> None:
+    """Give C the references that it returns."""
+    if isinstance(value, tuple):
+        for item in value:
+            own(item)
+    elif isinstance(value, list):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
 REFUSED = r"the (packed struct|struct|result of) .* cannot be (passed|returned) through libffi"
 
 
@@ -272,6 +317,7 @@ def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.A
         pairs += [case.draw_extra(arg) for arg in case.extra]
         expected = b"".join(data for _, data in pairs)
         answer, data = (None, b"") if case.result is None else case.result.draw(case.random)
+        own(answer)
         given[: len(data)] = data
         ctypes.memset(log, 0xA5, len(expected) + 1)
         values = [value for value, _ in pairs]

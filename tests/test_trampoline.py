@@ -14,6 +14,7 @@ import gc
 import itertools
 import math
 import os
+import random
 import sys
 import threading
 import weakref
@@ -22,7 +23,8 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall.jit import engine
+from nativecall import _lib
+from nativecall.jit import engine, trampoline
 from nativecall.signature import Signature, parse
 
 pytestmark = pytest.mark.skipif(
@@ -44,6 +46,10 @@ typedef struct { Pair at[2]; int32_t n[3]; } Nested;
 typedef struct { double *data; int64_t count; } Span;
 typedef struct { PyObject *object; int32_t n; } Held;
 typedef struct { double *data; intptr_t shape[2], strides[2]; } Matrix;
+#define MANY(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define PARAMETERS(i) int16_t h##i, double d##i, Pair p##i,
+#define TERMS(i) h##i * (4 * i + 1) + d##i * (4 * i + 2) \\
+                 + p##i.x * (4 * i + 3) + p##i.y * (4 * i + 4) +
 #define ECHO(name, type) type name(type x); type name(type x) { return x; }
 ECHO(echo_bool, bool)
 ECHO(echo_i8, int8_t) ECHO(echo_i16, int16_t) ECHO(echo_i32, int32_t) ECHO(echo_i64, int64_t)
@@ -90,6 +96,26 @@ uint64_t bytes_of(Padded p);
 uint64_t bytes_of(Padded p)
 { uint64_t sum = 0; unsigned char raw[sizeof p]; memcpy(raw, &p, sizeof p);
   for (size_t i = 1; i < 8; i++) { sum += raw[i]; } return sum; }
+PyObject *give(double (*f)(double), PyObject *o);
+PyObject *give(double (*f)(double), PyObject *o) { if (f) { f(1.0); } return Py_NewRef(o); }
+Held give_held(double (*f)(double), PyObject *o, int32_t n);
+Held give_held(double (*f)(double), PyObject *o, int32_t n)
+{ Held h = {n ? Py_NewRef(o) : NULL, n}; if (f) { f(1.0); } return h; }
+int32_t show_held(int32_t (*f)(Held), PyObject *o, int32_t n);
+int32_t show_held(int32_t (*f)(Held), PyObject *o, int32_t n)
+{ Held h = {n ? o : NULL, n}; return f(h); }
+int32_t raise_after(double (*f)(double), int16_t x);
+int32_t raise_after(double (*f)(double), int16_t x)
+{ f(1.0); PyErr_SetString(PyExc_LookupError, "in C"); return x; }
+PyObject *pick(PyObject *a, Span s, PyObject *b, Matrix *m, long double g, PyObject *c);
+PyObject *pick(PyObject *a, Span s, PyObject *b, Matrix *m, long double g, PyObject *c)
+{ return Py_NewRef(s.count ? a : m ? b : g == 1.5L ? c : Py_None); }
+double weigh(MANY(PARAMETERS) int16_t last);
+double weigh(MANY(PARAMETERS) int16_t last) { return MANY(TERMS) last; }
+int32_t replaced(double a, double b, int16_t c);
+int32_t replaced(double a, double b, int16_t c) { return 1 + (int)a + (int)b + c; }
+int32_t replacing(double a, double b, int16_t c);
+int32_t replacing(double a, double b, int16_t c) { return 100 + (int)a + (int)b + c; }
 int16_t one(void); int16_t one(void) { return 1; }
 int16_t two(void); int16_t two(void) { return 2; }
 """
@@ -486,6 +512,173 @@ def test_python_objects(echo):
     assert same[0](1) == same[1](1) == 101
 
 
+def test_objects_beside_what_the_core_converts(echo):
+    generated, libffi = both(echo, "pick", "O:OT{&d:data:q:count:}O[2]dgO")
+    a, b, c = [1], [2], [3]
+    for f in (generated, libffi):
+        before = [sys.getrefcount(one) for one in (a, b, c)]
+        assert f(a, (None, 1), b, None, 1.5, c) is a
+        assert f(a, (None, 0), b, np.eye(2), 1.5, c) is b
+        assert f(a, (None, 0), b, None, 1.5, c) is c
+        assert f(a, (None, 0), b, None, 2.5, c) is None
+        assert [sys.getrefcount(one) for one in (a, b, c)] == before
+    for bad in ((a, (None, "x"), b, None, 1.5, c), (a, (None, 1), b, 5, 1.5, c)):
+        assert outcome(generated, *bad) == outcome(libffi, *bad)
+
+
+def test_objects_in_results(echo):
+    thing = object()
+    for f in both(echo, "give_held", "T{O:object:i:n:}:X{d:d}Oi"):
+        before = sys.getrefcount(thing)
+        for n in (1, 0):
+            assert f(math.sin, thing, n) == (thing if n else None, n)
+        answer = f(math.sin, thing, 5)
+        assert answer.object is thing
+        assert sys.getrefcount(thing) == before + 1
+        del answer
+        assert sys.getrefcount(thing) == before
+
+
+def test_objects_in_structs_that_python_functions_get(echo):
+    """C keeps its references."""
+    thing, seen = object(), []
+
+    def keep(held):
+        seen.append(held)
+        return 5
+
+    for f in both(echo, "show_held", "i:X{i:T{O:object:i:n:}}Oi"):
+        before = sys.getrefcount(thing)
+        assert f(keep, thing, 3) == f(keep, thing, 0) == 5
+        assert seen == [(thing, 3), (None, 0)]
+        assert sys.getrefcount(thing) == before + 1
+        seen.clear()
+        assert sys.getrefcount(thing) == before
+
+
+@pytest.mark.parametrize("errors", ["none", "python", "null", "errno"])
+def test_objects_in_results_that_nobody_gets(echo, errors):
+    """A Python function that C called has raised, so the result is given up, not lost."""
+    thing = object()
+    for name, signature, more in (
+        ("give", "O:X{d:d}O", ()),
+        ("give_held", "T{O:object:i:n:}:X{d:d}Oi", (3,)),
+    ):
+        if errors == "null" and more:
+            continue
+        for f in both(echo, name, signature, errors=errors):
+            before = sys.getrefcount(thing)
+            for _ in range(50):
+                assert outcome(f, broken_function, thing, *more) == (LookupError, "the cause")
+            assert sys.getrefcount(thing) == before
+
+
+def test_many_numbers(echo):
+    """More than are converted inline, which takes LLVM its time; the others by the core."""
+    types, values, total = "", [], 0.0
+    for i in range(15):
+        types += "hdT{dd}"
+        values += [i - 7, i / 4, (0.5 * i, -1.5)]
+        weights = [(i - 7), i / 4, 0.5 * i, -1.5]
+        total += sum((4 * i + 1 + k) * weight for k, weight in enumerate(weights))
+    generated, libffi = both(echo, "weigh", f"d:{types}h")
+    for f in (generated, libffi):
+        assert f(*values, 9) == total + 9
+        assert f(*values[:-1], {"f0": 7, "f1": -1.5}, Whole(9)) == total + 9
+    seen = []
+
+    class Seen(Number):
+        def __init__(self, name):
+            self.name = name
+
+        def __float__(self):
+            seen.append(self.name)
+            return 0.0
+
+        __index__ = None
+
+    given = [*values]
+    given[1], given[4], given[-2] = Seen("first"), Seen("second"), Seen("last")
+    for f in (generated, libffi):
+        seen.clear()
+        f(*given, 9)
+        assert seen == ["first", "second", "last"], "once each, in order"
+        for wrong in range(len(given)):
+            bad = [*values]
+            bad[wrong] = "x"
+            assert outcome(f, *bad, 9) == outcome(generated, *bad, 9)
+    signature = parse("d:" + "h" * 255)
+    few = trampoline.intermediate(parse("d:" + "h" * 40)).count("trunc i64")
+    assert trampoline.intermediate(signature).count("trunc i64") == few
+
+
+# -- whatever is asked for -----------------------------------------------------------------------
+
+TYPES = [
+    *"?bBhHiIqQefdgPO", "Zf", "Zd", "Zg", "&d", "&c", "&&d", "X{d:d}", "[1]d", "[2]i", "[3]T{di}",
+    "[1]O", "T{dd}", "T{&di}", "=T{bd}", "T{X{v:}}", "T{O}", "T{(2)P}", "T{(2,2)f}", "T{ggg}",
+    "T{qqqq}", "T{(3)T{bd}}", "T{ee}", "T{(16)b}", "T{(17)b}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_code_is_valid(seed):
+    """Signatures of every mixture of types, with every flag."""
+    r = random.Random(seed)
+    machine, _ = engine._start()
+    for _ in range(150):
+        args = [r.choice(TYPES) for _ in range(r.choice([0, 1, 1, 2, 2, 3, 4, 6, 12]))]
+        result = r.choice([*[one for one in TYPES if one[0] != "["], "v"])
+        signature = parse(f"{result}:{''.join(args)}")
+        errors = ["none", "python", "errno"]
+        if signature.result.kind in ("int", "bool"):
+            errors += ["nonzero", "zero"]
+        elif result in ("P", "O", "&d"):
+            errors.append("null")
+        flags = _lib.ERRORS[r.choice(errors)]
+        flags |= r.choice([0, _lib.FLAG_NEEDS_GIL, _lib.FLAG_RELEASE_GIL])
+        flags |= r.choice([0, _lib.FLAG_ERRNO])
+        with machine.module(trampoline.intermediate(signature, flags), 0):
+            pass
+
+
+def test_code_that_is_not_valid_is_an_error(echo, monkeypatch):
+    """It must not look like a signature that cannot be generated."""
+    monkeypatch.setattr(trampoline._Trampoline, "text", lambda self: "nonsense")
+    f = echo.function("echo_i16", "h:h", errno=True, errors="nonzero", gil="release")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
+            f(1)
+
+
+def test_code_that_cannot_be_loaded_is_tried_once(echo, monkeypatch):
+    asked = []
+
+    def refuse(*args):
+        asked.append(args)
+        raise engine.Unloadable("no memory is left")
+
+    machine, _ = engine._start()
+    monkeypatch.setattr(machine, "link", refuse)
+    signature = "h:h" + "bq" * 3
+    for _ in range(3):
+        f = nc.wrap(echo.address("echo_i16"), signature)
+        assert f(3, 0, 0, 0, 0, 0, 0) == 3
+        assert f.entries[0].trampoline == "libffi"
+    assert len(asked) == 1
+    assert trampoline.refusal(parse(signature), 0) == "no memory is left"
+    # For a test that asks for the same again.
+    trampoline._refused.clear()
+    assert trampoline.refusal(parse(signature), 0) == ""
+
+
+def test_why_there_is_no_code():
+    many = nc.wrap(4096, "v:" + "i" * 300)
+    assert many.entries[0].trampoline == "libffi"
+    reason = "300 arguments are more than the 255 of generated code"
+    assert trampoline.refusal(parse(many.signatures[0]), 0) == reason
+
+
 # -- flags ---------------------------------------------------------------------------------------
 
 
@@ -493,6 +686,28 @@ def test_python_objects(echo):
 def test_the_gil(echo, gil, held):
     for f in both(echo, "has_gil", "i:b", gil=gil):
         assert f(5) == f.builtin(5) == 5 + 100 * held
+
+
+def test_exceptions_of_c_and_of_what_it_called(echo, monkeypatch):
+    """The first is raised, the other reported."""
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(repr(args.exc_value)))
+    for f in both(echo, "raise_after", "i:X{d:d}h", errors="python"):
+        with pytest.raises(LookupError, match="the cause") as info:
+            f(broken_function, 3)
+        assert info.value.__context__ is None
+        assert unraisable == ["LookupError('in C')"]
+        unraisable.clear()
+        assert outcome(f, math.sin, 3) == (LookupError, "in C")
+        assert unraisable == []
+
+
+def test_the_errno_of_ctypes_stays(echo):
+    for f in both(echo, "set_errno", "i:h", errno=True):
+        ctypes.set_errno(77)
+        assert f(5) == 0
+        assert (nc.get_errno(), ctypes.get_errno()) == (5, 77)
+    ctypes.set_errno(0)
 
 
 @pytest.mark.parametrize("gil", ["hold", "release"])
@@ -580,6 +795,22 @@ def test_entries_that_are_replaced(echo, way):
     assert (f(), view()) == (1, 1)
     f.add("h:", echo.address("two"), replace=True)
     assert (f(), view()) == (2, 2)
+
+
+def test_an_argument_replaces_the_entry(echo):
+    """What runs while arguments are converted is before the call."""
+
+    class Replacing:
+        def __float__(self):
+            self.f.add("i:ddh", echo.address("replacing"), replace=True)
+            return 2.0
+
+    for f in both(echo, "replaced", "i:ddh"):
+        assert f(1.0, 2.0, 3) == 7
+        value = Replacing()
+        value.f = f
+        assert f(1.0, value, 3) == 106
+        assert f(1.0, 2.0, 3) == 106
 
 
 def test_a_callee_replaces_its_own_entry(echo):

@@ -225,6 +225,73 @@ def test_complex_numbers_come_back(lib, fails, code):
     assert f(1j) == 1j
 
 
+LONG = """
+#include <complex.h>
+#include <string.h>
+void keep(char *out, long double x); void keep(char *out, long double x) { memcpy(out, &x, 10); }
+void keep2(char *out, long double _Complex z, short also);
+void keep2(char *out, long double _Complex z, short also)
+{ long double parts[2] = {creall(z), cimagl(z)}; (void)also;
+  memcpy(out, parts, 10); memcpy(out + 10, parts + 1, 10); }
+int is_finite(double x); int is_finite(double x) { return x - x == 0; }
+float narrow(float x); float narrow(float x) { return x; }
+double _Complex both(double _Complex z); double _Complex both(double _Complex z) { return z; }
+"""
+
+
+@pytest.mark.skipif(np.finfo("g").nmant != 63, reason="looks at x87's long double")
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_long_doubles_arrive_in_full(builder, way):
+    if way == "generated" and not engine.available():
+        pytest.skip(engine.reason())
+    lib = nc.load(builder.library(LONG, "long_doubles", flags=("-O1",)))
+    keep, keep2 = lib.function("keep", "v:&cg"), lib.function("keep2", "v:&cZgh")
+    for f in (keep, keep2):
+        f._choose(way)
+    out = bytearray(20)
+    for number in ("1e4000", "0.1", "-1e-4900", "inf", "2.5"):
+        value = np.longdouble(number)
+        for given in (value, np.array(value)):
+            keep(out, given)
+            assert out[:10] == value.tobytes()[:10], number
+        keep2(out, value, 1)
+        assert out == value.tobytes()[:10] + bytes(10)
+        keep2(out, np.array([1, value], "g").view("G")[0], 1)
+        assert out == np.longdouble(1).tobytes()[:10] + value.tobytes()[:10]
+    keep(out, 0.1)
+    assert out[:10] == np.longdouble(0.1).tobytes()[:10]
+    text = nc.load(None).function("snprintf", "int (char *, size_t, const char *, ...)")
+    out = bytearray(100)
+    assert out[: text(out, 100, b"%.2Le", np.longdouble("1e4000"))] == b"1.00e+4000"
+
+
+@pytest.mark.skipif(np.finfo("g").maxexp == 1024, reason="here long doubles are doubles")
+def test_long_doubles_that_are_too_large(builder, fails):
+    lib = nc.load(builder.library(LONG, "long_doubles", flags=("-O1",)))
+    ways = ["hold", "release"]
+    for name, text in (("is_finite", "i:d"), ("narrow", "f:f"), ("both", "Zd:Zd")):
+        for f in [lib.function(name, text, gil=gil) for gil in ways]:
+            with fails(
+                OverflowError, f"argument 1 of {name!r} is a long double too large for a double"
+            ):
+                f(np.longdouble("1e4000"))
+            f(np.longdouble(2.5))
+    assert lib.function("is_finite", "i:d")(np.longdouble("inf")) == 0
+    assert lib.function("narrow", "f:f")(np.longdouble("-inf")) == -math.inf
+
+
+def test_a_list_that_changes_while_it_is_converted(lib):
+    class Clearing:
+        def __float__(self):
+            given.clear()
+            return 1.0
+
+    f = lib.function("add_points", "T{d:x:d:y:}:T{d:x:d:y:}T{d:x:d:y:}")
+    given = [Clearing(), 2.0]
+    assert f(given, (0.0, 0.0)) == (1.0, 2.0)
+    assert given == []
+
+
 def test_complex_long_double_through_a_pointer(lib):
     f = lib.function("twice_c256", "v:Zg&Zg")
     out = np.zeros(1, dtype=np.clongdouble)

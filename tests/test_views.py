@@ -236,6 +236,23 @@ def test_the_limits_of_dimensions():
             parse(f"v:[{ndim}]d")
 
 
+@pytest.mark.parametrize("ndim", [65, 129, 300])
+def test_more_dimensions_than_a_view_may_have(views, function, fails, ndim):
+    """ctypes counts no dimensions."""
+    kind = ctypes.c_double
+    for _ in range(ndim):
+        kind = kind * 1
+    with fails(
+        ValueError,
+        "argument 1 of 'walk1' cannot be seen as an array with strides: "
+        f"it has {ndim} dimensions, more than 64",
+    ):
+        function("walk1", "d:[1]d")(kind())
+    both = nc.wrap({f"d:[{n}]d": views.function(f"walk{n}", f"d:[{n}]d") for n in (1, 2)})
+    with pytest.raises(TypeError, match="no entry of"):
+        both(kind())
+
+
 def test_broadcast_and_zero_strides(function):
     walked = function("walk2", promised("d:[2]d"))
     a = np.broadcast_to(np.array([1.0, 2.0]), (3, 2))
@@ -541,6 +558,30 @@ def test_what_the_exporter_says_is_told(function, fails):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
+@pytest.mark.parametrize("error", [LookupError, MemoryError, KeyboardInterrupt])
+def test_errors_of_python_exporters_pass_for_pointers(function, views, error):
+    class Raising:
+        asked = 0
+
+        def __buffer__(self, flags):
+            self.asked += 1
+            raise error("my own error")
+
+    f = function("walk1", "d:[1]d")
+    pointer = function("last_d", "v:&d&d")
+    anything = function("last_d", "v:PP")
+    one = nc.wrap({"d:[1]d": f, "d:d": views.address("walk1")})
+    other = nc.wrap({"v:&d&d": pointer, "v:PP": anything})
+    for call in (f, one, lambda value: pointer(value, value), lambda value: other(value, value)):
+        value = Raising()
+        with pytest.raises(error, match=r"^my own error$"):
+            call(value)
+        assert value.asked == 1
+    with pytest.raises(error, match=r"^my own error$"):
+        anything(Raising(), None)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
 def test_errors_of_python_exporters_pass(function, fails):
     class Raising:
         def __buffer__(self, flags):
@@ -712,6 +753,24 @@ def test_overloads_prefer_the_sign_of_bytes(views):
             out = np.zeros(1, dtype)
             both(np.array([1, 100], dtype), out)
             assert out[0] == 100
+
+
+def test_overloads_take_what_a_pointer_refuses(views):
+    """Strides and read-only memory, which the other entry has no trouble with."""
+    parts = {"d:&d": views.address("walk1"), "d:[1]d": views.function("walk1", "d:[1]d")}
+    locked = np.arange(3.0)
+    locked.flags.writeable = False
+    for pairs in (parts.items(), reversed(parts.items())):
+        f = nc.wrap(dict(pairs), owner=views)
+        for _ in range(3):
+            assert f(np.arange(6.0)[::2]) == weighted(np.arange(6.0)[::2])
+            with pytest.raises(ValueError, match="must be writable"):
+                f(locked)
+    for text in ("d:&d", "d:[2]d"):
+        f = nc.wrap({text: views.address("walk2")}, owner=views)
+        f.add(promised("d:[1]d"), views.address("walk1"))
+        for _ in range(3):
+            assert f(locked) == weighted(locked)
 
 
 def test_overloads_release_what_they_looked_at(overloaded):

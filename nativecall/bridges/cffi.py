@@ -87,7 +87,7 @@ def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
 
 def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:
     """A cffi function pointer to one entry, which keeps the callable alive."""
-    gap = libffi.gap(signature)
+    gap = libffi.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
     ffi = ffitype.ffi()

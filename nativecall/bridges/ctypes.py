@@ -198,7 +198,7 @@ def from_callable(callable: NativeCallable, signature: Signature, address: int, 
 
     Calls through it hold the GIL where the entry says so, else they drop it.
     """
-    gap = libffi.gap(signature)
+    gap = libffi.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
     kind = libffi.prototype(signature, hold=hold, plain=True)

@@ -115,8 +115,10 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
             why = f"calls go through {entry.trampoline}"
             if entry.trampoline == "ahead of time":
                 why = "calls go through code that was compiled ahead of time"
-            elif engine.reason():
-                why = f"{why}, because {engine.reason()}"
+            else:
+                single = native[entry.signature]._plan.signature
+                reason = trampoline.refusal(single, entry.flags)
+                why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
         signature = native[entry.signature]._plan.signature

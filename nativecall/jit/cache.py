@@ -13,8 +13,8 @@ when all take more than the bound. A directory that is missing, full, read-only,
 could write to, is no error: then the memory serves. No lock is held or taken; the
 methods of a `Cache` may be called from any thread, from finalizers and after a fork.
 
-The files hold machine code that will be executed. Therefore a directory that belongs to another
-user, or that a group or everybody may write to, is not used.
+The files hold machine code that will be executed. Therefore a directory or a file that belongs to
+another user, or that a group or everybody may write to, is not used; nor is what is no plain file.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ _MAGIC = b"ncobj\x00\x00\x01"
 # magic, key, length of the object file, its SHA-256; the object file follows.
 _HEADER = struct.Struct("<8s32sQ32s")
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
+# Neither waits for who writes to a pipe, nor goes where a link leads.
+_READING: int = (
+    os.O_RDONLY | _TEXT_MODE_OFF | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+)
 
 
 def directory() -> str | None:
@@ -52,11 +56,14 @@ def directory() -> str | None:
     Returns
     -------
     str or None
-        An absolute path; None for memory only.
+        An absolute path; None for memory only, also where a relative path leads nowhere.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:
-        return os.path.abspath(chosen) if chosen else None
+        try:
+            return os.path.abspath(chosen) if chosen else None
+        except OSError:
+            return None  # relative to a directory that was deleted
     try:
         from platformdirs import user_cache_dir
     except ImportError:
@@ -151,12 +158,7 @@ class Cache:
             return error.strerror or str(error)
         if not stat.S_ISDIR(found.st_mode):
             return "it is no directory"
-        if os.name == "posix":
-            if found.st_uid not in (0, os.geteuid()):
-                return "it belongs to another user"
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return "other users may write to it"
-        return ""
+        return _distrust(found)
 
     def usage(self) -> Usage:
         """What the directory holds."""
@@ -202,17 +204,20 @@ class Cache:
             return None
         path = self._path(self.where, key)
         try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except OSError:
+            with open(os.open(path, _READING), "rb", buffering=0) as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode) or _distrust(found):
+                    return None
+                header = file.read(_HEADER.size)
+                if len(header) < _HEADER.size or found.st_size > self.bound:
+                    return None
+                magic, of, length, digest = _HEADER.unpack(header)
+                if (magic, of, length) != (_MAGIC, key, found.st_size - _HEADER.size):
+                    return None
+                data = file.read(length)
+        except (OSError, MemoryError):
             return None
-        if len(content) < _HEADER.size:
-            return None
-        magic, of, length, digest = _HEADER.unpack_from(content)
-        data = content[_HEADER.size :]
-        if (magic, of, length) != (_MAGIC, key, len(data)):
-            return None
-        if hashlib.sha256(data).digest() != digest:
+        if len(data) != length or hashlib.sha256(data).digest() != digest:
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # Its time says when it was used last.
@@ -261,6 +266,16 @@ class Cache:
                 continue
             if path != keep and _remove(path):
                 total -= size
+
+
+def _distrust(found: os.stat_result) -> str:
+    """Why nothing is read that others may have put there; ``""`` where they cannot have."""
+    if os.name == "posix":
+        if found.st_uid not in (0, os.geteuid()):
+            return "it belongs to another user"
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return "other users may write to it"
+    return ""
 
 
 def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:

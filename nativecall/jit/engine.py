@@ -44,11 +44,18 @@ if TYPE_CHECKING:
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
-__all__ = ["Code", "assembly", "available", "compile", "object_cache", "reason"]
+__all__ = ["Code", "Unloadable", "assembly", "available", "compile", "object_cache", "reason"]
 
 _PACKAGE = __name__.rpartition(".jit.")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
+
+
+class Unloadable(RuntimeError):
+    """LLVM cannot load an object file: the system allows no more executable pages, for instance.
+
+    Where memory itself runs out, LLVM ends the process.
+    """
 
 
 class Code:
@@ -93,6 +100,10 @@ class _Linker:
     def __init__(self, jit: Any) -> None:
         self.jit = jit
         self.links = itertools.count(1)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if ending():
+            self.jit.detach()
 
 
 class _Machine:
@@ -174,6 +185,18 @@ class _Machine:
         exports: Sequence[str],
     ) -> Code:
         """Load an object file."""
+        try:
+            tracker, linker = self._load(data, symbols, exports)
+        except RuntimeError as error:
+            raise Unloadable(str(error)) from error
+        code = Code(key, {name: tracker[name] for name in exports})
+        weakref.finalize(code, _unload, tracker, linker).atexit = False
+        return code
+
+    def _load(
+        self, data: bytes, symbols: Sequence[tuple[str, int]], exports: Sequence[str]
+    ) -> tuple[Any, _Linker]:
+        """What keeps an object file loaded and has its addresses, and what loaded it."""
         linker = self._linker
         if linker is None or next(linker.links) > _LIBRARIES:
             # JITLink reports what is out of reach; the older linker of LLVM truncates it.
@@ -188,15 +211,16 @@ class _Machine:
                 builder.import_symbol(name, address)
         for name in exports:
             builder.export_symbol(name)
-        tracker = builder.link(linker.jit, f"nativecall.{next(self._names)}")
-        code = Code(key, {name: tracker[name] for name in exports})
-        weakref.finalize(code, _unload, tracker, linker).atexit = False
-        return code
+        return builder.link(linker.jit, f"nativecall.{next(self._names)}"), linker
 
 
-def _unload(tracker: Any, linker: _Linker) -> None:
+def _unload(tracker: Any, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Unmap the code of a tracker; its LLJIT goes with the last reference to it."""
-    tracker.close()
+    # weakref and llvmlite know the end of the process only where they were used before it began.
+    if ending():
+        tracker.detach()
+    else:
+        tracker.close()
 
 
 def _stamp() -> list[tuple[str, int, int]]:
@@ -419,8 +443,10 @@ def compile(
 
     Raises
     ------
+    Unloadable
+        If the object file cannot be linked: a RuntimeError.
     RuntimeError
-        If `available` is False, if the module is not valid, or if it cannot be linked.
+        If `available` is False, or if the module is not valid.
     """
     machine, missing = _start()
     if machine is None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..ctype import CType
     from .abi import Convention, Lowering
 
-__all__ = ["intermediate", "key", "trampoline", "variadic"]
+__all__ = ["intermediate", "key", "refusal", "trampoline", "variadic"]
 
 _types = _lib.types
 _EXPORT = "method"
@@ -47,6 +47,7 @@ _EXPORT = "method"
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 _MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
+_MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
 _RECENT = 256  # trampolines that stay when no callable uses them
@@ -65,6 +66,8 @@ def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
 
 _made: dict[str, weakref.ref[Any]] = {}
 _recent: dict[str, Any] = {}
+#: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
+_refused: dict[str, str] = {}
 
 
 def trampoline(callable: NativeCallable) -> Any:
@@ -79,31 +82,46 @@ def trampoline(callable: NativeCallable) -> Any:
 
 
 def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
-    if len(signature.args) > _MAX_ARGUMENTS or not engine.available():
+    if not engine.available():
         return None
     wanted = key(signature, flags, fixed)
     known = _made.get(wanted)
     found = None if known is None else known()
     if found is None:
-        made = _make(wanted, signature, flags, fixed)
-        if made is None:
+        if wanted in _refused:
+            return None
+        try:
+            made = _make(wanted, signature, flags, fixed)
+        except (_Undescribed, engine.Unloadable, MemoryError) as error:
+            # Nothing else: an error in the code here must not pass for a signature without code.
+            if len(_refused) >= _RECENT:
+                _refused.clear()
+            _refused[wanted] = str(error) or type(error).__name__
             return None
         found = _remember(wanted, made)
     return found
 
 
+def refusal(signature: Signature, flags: int) -> str:
+    """Why the calls of an entry go through libffi; ``""`` where they do not have to.
+
+    Parameters
+    ----------
+    signature : Signature
+    flags : int
+        The entry's.
+    """
+    if not engine.available():
+        return engine.reason()
+    fixed = len(signature.args) if signature.variadic else None
+    return _refused.get(key(signature, flags, fixed), "")
+
+
 def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Any:
     def text() -> str:
-        found = intermediate(signature, flags, fixed=fixed)
-        if found is None:
-            raise RuntimeError(f"no convention here describes {signature.text!r}")
-        return found
+        return _Trampoline(signature, flags, _lowering(signature, None, fixed)).text()
 
-    try:
-        code = engine.compile(f"trampoline {wanted}", text, LINKED, (_EXPORT,), effort=0)
-    except RuntimeError:
-        # That, or LLVM cannot load code any more, for lack of memory for instance.
-        return None
+    code = engine.compile(f"trampoline {wanted}", text, LINKED, (_EXPORT,), effort=0)
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
@@ -152,6 +170,7 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
     signature: Signature = fewest.signature
     _, address, flags = callable._rows()[0]
     name = callable.__name__
+    owner = weakref.ref(callable)
     fixed = len(signature.args)
     calls: dict[str, Callable[..., object]] = {}
     others: Callable[..., object] | None = None
@@ -184,7 +203,7 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
         call = make(types) if types else None
         if call is None:
             if others is None:
-                others = invoker(fewest, name, address, flags)
+                others = invoker(fewest, name, address, flags, owner)
             return others(*values)
         if len(calls) >= _MAX_VARIADIC:
             calls.clear()
@@ -214,18 +233,34 @@ def intermediate(
         How many arguments are the fixed ones of a variadic function, all of them by default where
         `signature` is one's.
     """
-    from . import abi
-
-    platform = abi.convention() if convention is None else convention
-    if platform is None or len(signature.args) > _MAX_ARGUMENTS:
-        return None
     if fixed is None and signature.variadic:
         fixed = len(signature.args)
     try:
-        lowering = platform.lower(signature.result, signature.args, fixed)
-    except abi.Unsupported:
+        lowering = _lowering(signature, convention, fixed)
+    except _Undescribed:
         return None
     return _Trampoline(signature, flags, lowering).text()
+
+
+class _Undescribed(Exception):
+    """There is no code for a signature, and why."""
+
+
+def _lowering(signature: Signature, convention: Convention | None, fixed: int | None) -> Lowering:
+    """How C passes what the signature has."""
+    from . import abi
+
+    if len(signature.args) > _MAX_ARGUMENTS:
+        raise _Undescribed(
+            f"{len(signature.args)} arguments are more than the {_MAX_ARGUMENTS} of generated code"
+        )
+    platform = abi.convention() if convention is None else convention
+    if platform is None:
+        raise _Undescribed("the calling convention of this machine is not known")
+    try:
+        return platform.lower(signature.result, signature.args, fixed)
+    except abi.Unsupported as error:
+        raise _Undescribed(str(error)) from None
 
 
 # -- the code ------------------------------------------------------------------------------------
@@ -266,7 +301,7 @@ class _Place:
         self.index = index
         self.ctype = ctype
         self.letter = letter(ctype)
-        self.inline = _inline_numbers(ctype) <= _MAX_INLINE
+        self.inline = False
         self.owner = -1
         self.offset = 0
         self.value = ""  # the number, where it need not be in the frame
@@ -287,6 +322,11 @@ class _Trampoline(Writer):
         self.signature = signature
         self.lowering = lowering
         self.places = [_Place(index, arg) for index, arg in enumerate(signature.args)]
+        inline = 0
+        for place in self.places:
+            count = _inline_numbers(place.ctype)
+            place.inline = count <= _MAX_INLINE and inline + count <= _MAX_NUMBERS
+            inline += count if place.inline else 0
         # Whether the arguments are an array, as for METH_FASTCALL.
         self.listed = len(self.places) >= 2 or lowering.fixed is not None
         self.frame = self._lay_out()
@@ -303,8 +343,10 @@ class _Trampoline(Writer):
         numbers = [place.ctype for place in self.places]
         if signature.result.kind != "void":
             numbers.append(signature.result)
-        self.short = flags & FLAGS == 0 and all(
-            one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers
+        self.short = (
+            flags & FLAGS == 0
+            and all(one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers)
+            and all(place.inline for place in self.places)
         )
         self.later: list[str] = []
         self.tables: list[str] = []
@@ -374,7 +416,7 @@ class _Trampoline(Writer):
         if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
-            if self.listed and (place.inline or self.direct):
+            if self.listed and (place.inline or self.direct or place.letter == "O"):
                 self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * WORD}")
                 self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
         self.check_types()
@@ -632,31 +674,53 @@ class _Trampoline(Writer):
             self.call("PyEval_RestoreThread", "void", f"ptr {state}")
         if self.owners and self.convention:
             status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
-            self.fail_unless(self.new(f"icmp sge i32 {status}, 0"))
+            self.settled(self.new(f"icmp sge i32 {status}, 0"), raw)
         if result.kind != "object":
-            self.settle()
+            self.look_for_left(raw)
         if self.may_raise and result.kind != "object":
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
         value = self.result(result, raw)
         return self.checked(value, raw, code) if self.convention else value
 
-    def settle(self) -> None:
+    def look_for_left(self, raw: str) -> None:
         """Fail where a Python function that C called left an exception in this thread."""
-        pending, settled = self.label(), self.label()
+        pending, calm, failed = self.label(), self.label(), "left" if self.short else "end"
         # One word says whether there is one in any thread.
         left = self.load("i64", "%symbols", PLACES["pending"])
-        calm = self.new(f"icmp eq i64 {left}, 0")
-        self.line(f"br i1 {calm}, label %{settled}, label %{pending}, !prof !0")
+        none = self.new(f"icmp eq i64 {left}, 0")
+        self.line(f"br i1 {none}, label %{calm}, label %{pending}, !prof !0")
         usual, self.lines = self.lines, self.later
         self.begin(pending)
-        raised = self.call("nc_pending_raised", "i32")
-        calm = self.new(f"icmp eq i32 {raised}, 0")
-        self.line(f"br i1 {calm}, label %{settled}, label %{'left' if self.short else 'end'}")
+        raised = self.new(f"icmp ne i32 {self.call('nc_pending_raised', 'i32')}, 0")
+        if "O" in self.signature.result.text:
+            self.line(f"br i1 {raised}, label %dropped_result, label %{calm}")
+            self.begin("dropped_result")
+            self.call("nc_drop_result", "void", "ptr %self", f"ptr {raw}")
+            self.go(failed)
+        else:
+            self.line(f"br i1 {raised}, label %{failed}, label %{calm}")
         if not self.short:
-            self.failures.append(pending)
+            self.failures.append(self.block)
         self.lines = usual
-        self.begin(settled)
+        self.begin(calm)
+
+    def settled(self, condition: str, raw: str) -> None:
+        """Fail unless the condition holds, and give up the objects in the result."""
+        result = self.signature.result
+        if "O" not in result.text:
+            self.fail_unless(condition)
+            return
+        self.require(condition, "unsettled")
+        usual, self.lines, block = self.lines, self.later, self.block
+        self.begin("unsettled")
+        if result.kind == "object":
+            self.call("Py_DecRef", "void", f"ptr {raw}")
+        elif isinstance(result, Struct):
+            self.call("nc_drop_result", "void", "ptr %self", f"ptr {raw}")
+        self.failures.append("unsettled")
+        self.go("end")
+        self.lines, self.block = usual, block
 
     def passed(self, index: int, place: _Place, framed: bool) -> Operand:
         """An argument as the lowering takes it."""

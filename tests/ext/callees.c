@@ -38,6 +38,7 @@ void twice_c256(long double _Complex x, long double _Complex *out)
 }
 
 /* Which overload ran. */
+struct _object; /* a PyObject */
 #define WHICH(name, type)                                                                          \
     const char *which_##name(type x);                                                              \
     const char *which_##name(type x)                                                               \
@@ -59,6 +60,7 @@ WHICH(doubles, double *)
 WHICH(floats, float *)
 WHICH(bytes, const char *)
 WHICH(anything, void *)
+WHICH(object, struct _object *)
 
 typedef struct {
     double x, y;
