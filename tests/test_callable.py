@@ -269,7 +269,7 @@ def test_a_restricted_callable_stays_single():
 def test_a_missing_signature_lists_what_there_is(fails):
     f = nc.wrap({"d:d": COS, "f:f": COSF}, name="g")
     message = "no native entry for 'q:q'; 'g' offers 'd:d', 'f:f'"
-    for lookup in (f.__getitem__, f.address, f.to_ctypes, f.to_cffi, f.to_capsule, f.to_scipy):
+    for lookup in (f.__getitem__, f.address, f.to_ctypes, f.to_cffi, f.to_capsule):
         with fails(nc.NoEntryError, message) as info:
             lookup("q:q")
         assert isinstance(info.value, KeyError)
@@ -304,7 +304,7 @@ def test_an_over_long_signature():
 def test_an_unnamed_signature_of_several_is_refused(fails):
     f = nc.wrap({"d:d": COS, "f:f": COSF}, name="cos")
     message = "'cos' has entries 'd:d', 'f:f'; 'signature' must name one"
-    for convert in (f.address, f.to_ctypes, f.to_cffi, f.to_capsule, f.to_scipy):
+    for convert in (f.address, f.to_ctypes, f.to_cffi, f.to_capsule):
         with fails(TypeError, message):
             convert()
 

@@ -474,19 +474,6 @@ def test_to_scipy(lib):
     assert alive() is None
 
 
-def test_what_scipy_cannot_spell(lib, fails):
-    f = nc.wrap(lib.address("called0"), "d:T{dd}")
-    with fails(nc.SignatureError, "SciPy has no spelling for 'T{dd}'"):
-        f.to_scipy()
-
-
-def test_bad_user_data(lib):
-    f = nc.wrap(lib.address("square"), "d:dP")
-    with pytest.raises(ValueError, match="not a valid low-level void"):
-        f.to_scipy(user_data=5)
-    assert f.to_scipy().user_data is None
-
-
 def test_without_scipy(python):
     code = (
         "import sys; sys.modules['scipy'] = None\n"

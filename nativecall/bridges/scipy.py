@@ -72,7 +72,7 @@ def from_callable(
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = _SPELLINGS.get(found.text) or spelling(found)
-    capsule = _lib.types.capsule(address, name.encode(), part)
+    capsule = _lib.types.capsule(address, name.encode(), (callable, part))
     if user_data is None:
         return LowLevelCallable(capsule)
     if not found.args or found.args[-1].kind != "voidptr":
