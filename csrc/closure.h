@@ -2,8 +2,8 @@
  * nativecall/jit/closure.py writes, works with.
  *
  * Idea. A stub (stub.h) leads C code to the closure of a signature's shape and to an NcClosure, the
- * object that knows the Python function. The closure makes Python objects of the arguments. All else,
- * which does not depend on their types, is here:
+ * object that knows the Python function. The closure makes Python objects of the arguments. All
+ * that does not depend on their types is here:
  *
  *     if (!self->enter(self, &call)) return *(double *)self->sentinel;
  *     args[1] = PyFloat_FromDouble(x);

@@ -3,17 +3,16 @@
  * Rule. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
  * promotion (integer to float, narrow to wide), more for a narrower type that the value may still
  * fit, most for an array that the type refuses for its strides or because it is read-only. A struct
- * costs what its fields do. The candidate whose costs add up to least is called; the earlier one where two are equal. So
- * an exact match always wins, and the order of entries matters only between equals. When nothing
- * fits, the error lists what there is.
+ * costs what its fields do. The candidate whose costs add up to least is called; the earlier one
+ * where two are equal. So an exact match always wins, and the order of entries matters only between
+ * equals. When nothing fits, the error lists what there is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array that
  * is contiguous and writable by its element type, where the entries take arrays of numbers by
- * pointer only. A dispatcher
- * is a table from the classes of a call's arguments to the entry that the rule chose for such
- * arguments before; callables with the same signatures in the same order share one. The rule alone
- * fills it, so the table cannot choose otherwise.
+ * pointer only. A dispatcher is a table from the classes of a call's arguments to the entry that
+ * the rule chose for such arguments before; callables with the same signatures in the same order
+ * share one. The rule alone fills it, so the table cannot choose otherwise.
  *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none at all. A failed match swallows its

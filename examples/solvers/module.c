@@ -1,6 +1,6 @@
 /* module.c: the solvers for Python, where any callable is a function.
  *
- * Native callables, LowLevelCallables, capsules, pointers of ctypes and cffi and cfuncs of Numba are
+ * Native callables, LowLevelCallables, capsules, pointers of ctypes and cffi and Numba's cfuncs are
  * called as they are, Python functions through a thunk; callback.h finds out which. The solvers see
  * a C function in any case. */
 #define PY_SSIZE_T_CLEAN

@@ -2,8 +2,8 @@
 
 A closure is what a C programmer would write by hand for one signature: a C function that enters
 Python, makes an object of each argument, calls the Python function, and converts what that returns.
-Entering Python, the call, its result and every error are the core's (csrc/closure.h, which shows the
-code as C).
+Entering Python, the call, its result and every error are the core's (csrc/closure.h, which shows
+the code as C).
 
 Guarantees:
 
@@ -142,7 +142,6 @@ class _Closure(Writer):
         )
 
     def body(self, slot: str, entry: Any, last: Any) -> None:
-        result = self.signature.result
         count = len(self.signature.args)
         self.line(f"%call = alloca [{layout['closure_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")

@@ -49,7 +49,8 @@ static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
-/* Of a static type: the interpreter gives up an object's reference to a class that derives from it. */
+/* Of a static type: an object's reference to a class that derives from it is the interpreter's to
+ * give up. */
 static void object_dealloc(PyObject *object)
 {
     nc_calltable_clear(&((Object *)(void *)object)->calls);
