@@ -8,8 +8,8 @@
  * equals. When nothing fits, the error lists what there is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
- * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array that
- * is contiguous and writable by its element type, where the entries take arrays of numbers by
+ * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
+ * that is contiguous and writable by its element type, where the entries take arrays of numbers by
  * pointer only. A dispatcher is a table from the classes of a call's arguments to the entry that
  * the rule chose for such arguments before; callables with the same signatures in the same order
  * share one. The rule alone fills it, so the table cannot choose otherwise.

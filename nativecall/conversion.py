@@ -19,8 +19,9 @@ Never does a pointer become one to something else.
 What the arguments are is tried in this order, and the first that fits is taken:
 
 1. The result: it becomes the wanted one; or the function's last pointer argument is the result (its
-   own being void, or a status); or the wanted last pointer argument takes the result; or a result
-   is made a status of another kind; or it is dropped where void is wanted.
+   own being void, or a status); or the wanted last pointer argument takes the result (an integer
+   beside an integer only as another one); or a result is made a status of another kind; or it is
+   dropped where void is wanted.
 2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
    counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
 3. The arguments: all types are equal; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)``
@@ -633,6 +634,10 @@ def _endings(
             after = errors or ("nonzero" if integral else kept)
             if (after in _STATUS) != integral or after == "null":
                 continue
+            pointee = given[place].type.pointee  # type: ignore[attr-defined]
+            numbers = ("int", "bool")
+            if integral and result.kind in numbers and pointee.kind not in numbers:
+                continue  # beside an integer, an integer is hardly the float for the pointer
             rest = [*given[:place], *given[place + 1 :]]
             status = _success(after) if integral else None
             found.append(_Ending(after, own, rest, store=place, value=result, status=status))

@@ -369,7 +369,10 @@ class Generator:
                 case.before = self.random.choice(("none", "errno"))
                 case.wanted.append("&" + case.wanted_result)
                 case.store = True
-                case.wanted_result = self.random.choice("viq")
+                # An integer beside an integer is not taken for the float of the pointer.
+                whole = ("int", "bool")
+                beside = kind(result) not in whole or kind(case.wanted_result) in whole
+                case.wanted_result = self.random.choice("viq" if beside else "v")
                 if case.wanted_result != "v":
                     case.status, case.after = True, self.random.choice(("nonzero", "zero"))
                 else:
