@@ -417,7 +417,8 @@ setup(
 
 def test_a_project_built_with_setuptools(tmp_path, build, consumer):
     (tmp_path / "setup.py").write_text(SETUP)
-    shutil.copy(build.EXT / "consumer.c", tmp_path)
+    for name in ("consumer.c", "module.h"):
+        shutil.copy(build.EXT / name, tmp_path)
     done = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=tmp_path,
