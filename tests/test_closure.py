@@ -664,7 +664,7 @@ def test_sentinels(builder, signature, errors, expected):
     {kind} noted(void);
     {kind} noted(void) {{ return note; }}
     """
-    name = "v" if code == "?" else code
+    name = "bool" if code == "?" else code
     lib = nc.load(builder.library(source, f"closure_sentinel_{name}", flags=("-O1", "-w")))
     g = nc.callback(signature, lambda: 1 / 0, errors=errors)
     with pytest.raises(ZeroDivisionError):
