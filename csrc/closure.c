@@ -8,18 +8,30 @@
 #include <string.h>
 #include <structmember.h>
 
-/* ---- machine code that must return ----------------------------------------------------------- */
+/* ---- machine code that has to return --------------------------------------------------------- */
 
-/* Of the last closure that died in a call of its own in this thread. */
-static NC_THREAD_LOCAL PyObject *lingering;
+/* A set: of closures that died in calls of their own. */
+static PyObject *staying;
 
-/* Drops the reference that a call holds. */
+NC_COLD void stay(PyObject *machine_code)
+{
+    if (machine_code == NULL) {
+        return;
+    }
+    if (staying == NULL) {
+        staying = PySet_New(NULL);
+    }
+    if (staying == NULL || PySet_Add(staying, machine_code) < 0) {
+        PyErr_Clear();
+        Py_INCREF(machine_code); /* without the set, once for each time */
+    }
+}
+
+/* Drops the reference that a call holds. No exception is set. */
 static inline void drop(NcClosure *self)
 {
     if (NC_UNLIKELY(Py_REFCNT(self) == 1)) {
-        PyObject *before = lingering;
-        lingering = Py_XNewRef(self->keep);
-        Py_XDECREF(before);
+        stay(self->machine_code);
     }
     Py_DECREF(self);
 }
@@ -448,18 +460,43 @@ PyTypeObject NcParting_Type = {
     .tp_dealloc = parting_dealloc,
 };
 
+/* A number of a class that brings a parting, which goes by itself where memory is short. No Python
+ * code runs, which could fail: C would be left without a result. */
+static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
+{
+    PyObject *args;
+    PyObject *made;
+    if (type == Py_None) {
+        return Py_NewRef(parting);
+    }
+    args = PyTuple_Pack(1, value);
+    made = args != NULL
+               ? ((PyTypeObject *)(void *)type)->tp_new((PyTypeObject *)(void *)type, args, NULL)
+               : NULL;
+    Py_XDECREF(args);
+    if (made == NULL || PyObject_SetAttrString(made, "parting", parting) < 0) {
+        PyErr_Clear();
+        Py_XDECREF(made);
+        made = Py_NewRef(value);
+    }
+    return made;
+}
+
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
  * exception `left` is left, or what was before is restored. Takes the references. */
 static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
 {
     Parting *parting;
     PyObject *made;
+    if (value == NULL) {
+        value = Py_NewRef(PyTuple_GET_ITEM(self->carrier, 0));
+    }
     if (left == NULL && !call->has_before) {
-        return value != NULL ? value
-                             : PyObject_CallFunctionObjArgs(self->carrier, Py_None, Py_None, NULL);
+        return value;
     }
     parting = PyObject_New(Parting, &NcParting_Type);
     if (parting == NULL) {
+        PyErr_Clear();
         if (left != NULL) {
             report(left, self->function);
         }
@@ -467,8 +504,7 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
     }
     parting->exception = NULL;
     parting->has_before = 0;
-    made = PyObject_CallFunctionObjArgs(self->carrier, value != NULL ? value : Py_None,
-                                        (PyObject *)parting, NULL);
+    made = bring(PyTuple_GET_ITEM(self->carrier, 1), value, (PyObject *)parting);
     parting->exception = left;
     parting->has_before = call->has_before;
     if (call->has_before) {
@@ -502,6 +538,8 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         nc_raised_take(&call.before);
         call.has_before = 1;
     }
+    Py_INCREF(self);
+    self->running++;
     given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
     if (given == NULL) {
         (void)PyErr_NoMemory();
@@ -520,7 +558,10 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         left = place_exception(self, call.has_before, self->enter == enter_holding);
     }
     Py_XDECREF(value);
-    return part(self, result, left, &call);
+    result = part(self, result, left, &call);
+    self->running--;
+    Py_DECREF(self);
+    return result;
 }
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -539,6 +580,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *plan;
     PyObject *stash;
     PyObject *address;
+    PyObject *owner;
     PyObject *keep;
     const char *sentinel;
     Py_ssize_t size;
@@ -550,9 +592,9 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OUUO!OOOCy#OppO!O", &function, &name, &who, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "OUUO!OOOCy#OppO!OO", &function, &name, &who, &PyTuple_Type,
                           &readers, &writer, &carrier, &plan, &code, &sentinel, &size, &stash,
-                          &holding, &stays, &PyLong_Type, &address, &keep)) {
+                          &holding, &stays, &PyLong_Type, &address, &owner, &keep)) {
         return NULL;
     }
     machine_code = PyLong_AsVoidPtr(address);
@@ -578,7 +620,8 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
     self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
     self->plan = plan != Py_None ? (NcPlan *)(void *)Py_NewRef(plan) : NULL;
-    self->keep = Py_NewRef(keep);
+    self->machine_code = owner != Py_None ? Py_NewRef(owner) : NULL;
+    self->keep = keep != Py_None ? Py_NewRef(keep) : NULL;
     self->code = (char)code;
     self->stays = stays;
     self->sentinel = PyMem_Calloc(1, (size_t)size + 1);
@@ -652,6 +695,7 @@ static void closure_dealloc(PyObject *object)
     Py_CLEAR(self->name);
     Py_CLEAR(self->who);
     Py_CLEAR(self->keep);
+    Py_CLEAR(self->machine_code);
     PyMem_Free(self->sentinel);
     Py_TYPE(object)->tp_free(object);
 }
@@ -700,7 +744,8 @@ static PyMethodDef closure_methods[] = {
 static PyMemberDef closure_members[] = {
     {"function", T_OBJECT, offsetof(NcClosure, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcClosure, kept), READONLY, "what results point into"},
-    {"keep", T_OBJECT, offsetof(NcClosure, keep), READONLY, "keeps the machine code in memory"},
+    {"machine_code", T_OBJECT, offsetof(NcClosure, machine_code), READONLY, "keeps it in memory"},
+    {"running", T_PYSSIZET, offsetof(NcClosure, running), READONLY, "with ctypes: calls that run"},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -25,8 +25,8 @@
  * An exception that C code had set itself is put aside during the call. It is the one that stays.
  *
  * Life. A call that runs holds a reference, so the function may close or delete what it was called
- * by. If that was the last reference, the machine code still has to return: the thread keeps it
- * until the same happens again in it.
+ * by. If that was the last reference, the machine code still has to return, and nothing tells when
+ * it has. So it stays in memory from then on: one piece of code for each shape that this happened to.
  *
  * While Python shuts down, threads that would have to take the GIL get the sentinel. An NcClosure
  * that dies then leaves its memory and its code to them.
@@ -66,15 +66,18 @@ struct NcClosure {
     PyObject *readers; /* tuple: for each argument that is no number, what makes an object of it */
     PyObject
         *writer; /* (value, address, keep): stores a struct; with ctypes (self, value) -> object */
-    PyObject *carrier;  /* with ctypes: (Parting or None) -> the sentinel for ctypes; or NULL */
+    PyObject *carrier;  /* with ctypes: tuple of the sentinel for ctypes and the class of a result
+                          that brings a Parting, or None; else NULL */
+    Py_ssize_t running; /* with ctypes: calls that run */
     NcPlan *plan;       /* has the result as its only argument; NULL for none and Python objects */
     PyObject *stash;    /* an NcStash; or NULL */
     PyObject *kept;     /* what the last result points into, or the list of all; or NULL */
-    PyObject *keep;     /* keeps the machine code in memory */
-    void *stub;         /* the C function pointer; owned; NULL with ctypes */
-    char code;          /* letter of the result */
-    int stays;          /* 1: exceptions stay set also where there is no call from Python */
-    PyObject *weakrefs; /* weak references to this object */
+    PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
+    PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
+    void *stub;             /* the C function pointer; owned; NULL with ctypes */
+    char code;              /* letter of the result */
+    int stays;              /* 1: exceptions stay set also where there is no call from Python */
+    PyObject *weakrefs;     /* weak references to this object */
 };
 
 extern PyTypeObject NcClosure_Type;

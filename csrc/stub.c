@@ -287,12 +287,36 @@ PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
+/* What a call that outlives its stub may still use: memory, code and what else `rest` is. A call
+ * says nowhere that it runs, for that would cost more than the call, so these stay until as many
+ * others have come to their end. */
+#define ENDED 256
+
+static struct {
+    void *block;
+    PyObject *rest;
+} ended_stubs[ENDED];
+static size_t next_ended;
+
+static void end_later(void *block, PyObject *rest)
+{
+    size_t place = next_ended;
+    void *old_block = ended_stubs[place].block;
+    PyObject *old_rest = ended_stubs[place].rest;
+    next_ended = (place + 1) % ENDED;
+    ended_stubs[place].block = block;
+    ended_stubs[place].rest = rest;
+    PyMem_Free(old_block);
+    Py_XDECREF(old_rest); /* may end others */
+}
+
 typedef struct {
     PyObject_HEAD
     void *stub;     /* owned */
     void *block;    /* owned; `data` is in it */
     void *data;     /* the stub's context: aligned, zero at first */
-    PyObject *keep; /* keeps the code in memory, and what the data points to */
+    PyObject *keep; /* what the data points to */
+    PyObject *rest; /* what code needs to the end of a call, itself to begin with; or NULL */
 } Stub;
 
 static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -300,13 +324,14 @@ static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *k
     Stub *self;
     PyObject *address;
     PyObject *keep;
+    PyObject *rest = NULL;
     Py_ssize_t size;
     void *code;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "Stub() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!nO", &PyLong_Type, &address, &size, &keep)) {
+    if (!PyArg_ParseTuple(args, "O!nO|O", &PyLong_Type, &address, &size, &keep, &rest)) {
         return NULL;
     }
     code = PyLong_AsVoidPtr(address);
@@ -332,6 +357,7 @@ static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *k
     self->data = (void *)(((uintptr_t)self->block + CONTEXT_ALIGNMENT - 1) &
                           ~(uintptr_t)(CONTEXT_ALIGNMENT - 1));
     self->keep = Py_NewRef(keep);
+    self->rest = Py_XNewRef(rest);
     self->stub = nc_stub_new(code, self->data);
     if (self->stub == NULL) {
         goto fail;
@@ -346,6 +372,7 @@ fail:
 static int stub_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((Stub *)(void *)object)->keep);
+    Py_VISIT(((Stub *)(void *)object)->rest);
     return 0;
 }
 
@@ -354,11 +381,13 @@ static int stub_traverse(PyObject *object, visitproc visit, void *arg)
 static void stub_dealloc(PyObject *object)
 {
     Stub *self = (Stub *)(void *)object;
+    void *block = self->block;
+    PyObject *rest = self->rest;
     PyObject_GC_UnTrack(object);
     nc_stub_free(self->stub);
-    PyMem_Free(self->block);
     Py_XDECREF(self->keep);
     Py_TYPE(object)->tp_free(object);
+    end_later(block, rest);
 }
 
 static PyObject *stub_get_address(PyObject *object, void *Py_UNUSED(closure))

@@ -230,7 +230,8 @@ def closure(
         holding,
         stays,
         address,
-        (owner, keep),
+        owner,
+        keep,
     )
     return made.address, made, made
 

@@ -622,8 +622,9 @@ def invoker(
 
 # -- Python functions that C calls ---------------------------------------------------------------
 
-# What came to an end, which C code may be just about to return through.
+# What came to an end, which C code may be just about to return through; what runs still.
 _ended: deque[Any] = deque(maxlen=64)
+_running: list[tuple[Any, Any]] = []
 
 
 class Thunk:
@@ -635,9 +636,18 @@ class Thunk:
         self.pointer = pointer
         self.closure = closure
 
-    def __del__(self, ended: deque[Any] = _ended) -> None:
+    def __del__(
+        self, ended: deque[Any] = _ended, running: list[tuple[Any, Any]] = _running
+    ) -> None:
+        # The lists are there even when the module is torn down.
         self.closure.close()
-        ended.append(self.pointer)  # which is there even when the module is torn down
+        others = running.copy()
+        running.clear()
+        for pointer, closure in [*others, (self.pointer, self.closure)]:
+            if closure.running:
+                running.append((pointer, closure))
+            else:
+                ended.append(pointer)
 
 
 class _Int(int):
@@ -652,22 +662,12 @@ class _Float(float):
     parting: object
 
 
-def carrier(restype: Any, sentinel: bytes) -> Callable[[Any, object], object]:
-    """What a Closure gives to ctypes: a result, None for the sentinel, and what comes with it."""
+def carrier(restype: Any, sentinel: bytes) -> tuple[Any, type | None]:
+    """What a Closure makes of the sentinel for ctypes, and the class of what brings a Parting."""
     if restype is None:
-        return lambda value, parting: parting
+        return None, None
     zero = restype.from_buffer_copy(sentinel).value or 0
-    brings = _Float if isinstance(zero, float) else _Int
-
-    def carry(value: Any, parting: object) -> object:
-        value = zero if value is None else value
-        if parting is None:
-            return value
-        carried: Any = brings(value)
-        carried.parting = parting
-        return carried
-
-    return carry
+    return zero, _Float if isinstance(zero, float) else _Int
 
 
 def closure(
@@ -725,6 +725,7 @@ def closure(
         holding,
         stays,
         0,
+        None,
         keep,
     )
     pointer = ctypes.CFUNCTYPE(restype, *kinds)(made)

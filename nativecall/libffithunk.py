@@ -90,14 +90,14 @@ def interpreted(
     sentinel = sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
-    carry = libffi.carrier(restype, sentinel)
+    carrier = libffi.carrier(restype, sentinel)
     made = _lib.types.Closure(
         run,
         maker.name,
         "",
         tuple(readers),
-        lambda made, value: carry(value, None),
-        carry,
+        lambda made, value: carrier[0] if value is None else value,
+        carrier,
         None,
         "v",
         sentinel,
@@ -105,6 +105,7 @@ def interpreted(
         bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         plan.after == "python",
         0,
+        None,
         None,
     )
     closure = ctypes.CFUNCTYPE(restype, *types, use_errno=run.uses_errno)(made)

@@ -294,7 +294,7 @@ def _generated(
     if code is None:
         return None
     try:
-        stub = _types.Stub(code[0], plan.size, (code[1], kept))
+        stub = _types.Stub(code[0], plan.size, kept, (code[1], maker))
     except RuntimeError:
         return None
     ffi = _lib.ffi

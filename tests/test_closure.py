@@ -909,10 +909,84 @@ def test_its_code_outlives_the_call_that_it_dies_in():
     assert answer == 1.5
     gc.collect()
     assert code() is not None
-    held.append(nc.callback("d:d", function))
-    ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(held[0].address())(1.0)
+    again, same = run()
+    assert (again, same()) == (1.5, code())
+
+
+@generated
+def test_code_stays_whatever_the_end_of_its_function_runs():
+    """Another callback that dies in its own call, and code of many other shapes."""
+    pointer_type = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    held: list[Any] = []
+
+    class Function:
+        def __call__(self, x):
+            held.clear()
+            return x
+
+        def __del__(self):
+            self.end()
+
+    def end():
+        inner = Function()
+        inner.end = int
+        held.append(nc.callback("d:d", inner))
+        del inner
+        assert pointer_type(held[0].address())(2.0) == 2.0
+        closures._recent.clear()
+
+    outer = Function()
+    outer.end = end
+    signature = "d:dd"
+    held.append(nc.callback(signature, lambda x, y, run=outer: run(x)))
+    del outer
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+    assert pointer(held[0].address())(3.0, 1.0) == 3.0
     gc.collect()
-    assert code() is None
+
+
+def test_a_callback_that_dies_stays_while_many_others_end():
+    held: list[Any] = []
+
+    def function(x):
+        held.clear()
+        for _ in range(100):
+            nc.callback("d:d", float)
+        gc.collect()
+        return x
+
+    held.append(nc.callback("d:d", function))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(held[0].address())
+    assert pointer(1.5) == 1.5
+
+
+def test_ended_threads_keep_nothing():
+    held: dict[int, Any] = {}
+    kept = []
+
+    def run(number):
+        value = np.zeros(4)
+        kept.append(weakref.ref(value))
+        held[number] = nc.callback("&d:d", lambda x: held.pop(number) and None, errors=value)
+        ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_double)(held[number].address())(1.0)
+
+    for number in range(3):
+        thread = threading.Thread(target=run, args=(number,))
+        thread.start()
+        thread.join()
+    gc.collect()
+    if engine.available():  # ctypes keeps the last ones that ended
+        assert [one() for one in kept] == [None] * 3
+
+
+def test_recursion_without_an_end_is_raised():
+    def recurse(x):
+        return function(x + 1)
+
+    function = nc.callback("d:d", recurse)
+    for _ in range(3):
+        with pytest.raises(RecursionError):
+            function(0.0)
 
 
 def test_cycles_are_collected():

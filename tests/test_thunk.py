@@ -1105,3 +1105,21 @@ def test_code_for_every_convention_is_valid(convention):
             llvm.parse_assembly(text).verify()
             written += 1
     assert written > 30
+
+
+def test_a_thunk_that_dies_in_its_own_call_fails_as_others_do():
+    held = {}
+
+    def function(x):
+        held.clear()
+        gc.collect()
+        [bytearray(64) for _ in range(1000)]  # over what was freed
+        if x < 0:
+            raise LookupError("below")
+        return 1e300
+
+    for x, error in ((1.0, OverflowError), (-1.0, LookupError)):
+        held["thunk"] = nc.callback("d:d", function).convert("i:d")
+        call = nc.wrap(held["thunk"].address(), "i:d")
+        with pytest.raises(error):
+            call(x)
