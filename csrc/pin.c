@@ -2,10 +2,19 @@
  * pointers and buffers inside of aggregates. */
 #include "pin.h"
 
+/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. */
+static int pin_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcPin *)(void *)object)->pointer.buffer.obj);
+    Py_VISIT(((NcPin *)(void *)object)->pointer.keep);
+    return 0;
+}
+
 static void pin_dealloc(PyObject *object)
 {
+    PyObject_GC_UnTrack(object);
     nc_release_pointer(&((NcPin *)(void *)object)->pointer);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
 }
 
 static PyObject *pin_get_address(PyObject *object, void *Py_UNUSED(closure))
@@ -22,15 +31,16 @@ PyTypeObject NcPin_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Pin",
     .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
     .tp_basicsize = sizeof(NcPin),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = pin_traverse,
     .tp_dealloc = pin_dealloc,
     .tp_getset = pin_getset,
 };
 
-/* A new Pin of nothing yet. */
+/* A new Pin of nothing yet; the collector is told of it when there is something. */
 static NcPin *pin_new(void)
 {
-    NcPin *self = PyObject_New(NcPin, &NcPin_Type);
+    NcPin *self = PyObject_GC_New(NcPin, &NcPin_Type);
     if (self != NULL) {
         self->pointer.buffer.obj = NULL;
         self->pointer.keep = NULL;
@@ -44,6 +54,9 @@ NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
     NcPin *self = pin_new();
     if (self != NULL && nc_convert_pointer_of(plan, who, -1, value, &self->pointer) < 0) {
         Py_CLEAR(self);
+    }
+    if (self != NULL) {
+        PyObject_GC_Track(self);
     }
     return self;
 }
@@ -73,6 +86,7 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
         Py_DECREF(self);
         return NULL;
     }
+    PyObject_GC_Track(self);
     return (PyObject *)self;
 }
 
@@ -108,6 +122,7 @@ PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
         goto done;
     }
     held->pointer.address = buffer->buf;
+    PyObject_GC_Track(held);
     /* Exporters may have more: ctypes does not count its own. */
     if (buffer->ndim > PyBUF_MAX_NDIM) {
         PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", buffer->ndim,

@@ -979,6 +979,20 @@ def test_ended_threads_keep_nothing():
         assert [one() for one in kept] == [None] * 3
 
 
+def test_cycles_through_memory_are_collected():
+    class Array(np.ndarray):
+        pass
+
+    bound, returned = np.zeros(3).view(Array), np.zeros(3).view(Array)
+    bound.function = nc.callback("d:&d", lambda pointer: 1.0).bind(bound)
+    returned.function = nc.callback("&d:", lambda held=weakref.ref(returned): held())
+    returned.function()
+    dead = weakref.ref(bound), weakref.ref(returned)
+    del bound, returned
+    gc.collect()
+    assert [one() for one in dead] == [None, None]
+
+
 def test_recursion_without_an_end_is_raised():
     def recurse(x):
         return function(x + 1)
