@@ -571,8 +571,29 @@ def test_it_is_the_cause_for_code_that_does_not(consumer):
         assert LookupError in (type(info.value), type(info.value.__cause__))
 
 
-def test_specialised_calls_lose_nothing(consumer):
+@pytest.mark.parametrize("where", ["main", "other"])
+def test_specialised_calls_lose_nothing(consumer, where):
     """CPython's own fast calls of METH_O functions do not look for exceptions."""
+    if where == "other" and sys.version_info < (3, 12):
+        pytest.skip("Python 3.11 can be asked to look in the main thread only")
+    if where == "main":
+        specialised_calls(consumer)
+        return
+    failures: list[BaseException] = []
+
+    def work():
+        try:
+            specialised_calls(consumer)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert failures == []
+
+
+def specialised_calls(consumer):
     callbacks = nc.callback("d:d", raising), nc.callback("d:d", lambda x: x)
     address, good = (one.address() for one in callbacks)
     ignoring = consumer.ignoring_o
