@@ -3,6 +3,10 @@
 
 #include "jit.h"
 
+#include <time.h>
+
+#define PATIENCE 2 /* seconds */
+
 /* One for each thread that was ever left with an exception; its thread's dict owns it. */
 typedef struct Mark {
     PyThreadState *thread;
@@ -13,7 +17,26 @@ typedef struct Mark {
 
 static const char capsule_name[] = "nativecall.pending";
 static Mark *marks;
-static int is_queued; /* whether CPython was asked to look */
+static int is_queued; /* whether CPython was asked to look in the main thread */
+
+/* ---- looking in other threads than the main one ---------------------------------------------- */
+
+#if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
+/* Py_AddPendingCall but for which threads may run the function: with 0 in the end any thread. It is
+ * private to CPython, though exported by 3.12, 3.13 and 3.14; weak, so that a Python without it
+ * loads this and does as 3.11 does. */
+extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *),
+                                  void *argument, int flags) __attribute__((weak));
+#define HAS_ANY_THREAD (_PyEval_AddPendingCall != NULL)
+#define ADD_ANY_THREAD(function)                                                                   \
+    _PyEval_AddPendingCall(PyInterpreterState_Main(), (function), NULL, 0)
+#else
+#define HAS_ANY_THREAD 0
+#define ADD_ANY_THREAD(function) ((void)(function), -1)
+#endif
+
+static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
+static time_t asked;           /* when an exception was last left, or asked for again */
 
 static void set_mark(Mark *mark, PyObject *exception)
 {
@@ -86,18 +109,54 @@ static void sweep(void)
     }
 }
 
-/* What CPython runs in the main thread between two instructions of Python code: there no exception
- * can be set, but one that nobody looked for. */
-static int look(void *Py_UNUSED(nothing))
+/* What CPython runs between two instructions of Python code: there no exception can be set, but one
+ * that nobody looked for. */
+static int look_here(void)
 {
     Mark *mark = find_mark(PyThreadState_Get());
-    is_queued = 0;
     sweep();
     if (mark == NULL || mark->exception == NULL) {
         return 0;
     }
     set_mark(mark, NULL);
     return -1;
+}
+
+static int look(void *Py_UNUSED(nothing))
+{
+    is_queued = 0;
+    return look_here();
+}
+
+/* In whichever thread runs Python code first. Where that is not the one with the mark, whose C code
+ * goes on without the GIL, it has to be asked for again at once: nothing tells when that thread
+ * comes back, and it must find the question there. Until then the others run slower, for which
+ * there is a limit. */
+static int look_anywhere(void *Py_UNUSED(nothing))
+{
+    int raised;
+    is_queued_anywhere = 0;
+    raised = look_here();
+    for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
+        if (mark->exception != NULL) {
+            long long waited = (long long)time(NULL) - (long long)asked;
+            if (waited >= 0 && waited <= PATIENCE) {
+                is_queued_anywhere = ADD_ANY_THREAD(look_anywhere) == 0;
+            }
+            break;
+        }
+    }
+    return raised;
+}
+
+/* Asks CPython to look: in the main thread, which never tires of it, and in any. */
+static void ask(void)
+{
+    asked = time(NULL);
+    is_queued = is_queued || Py_AddPendingCall(look, NULL) == 0;
+    if (HAS_ANY_THREAD) {
+        is_queued_anywhere = is_queued_anywhere || ADD_ANY_THREAD(look_anywhere) == 0;
+    }
 }
 
 int nc_pending_leave(void)
@@ -116,9 +175,7 @@ int nc_pending_leave(void)
         return -1;
     }
     set_mark(mark, nc_exception_of(thread));
-    if (!is_queued && Py_AddPendingCall(look, NULL) == 0) {
-        is_queued = 1;
-    }
+    ask();
     return 0;
 }
 
@@ -126,7 +183,11 @@ int nc_pending_is_left(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
     const Mark *mark = find_mark(thread);
-    return mark != NULL && mark->exception != NULL && mark->exception == nc_exception_of(thread);
+    if (mark == NULL || mark->exception == NULL || mark->exception != nc_exception_of(thread)) {
+        return 0;
+    }
+    ask(); /* C code goes on for long, perhaps */
+    return 1;
 }
 
 int nc_pending_raised(void)

@@ -6,7 +6,12 @@
  * PyErr_Occurred does so anyway. Trampolines test one word of memory after every call, the number
  * of threads with such an exception (nc_is_pending, csrc/jit.h), and ask nc_pending_raised only
  * where it is not 0. For callers that look at nothing, CPython itself is asked to look as soon as
- * the main thread runs Python code again.
+ * the thread runs Python code again.
+ *
+ * Limits of that. Python 3.11 can be asked for the main thread only: in others an exception that
+ * such a caller overlooks comes out of a later instruction. From 3.12 on, C code that has dropped
+ * the GIL and goes on for more than 2 seconds after the last callback that it called is in the same
+ * position; until then other threads run slower.
  *
  * A mark says which exception a thread was left with. It is borrowed, for comparison only: once the
  * exception is not set any more, in whatever way it went, the mark is void, and whoever looks next
