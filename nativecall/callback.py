@@ -411,7 +411,9 @@ def callback(
     -----
     An exception is raised when the call from Python that led to the C code returns. Where there is
     no such call, in a thread of C code, it goes to `sys.unraisablehook`. While one is on its way,
-    callbacks in that thread give C their sentinels at once.
+    callbacks in that thread give C their sentinels at once. On Python 3.11, in threads other than
+    the main one, built-in functions of other modules that do not look for exceptions may let it
+    come out of a later instruction.
 
     Examples
     --------

@@ -14,7 +14,8 @@ Single values, in any direction:
 - the wanted `T` becomes the own `T *`: a pointer to a copy, and what the function writes there is
   lost; the wanted `T *` becomes the own `T`: what it points to. `T` may change on the way.
 
-Never does a pointer become one to something else.
+Never does a pointer become one to something else, and none to const one to what may be written:
+where a wanted declaration says const, that of the function must say so, too.
 
 What the arguments are is tried in this order, and the first that fits is taken:
 
@@ -319,6 +320,10 @@ def _same_pointer(given: CType, wanted: CType) -> bool:
     return _same_pointee(given.pointee, wanted.pointee)
 
 
+class _Broken(_Refused):
+    """A promise of the wanted signature that the function's own does not make."""
+
+
 class _Draft:
     """A plan in the making, or half of one that is given up."""
 
@@ -331,6 +336,15 @@ class _Draft:
     def step(self, kind: str, subject: str, source: CType, target: CType, count: int = 0) -> int:
         self.steps.append(Step(kind, subject, source, target, count))
         return len(self.steps) - 1
+
+    def promised(self, node: Given, own: _Own) -> None:
+        """Refuse to pass on what is const for the caller but not for the function."""
+        shared = (*_POINTERS, "view")
+        if self.outer.readonly[node.index] and not own.readonly and node.type.kind in shared:
+            raise _Broken(
+                "is const, but the function does not promise not to write to it",
+                "leave const out, or declare it in the function's own signature",
+            )
 
     def not_null(self, index: int) -> None:
         """Have a wanted pointer argument checked, once."""
@@ -359,15 +373,22 @@ class _Draft:
             return node
         raise _Refused(_no_way(source, target), _advice(source, target))
 
-    def argument(self, node: Given, target: CType, subject: str) -> Node:
+    def argument(self, node: Given, own: _Own, subject: str) -> Node:
         """A wanted argument as one of the function's own."""
-        source = node.type
+        source, target = node.type, own.type
         try:
-            return self.value(node, target, subject)
+            made = self.value(node, target, subject)
+            if made is node:
+                self.promised(node, own)
+            return made
+        except _Broken:
+            raise
         except _Refused as refused:
             if isinstance(target, Pointer) and source.kind in (*_NUMBERS, "struct"):
                 return Memory((self.value(node, target.pointee, subject),), target.pointee)
             if isinstance(target, Pointer) and target.pointee == source:
+                # Of what a pointer to a pointer leads to no declaration promises anything.
+                self.promised(node, _Own(source, False))
                 return Memory((node,), source)
             by_reference = isinstance(source, Pointer) and target.kind in (*_NUMBERS, "struct")
             if not by_reference:
@@ -380,6 +401,18 @@ class _Draft:
 
 def _type_of(node: Node) -> CType:
     return Pointer(node.type) if isinstance(node, (Memory, Room)) else node.type
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """An argument of the function."""
+
+    type: CType
+    readonly: bool  # whether the function promises not to write to what it points to
+
+
+def _own_arguments(inner: Signature) -> list[_Own]:
+    return [_Own(*one) for one in zip(inner.args, inner.readonly, strict=True)]
 
 
 def _given(index: int) -> str:
@@ -407,7 +440,7 @@ def _own(index: int) -> str:
     return f"argument {index + 1} of '{{}}'"
 
 
-def _one_by_one(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> list[Node]:
+def _one_by_one(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
     """Each wanted argument as its counterpart."""
     if len(own) != len(given):
         raise _Refused(
@@ -420,19 +453,23 @@ def _one_by_one(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> 
         try:
             nodes.append(draft.argument(node, target, _own(index)))
         except _Refused as refused:
-            reason = f"argument {node.index + 1} {refused.reason}"
-            raise _Refused(reason, refused.hint, index) from None
+            raise _of_argument(node, refused, index) from None
     return nodes
 
 
-def _exactly(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> list[Node]:
+def _of_argument(node: Given, refused: _Refused, progress: int) -> _Refused:
+    """A reason with the wanted argument that it is about."""
+    return _Refused(f"{_given(node.index)} {refused.reason}", refused.hint, progress)
+
+
+def _exactly(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
     """All types are equal."""
-    if [*own] != [node.type for node in given]:
+    if [one.type for one in own] != [node.type for node in given]:
         raise _Refused("", None, -2)
-    return [*given]
+    return _one_by_one(draft, own, given)
 
 
-_TOO_LONG = 1 << 20  # progress of an array but for its length
+_TOO_LONG = 1 << 20  # progress of what fits but for a length or for const
 
 
 def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
@@ -451,9 +488,9 @@ def _numbers_alone(types: Sequence[CType]) -> None:
         raise _Refused("", None, -2)
 
 
-def _unpacked(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> list[Node]:
+def _unpacked(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
     """The caller has an array, the function takes numbers."""
-    _numbers_alone(own)
+    _numbers_alone([one.type for one in own])
     at, n, item = _as_array([node.type for node in given])
     if n is not None:
         if len(own) > integer_range(given[n].type)[1]:
@@ -461,35 +498,35 @@ def _unpacked(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> li
         draft.count(given[n].index, len(own))
     draft.not_null(given[at].index)
     return [
-        draft.value(Load(given[at], index * item.size, item), target, _own(index))
-        for index, target in enumerate(own)
+        draft.value(Load(given[at], index * item.size, item), one.type, _own(index))
+        for index, one in enumerate(own)
     ]
 
 
-def _packed(draft: _Draft, own: Sequence[CType], given: Sequence[Given]) -> list[Node]:
+def _packed(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
     """The caller has numbers, the function takes an array."""
     _numbers_alone([node.type for node in given])
-    at, n, item = _as_array(own)
+    at, n, item = _as_array([one.type for one in own])
     items = [
         draft.value(node, item, f"item {index + 1} of {_own(at)}")
         for index, node in enumerate(given)
     ]
     nodes: list[Node] = [Memory(tuple(items), item)]
     if n is not None:
-        if len(given) > integer_range(own[n])[1]:
+        if len(given) > integer_range(own[n].type)[1]:
             raise _Refused(f"its argument {n + 1} cannot be {len(given)}", None, _TOO_LONG)
-        nodes.insert(n, Constant(len(given), own[n]))
+        nodes.insert(n, Constant(len(given), own[n].type))
     return nodes
 
 
-_Arguments = Callable[[_Draft, Sequence[CType], Sequence[Given]], "list[Node]"]
+_Arguments = Callable[[_Draft, Sequence[_Own], Sequence[Given]], "list[Node]"]
 _ARGUMENTS: tuple[_Arguments, ...] = (_exactly, _unpacked, _packed, _one_by_one)
 
 
 def _arguments(
     inner: Signature,
     outer: Signature,
-    own: Sequence[CType],
+    own: Sequence[_Own],
     given: Sequence[Given],
     paired: bool,
 ) -> tuple[_Draft, list[Node]]:
@@ -498,8 +535,8 @@ def _arguments(
     With `paired` user data of both sides belongs together.
     """
     worst = _Refused("", None, -3)
-    choices: list[tuple[Sequence[CType], Sequence[Given], list[Node]]] = []
-    ours = bool(own) and own[-1].kind == "voidptr"
+    choices: list[tuple[Sequence[_Own], Sequence[Given], list[Node]]] = []
+    ours = bool(own) and own[-1].type.kind == "voidptr"
     theirs = bool(given) and given[-1].type.kind == "voidptr"
     if ours and theirs and paired:
         choices.append((own[:-1], given[:-1], [given[-1]]))
@@ -514,13 +551,24 @@ def _arguments(
         for rule in _ARGUMENTS:
             draft = _Draft(inner, outer)
             try:
-                return draft, rule(draft, mine, wanted) + after
+                nodes = rule(draft, mine, wanted)
+                if ours and theirs and paired:
+                    _user_data(draft, own[-1], given[-1])
+                return draft, nodes + after
             except _Refused as refused:
                 # What is no array is told as what it is one by one.
-                told = rule is _one_by_one or refused.progress == _TOO_LONG
+                told = rule is _one_by_one or refused.progress >= _TOO_LONG
                 if told and refused.progress > worst.progress:
                     worst = refused
     raise worst
+
+
+def _user_data(draft: _Draft, own: _Own, given: Given) -> None:
+    """See that user data may be passed on."""
+    try:
+        draft.promised(given, own)
+    except _Refused as refused:
+        raise _of_argument(given, refused, _TOO_LONG) from None
 
 
 def _promoted(inner: Signature, outer: Signature) -> tuple[_Draft, list[Node]]:
@@ -530,7 +578,7 @@ def _promoted(inner: Signature, outer: Signature) -> tuple[_Draft, list[Node]]:
     draft = _Draft(inner, outer)
     if len(given) < fixed:
         raise _Refused(f"it takes at least {_count(fixed, 'argument')}, not {len(given)}")
-    nodes = _one_by_one(draft, inner.args, given[:fixed])
+    nodes = _one_by_one(draft, _own_arguments(inner), given[:fixed])
     for node in given[fixed:]:
         code = _PROMOTED.get(node.type.text)
         nodes.append(node if code is None else Convert(node, scalar(code), -1))
@@ -545,7 +593,7 @@ class _Ending:
     """One way to have the wanted result: what becomes of the arguments, and of the result."""
 
     errors: str
-    own: Sequence[CType]
+    own: Sequence[_Own]
     given: Sequence[Given]
     room: CType | None = None  # of the function's last argument
     store: int | None = None  # the wanted argument that takes the result
@@ -569,7 +617,7 @@ def _endings(
     inner: Signature, before: str, outer: Signature, errors: str | None
 ) -> tuple[list[_Ending], _Refused | None]:
     """What rule 1 offers, in its order, and why it does not offer more."""
-    own = [*inner.args]
+    own = _own_arguments(inner)
     given = [Given(index, arg) for index, arg in enumerate(outer.args)]
     result, wanted = inner.result, outer.result
     integral = wanted.kind in ("int", "bool")
@@ -605,14 +653,14 @@ def _endings(
         found.append(_Ending(after, own, given, value=result))
     user_data = [
         (mine, theirs)
-        for mine in ((False, True) if own and own[-1].kind == "voidptr" else (False,))
+        for mine in ((False, True) if own and own[-1].type.kind == "voidptr" else (False,))
         for theirs in ((False, True) if given and given[-1].type.kind == "voidptr" else (False,))
     ]
     # The function's last pointer argument is the result.
     if wanted.kind != "void":
         for mine, _ in sorted({(mine, False) for mine, _ in user_data}):
             place = len(own) - 1 - mine
-            if place < 0 or not isinstance(own[place], Pointer) or inner.readonly[place]:
+            if place < 0 or not isinstance(own[place].type, Pointer) or own[place].readonly:
                 continue
             after = errors or kept
             if result.kind != "void" and not _is_status(result, before):
@@ -622,7 +670,7 @@ def _endings(
                         "nativecall.wrap(f, errors='nonzero') says that it is one",
                     )
             elif after not in _STATUS and (after != "null" or wanted.kind in _POINTERS):
-                pointee = own[place].pointee  # type: ignore[attr-defined]
+                pointee = own[place].type.pointee  # type: ignore[attr-defined]
                 left = [*own[:place], *own[place + 1 :]]
                 found.append(_Ending(after, left, given, room=pointee, value=pointee))
     # The wanted last pointer argument takes the result.

@@ -125,7 +125,7 @@ def converted(
         single = function if len(entries) == 1 else function[row[0]]
         found, address, flags = single._one(None)
         known = ERROR_NAMES[flags & _lib.ERRORS_MASK]
-        if exact and name is None and errors in (None, known):
+        if exact and name is None and errors in (None, known) and _keeps(found, wanted):
             return single
         try:
             prepared = _prepared(
@@ -140,6 +140,11 @@ def converted(
     if len(refused) == 1:
         raise refused[0]
     raise SignatureError("; ".join(map(str, refused)))
+
+
+def _keeps(found: Signature, wanted: Signature) -> bool:
+    """Whether a function promises not to write wherever that is wanted of it."""
+    return all(map(bool.__ge__, found.readonly, wanted.readonly))
 
 
 def bound(

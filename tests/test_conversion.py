@@ -213,6 +213,72 @@ def test_a_variadic_function_gets_promoted_arguments() -> None:
     assert made.variadic == 1
 
 
+CONST = (
+    "is const, but the function does not promise not to write to it; "
+    "leave const out, or declare it in the function's own signature"
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "argument"),
+    [
+        ("void (double *, void *)", "void (const double *)", 1),
+        ("void (double *)", "void (const double *)", 1),
+        ("void (double *)", "void (const void *)", 1),
+        ("void (void *)", "void (const double *)", 1),
+        ("void (double, double *)", "void (float, const double *)", 2),
+        ("void (double, void *)", "void (double, const void *)", 2),
+        ("void (double, double, void *)", "void (int, double *, const void *)", 3),
+        ("double (double *, void *)", "void (const double *)", 1),
+        ("int (char *, ...)", "int (const char *, int)", 1),
+        ("int (char **)", "int (const char *)", 1),
+        ("double (double *, double *)", "double (const double *, double)", 1),
+    ],
+)
+def test_no_promise_is_made_for_the_function(own: str, wanted: str, argument: int) -> None:
+    assert refusal(own, wanted) == f"argument {argument} {CONST}"
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ("void (const double *, void *)", "void (const double *)"),
+        ("void (const double *, void *)", "void (double *)"),
+        ("void (double, const void *)", "void (float, const void *)"),
+        ("void (double, void *)", "void (const double *)"),
+        ("void (double, double)", "void (const double *)"),
+        ("double (double, void *)", "double (double)"),
+        ("void (double)", "void (double, const void *)"),
+        ("int (const char *, ...)", "int (const char *, int, const char *)"),
+    ],
+)
+def test_promises_that_are_kept(own: str, wanted: str) -> None:
+    assert plan(own, wanted).outer == parse(wanted)
+
+
+def test_an_array_that_is_read_only_stays_as_it_is() -> None:
+    f = nc.wrap(1, "void (double *, void *)", name="f")
+    data = memoryview(bytes(16)).cast("d")
+    for own, wanted in ((f, "v:&d"), (f.bind(..., None), "v:&d")):
+        with pytest.raises(nc.SignatureError, match="argument 1 is const"):
+            own.convert("void (const double *)")
+        with pytest.raises(ValueError, match="argument 1 of 'f' must be writable"):
+            own.convert(wanted)(data)
+    with pytest.raises(ValueError, match="argument 1 of 'f' must be writable"):
+        f.bind(data)
+    reads = nc.wrap(1, "void (const double *, void *)", name="f")
+    assert reads.convert("void (const double *, void *)") is reads
+    assert reads.convert("v:&dP") is reads
+    assert reads.bind(data).signatures == ("v:P",)
+
+
+def test_a_promise_for_a_view() -> None:
+    view = parse("v:[1]d")
+    promised = nc.Signature(view.result, view.args, readonly=[True])
+    with pytest.raises(nc.SignatureError, match="argument 1 is const"):
+        conversion.convert("f", parse("v:[1]dP"), 0, promised)
+
+
 # -- results --------------------------------------------------------------------------------------
 
 

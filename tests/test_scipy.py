@@ -407,6 +407,14 @@ def test_user_data_that_is_only_read(kernels):
         assert integrate.quad(f.to_scipy("d:dP", user_data=data), 0, 2)[0] == pytest.approx(6.0)
 
 
+def test_asking_for_const_makes_no_promise_for_the_function(kernels):
+    f = kernels.function("scaled", "double (double, void *)")
+    with pytest.raises(ValueError, match="'user_data' must be writable"):
+        f.to_scipy("double (double, const void *)", user_data=b"12345678")
+    with pytest.raises(nc.SignatureError, match="argument 2 is const"):
+        f.to_scipy("float (double, const void *)", user_data=b"12345678")
+
+
 def test_user_data_without_a_place(kernels):
     f = kernels.function("gauss", "d:d")
     with pytest.raises(ValueError, match=r"last argument.*pointer.*'gauss'.*'d:d'"):

@@ -79,9 +79,7 @@ def from_callable(
         raise ValueError(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
-    return LowLevelCallable(
-        capsule, _user_data(user_data, meant.readonly[-1] or found.readonly[-1])
-    )
+    return LowLevelCallable(capsule, _user_data(user_data, meant.readonly[-1]))
 
 
 # -- which function ------------------------------------------------------------------------------
@@ -90,13 +88,15 @@ def from_callable(
 def _chosen(
     callable: NativeCallable, signature: str | Signature | None, data: bool
 ) -> tuple[NativeCallable, Signature]:
-    """The entry that is meant, as it is or converted, and what the user says that it is."""
+    """The entry that is meant, as it is or converted, and the signature that tells what is const:
+    its own, or the one that it was converted to."""
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
         try:
-            return _as(callable[meant], meant.text), meant
+            part = callable[meant]
         except NoEntryError:
             return callable.convert(meant), meant
+        return _as(part, meant.text), part._one(None)[0]
     available = callable.signatures
     if not available:
         raise NoEntryError(f"{callable.__name__!r} has no entries")
