@@ -1027,7 +1027,7 @@ def test_cycles_through_memory_are_collected():
     bound, returned = np.zeros(3).view(Array), np.zeros(3).view(Array)
     bound.function = nc.callback("d:&d", lambda pointer: 1.0).bind(bound)
     watched = weakref.ref(returned)
-    returned.function = nc.callback("&d:", lambda: watched())
+    returned.function = nc.callback("&d:", watched)
     returned.function()
     dead = weakref.ref(bound), weakref.ref(returned)
     del bound, returned
