@@ -32,7 +32,8 @@ typedef struct {
 typedef struct {
     Py_ssize_t size; /* bytes of an element */
     int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
-    char format;     /* the usual format of the elements, one letter; 0 when there is none */
+    char format;     /* the usual format of the elements, one letter; 0 when there is none, or when
+                        more than the elements counts */
 } NcExport;
 
 typedef struct {
@@ -47,6 +48,7 @@ typedef struct {
     char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
     size_t *pointee_sizes;   /* bytes of a struct, of what a pointer points to (0 unknown); the
                                 alignment of the elements of a view */
+    size_t *counts;          /* items that a pointer to an array leads to, an argument; else 0 */
     NcExport *exports;       /* how buffers are taken, an argument */
     unsigned char *readonly; /* 1 where the callee promises not to write */
     PyObject *types;         /* tuple: the ctype of each argument, then of the result */

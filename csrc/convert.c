@@ -642,6 +642,28 @@ int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const
     return wanted != '\0' && found == wanted;
 }
 
+int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+{
+    size_t size = plan->pointee_sizes[index];
+    return size != 0 && (size_t)buffer->len / size < plan->counts[index];
+}
+
+static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+                        const Py_buffer *buffer)
+{
+    PyObject *pointer = PyTuple_GET_ITEM(plan->types, index);
+    PyObject *array = PyObject_GetAttrString(pointer, "pointee");
+    PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
+    if (item != NULL) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be a buffer of at least %zu items of '%S' (got %zu)",
+                            plan->counts[index], item,
+                            (size_t)buffer->len / plan->pointee_sizes[index]);
+    }
+    Py_XDECREF(item);
+    Py_XDECREF(array);
+}
+
 /* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
 static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
                          PyObject *value)
@@ -689,9 +711,12 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     }
     boxed = nc_buffer_is_pointer(&out->buffer);
     suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
-    if (suits > 0) {
+    if (suits > 0 && !nc_buffer_is_short(plan, index, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
+    }
+    if (suits > 0) {
+        short_error(plan, name, place, index, &out->buffer);
     }
     PyBuffer_Release(&out->buffer);
     out->buffer.obj = NULL;

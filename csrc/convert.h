@@ -100,6 +100,8 @@ char nc_buffer_letter(const Py_buffer *buffer);
 /* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
  * to, 0 when not, -1 with an exception. */
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
+/* Whether a buffer that suits has fewer items than the array that argument `index` points to. */
+int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
 /* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export
  * theirs. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);

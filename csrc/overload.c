@@ -119,14 +119,15 @@ static int match_number(char wanted, PyObject *value)
     return COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a plan takes a buffer that suits it: contiguous, and writable unless it is
- * promised that nobody writes. */
+/* Whether an argument of a plan takes a buffer that suits it: contiguous, long enough, and writable
+ * unless it is promised that nobody writes. */
 static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
     int flags = plan->exports[index].flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
-    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C');
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
+           !nc_buffer_is_short(plan, index, buffer);
 }
 
 /* The cost of an argument; -1 when the value is none, -2 with an exception. */
@@ -406,7 +407,7 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
 }
 
 /* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
- * scalars. Structs and views ask the value for more. */
+ * scalars. Structs, views and pointers to arrays ask the value for more. */
 static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
@@ -414,7 +415,8 @@ static int knows_arrays(PyObject *parts, int *bytes)
         const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
             char code = plan->codes[i];
-            int plain = code == 'P' && (plan->pointees[i] == 'v' || scalar_kind(plan->pointees[i]));
+            int plain = code == 'P' && plan->counts[i] == 0 &&
+                        (plan->pointees[i] == 'v' || scalar_kind(plan->pointees[i]));
             if (!plain && code != 'O' && scalar_kind(code) == '\0') {
                 return 0;
             }

@@ -17,6 +17,7 @@ static void plan_dealloc(PyObject *object)
     PyMem_Free(self->codes);
     PyMem_Free(self->pointees);
     PyMem_Free(self->pointee_sizes);
+    PyMem_Free(self->counts);
     PyMem_Free(self->exports);
     PyMem_Free(self->readonly);
     Py_TYPE(object)->tp_free(object);
@@ -42,7 +43,7 @@ static int pack(NcPlan *self, const char *text, size_t length)
 }
 
 /* How buffers of elements of a letter are taken. */
-static NcExport export_of(char pointee, int promised)
+static NcExport export_of(char pointee, size_t count, int promised)
 {
     /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
     static const char letters[] = "?bBhHiIqQefdg";
@@ -61,7 +62,7 @@ static NcExport export_of(char pointee, int promised)
                                    'g'};
     NcExport found = {0, 0, '\0'};
     const char *place = pointee != '\0' ? strchr(letters, pointee) : NULL;
-    if (place != NULL) {
+    if (place != NULL && count == 0) {
         found.size = (Py_ssize_t)nc_scalar_size(pointee);
         found.format = formats[place - letters];
     }
@@ -72,12 +73,13 @@ static NcExport export_of(char pointee, int promised)
     return found;
 }
 
-/* Plan(signature, text, shape, types, pointees, sizes, readonly, names, variadic) */
+/* Plan(signature, text, shape, types, pointees, sizes, counts, readonly, names, variadic) */
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *signature;
     PyObject *types;
     PyObject *sizes;
+    PyObject *counts;
     PyObject *readonly;
     PyObject *names;
     const char *text;
@@ -92,14 +94,16 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "Plan() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!Op", &signature, &text, &text_length, &shape,
+    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!O!Op", &signature, &text, &text_length, &shape,
                           &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
-                          &PyTuple_Type, &sizes, &PyTuple_Type, &readonly, &names, &variadic)) {
+                          &PyTuple_Type, &sizes, &PyTuple_Type, &counts, &PyTuple_Type, &readonly,
+                          &names, &variadic)) {
         return NULL;
     }
     /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
     if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
         pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
+        PyTuple_GET_SIZE(counts) != shape_length - 2 ||
         PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
         (names != Py_None &&
          (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
@@ -119,9 +123,10 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
     self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
     self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
+    self->counts = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
     self->exports = (NcExport *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcExport));
     if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
-        self->pointee_sizes == NULL || self->exports == NULL) {
+        self->pointee_sizes == NULL || self->counts == NULL || self->exports == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
@@ -131,11 +136,12 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
         self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
         self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
+        self->counts[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(counts, i));
         if (promised < 0 || PyErr_Occurred()) {
             goto fail;
         }
         self->readonly[i] = (unsigned char)promised;
-        self->exports[i] = export_of(self->pointees[i], promised);
+        self->exports[i] = export_of(self->pointees[i], self->counts[i], promised);
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
         goto fail;

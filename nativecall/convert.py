@@ -56,9 +56,9 @@ def plan(signature: Signature) -> Any:
     key = (signature.function.named, signature.names, signature.readonly)
     found = _plans.get(key)
     if found is None:
-        pointees, sizes = [], []
+        pointees, sizes, counts = [], [], []
         for arg in signature.args:
-            code, size = " ", arg.size if isinstance(arg, Struct) else 0
+            code, size, count = " ", arg.size if isinstance(arg, Struct) else 0, 0
             if arg.kind == "voidptr":
                 code = "v"
             elif isinstance(arg, View):
@@ -66,6 +66,7 @@ def plan(signature: Signature) -> Any:
             elif isinstance(arg, Pointer):
                 pointee = arg.pointee
                 if isinstance(pointee, Array):
+                    count = pointee.length
                     pointee = pointee.item
                 size = pointee.size
                 code = letter(pointee)
@@ -73,6 +74,7 @@ def plan(signature: Signature) -> Any:
             known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
             pointees.append(code if code in known else " ")
             sizes.append(size)
+            counts.append(count)
         found = _types.Plan(
             signature,
             signature.text,
@@ -80,6 +82,7 @@ def plan(signature: Signature) -> Any:
             (*signature.args, signature.result),
             "".join(pointees),
             tuple(sizes),
+            tuple(counts),
             signature.readonly,
             signature.names if any(signature.names) else None,
             signature.variadic,

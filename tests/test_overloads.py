@@ -590,6 +590,20 @@ def test_buffers_of_bytes_choose_by_their_length_every_time(numbered):
         assert [f(bytearray(size)) for size in (16, 15, 32)] == [points, anything, points]
 
 
+def test_arrays_that_are_too_short_choose_another_entry(numbered, fails):
+    places = {"q:&(3)d": "q:&d", "q:&(2)d": "q:&f", "q:P": "q:P"}
+    entries = {one: numbered[place][0] for one, place in places.items()}
+    f = nc.wrap(entries, name="f", owner=numbered)
+    three, two, anything = [f[one](None) for one in places]
+    assert len({three, two, anything}) == 3
+    for _ in range(3):
+        assert [f(np.zeros(n)) for n in (4, 2, 3, 1)] == [three, two, three, anything]
+    del entries["q:P"]
+    f = nc.wrap(entries, name="f", owner=numbered)
+    with fails(ValueError, "argument 1 of 'f' must be a buffer of at least 3 items of 'd' (got 1)"):
+        f(np.zeros(1))
+
+
 def test_callables_of_other_signatures_choose_for_themselves(offer):
     made = [offer(*types) for types in (("d", "q"), ("q", "d"), ("f", "i"), ("Q", "f"), ("q", "f"))]
     for _ in range(3):

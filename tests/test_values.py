@@ -676,6 +676,58 @@ def test_arrays_of_pointers(lib):
     assert f(ffi.new("char *[]", kept), 2) == 4
 
 
+@pytest.mark.parametrize(
+    ("signature", "count", "item", "make"),
+    [
+        ("&(3)d", 3, "d", lambda n: array.array("d", bytes(8 * n))),
+        ("&(2,3)i", 6, "i", lambda n: np.zeros(n, "i")),
+        ("&(3)d", 3, "d", lambda n: (ctypes.c_double * n)()),
+        ("&(5)c", 5, "b", bytes),
+        ("&(5)c", 5, "b", bytearray),
+        ("&(2)T{d:x:d:y:}", 2, "T{dd}", lambda n: np.zeros(n, [("x", "d"), ("y", "d")])),
+        ("&(2)T{d:x:d:y:}", 2, "T{dd}", lambda n: bytearray(16 * n)),
+        ("&(2)Zd", 2, "Zd", lambda n: np.zeros(n, "D")),
+    ],
+)
+def test_pointers_to_arrays_take_no_shorter_ones(lib, fails, signature, count, item, make):
+    f = lib.function("address_of", f"N:{signature}")
+    for n in (count, count + 1):
+        assert f(make(n)) != 0
+    assert f(None) == 0
+    short = make(count - 1)
+    text = f"must be a buffer of at least {count} items of {item!r} (got {count - 1})"
+    for _ in range(2):
+        with fails(ValueError, f"argument 1 of 'address_of' {text}"):
+            f(short)
+        with fails(ValueError, f"argument 1 of 'address_of' {text}"):
+            f.bind(short)
+    g = nc.callback(f"q:{signature}", lambda given: -1)
+    with fails(ValueError, f"argument 1 of '<lambda>' {text}"):
+        g(short)
+
+
+def test_a_buffer_that_is_too_short_is_released(lib):
+    short = bytearray(4)
+    with pytest.raises(ValueError, match="at least 5 items"):
+        lib.function("address_of", "N:&(5)c")(short)
+    short.append(0)  # which an exported one refuses
+
+
+def test_pointers_to_arrays_of_other_libraries_have_their_length(lib, fails):
+    f = lib.function("address_of", "N:&(3)d")
+    three, two = (ctypes.c_double * 3)(), (ctypes.c_double * 2)()
+    assert f(ctypes.pointer(three)) == f(ctypes.byref(three)) == ctypes.addressof(three)
+    message = "argument 1 of 'address_of' must be a pointer '&(3)d' (got '&(2)d' from {})"
+    with fails(TypeError, message.format("LP_c_double_Array_2")):
+        f(ctypes.pointer(two))
+    with fails(TypeError, message.format("CArgObject")):
+        f(ctypes.byref(two))
+    ffi = cffi.FFI()
+    assert f(ffi.new("double(*)[3]")) != 0
+    with fails(TypeError, message.format("__CDataOwn")):
+        f(ffi.new("double(*)[2]"))
+
+
 def test_cffi_pointers(lib, fails):
     ffi = cffi.FFI()
     f = lib.function("increment", "v:&i")
