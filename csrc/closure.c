@@ -498,7 +498,10 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
     if (parting == NULL) {
         PyErr_Clear();
         if (left != NULL) {
-            report(left, self->function);
+            report(left, self->function != NULL ? self->function : self->name);
+        }
+        if (call->has_before) {
+            nc_raised_restore(&call->before);
         }
         return value;
     }

@@ -36,7 +36,7 @@ const char *nc_stubs_refused(void);
 
 /* A Python object that owns a stub whose context is a block of memory:
  * Stub(code, size, keep[, rest]), with attributes `address`, `data` and `keep`. What is kept is let
- * go of with the stub; the block and `rest` stay until some hundred other stubs have ended, for calls
+ * go of with the stub; the block and `rest` stay until 256 other stubs have ended, for calls
  * that run when the last reference goes. */
 extern PyTypeObject NcStub_Type;
 
