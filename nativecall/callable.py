@@ -285,8 +285,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
 
         It gets this callable and a canonical signature, and returns a target as for `add`, whose
         entry is added, or None where there is no such function. `f[signature]`, `f.address`,
-        `f.to_*` and `wrap` ask, and so do C consumers that prepare a call (callback.h,
-        dynamiccall.h); ``signature in f`` and calls do not.
+        `f.to_*`, `f.convert` and `wrap` ask, and so do C consumers that prepare a call
+        (callback.h, dynamiccall.h); ``signature in f`` and calls do not.
 
         It is asked once for a signature; other threads that look for the same wait meanwhile. None
         is remembered until a hook is set again, an exception is not, and whoever looked for the
@@ -337,6 +337,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
                     f"{self.__name__!r} has entries {', '.join(map(repr, available))}; "
                     "'signature' must name one"
                 )
+            if self._parts is not None:
+                signature = available[0]  # the first entry of one that was made without any
         single = self if signature is None else self[signature]
         _, address, flags = single._rows()[0]
         return single._plan.signature, address, flags
@@ -434,7 +436,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
             Of one entry, which calls this function without the GIL and without Python; itself, if
             it has the signature already. A value that does not pass gives C NaN, 0 or NULL and
             Python OverflowError or ValueError. Of several entries one of the same signature is
-            taken, else the first that can be converted.
+            taken, for which `specialize` is asked, else the first that can be converted.
 
         Raises
         ------

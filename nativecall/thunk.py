@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 
-from . import _lib, conversion, convert
+from . import _lib, conversion, convert, specialize
 from .conversion import Plan
 from .ctype import CType, FunctionPointer
 from .entry import ERROR_NAMES, Options, check_errors
@@ -116,6 +116,8 @@ def converted(
     Options(name, None, None, "hold", "none" if errors is None else errors, False)
     if errors is not None:
         check_errors(wanted, errors)
+    # A function that is made for the signature is better than one that is converted to it.
+    specialize.ask(function, wanted.text)
     entries = function._offered()
     if not entries:
         raise NoEntryError(f"{function.__name__!r} has no entries")

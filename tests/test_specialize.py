@@ -110,6 +110,32 @@ def test_to_scipy_asks(hook):
     assert hook.asked == ["d:d"]
 
 
+def test_a_conversion_asks_before_it_converts(hook):
+    f = made(hook=hook)
+    assert f.convert("f:f") is f["f:f"]
+    assert f.address("f:f") == symbol("f:f").address()
+    for _ in range(2):
+        assert f.convert("i:i")(4) == 2
+    assert hook.asked == ["f:f", "i:i"]
+    assert f.signatures == ("d:d", "f:f")
+
+
+def test_a_conversion_of_what_has_no_entries_asks():
+    numba = pytest.importorskip("numba")
+    f = nc.wrap(numba.njit(lambda x: x / 2))
+    assert f.signatures == ()
+    assert f.convert("d:d")(3.0) == 1.5
+    assert f.signatures == ("d:d",)
+    assert f.bind(3.0)() == f.to_ctypes()(3.0) == 1.5, "its one entry is what is meant"
+
+
+def test_a_conversion_raises_what_the_hook_raises():
+    f = made(hook=lambda whole, text: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        f.convert("f:f")
+    assert f.convert("d:d") is f
+
+
 def test_who_does_not_ask(hook):
     f = made(hook=hook)
     assert "f:f" not in f
