@@ -1,9 +1,9 @@
 """`f.specialize`: a hook that is asked for the entries that a native callable does not have yet.
 
 SEP 201 leaves it open how a table gets the signatures that nobody foresaw. Here whoever looks for
-one through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through callback.h,
-dynamiccall.h and every other reader of `__nativecall_api__`, has the hook asked for it, and the
-answer added to the table. Readers of the table itself ask nobody and go on meanwhile.
+one through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through
+callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, has the hook asked for it,
+and the answer added to the table. Readers of the table itself ask nobody and go on meanwhile.
 
 Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it.
 The others wait for the answer, with no lock held but the question's own. That the hook has none is
