@@ -2,6 +2,8 @@
  * an exception is set that names the argument and the callable, and nothing is left exported. */
 #include "aggregate.h"
 
+#include "jit.h"
+#include "pending.h"
 #include "pin.h"
 
 #include <string.h>
@@ -46,6 +48,9 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
     NcPlan *plan = self->plan;
     PyTypeObject *type;
     PyObject *made;
+    if (nc_is_pending() && nc_pending_raised()) {
+        return NULL;
+    }
     if (plan->record == NULL) {
         PyObject *found =
             PyObject_CallOneArg(nc_hooks.record, PyTuple_GET_ITEM(plan->types, plan->nargs));

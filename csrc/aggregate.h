@@ -23,7 +23,8 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
 int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
                     intptr_t *words, NcPointer *owner);
 
-/* A new tuple of the class that the struct result comes back as, its `count` items NULL. */
+/* A new tuple of the class that the struct result comes back as, its `count` items NULL; NULL as
+ * well where a Python function left an exception. */
 PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
 
 /* The result of any type that is in `memory`. */

@@ -93,6 +93,16 @@ PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
     return nc_release_pointers(value, pointers, count);
 }
 
+PyObject *nc_result_double(double number)
+{
+    return nc_is_pending() && nc_pending_raised() ? NULL : PyFloat_FromDouble(number);
+}
+
+PyObject *nc_result_integer(long long number)
+{
+    return nc_is_pending() && nc_pending_raised() ? NULL : PyLong_FromLongLong(number);
+}
+
 int nc_settle(NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;
@@ -286,6 +296,8 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_pending_raised)                                                                    \
     FUNCTION(nc_pointer_to_python)                                                                 \
     FUNCTION(nc_record_new)                                                                        \
+    FUNCTION(nc_result_double)                                                                     \
+    FUNCTION(nc_result_integer)                                                                    \
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
     FUNCTION(nc_surface)                                                                           \

@@ -35,6 +35,10 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *self, PyObject *const *args, size_t n
 /* nc_release_pointers as a function. */
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count);
 
+/* Results of C functions; NULL where a Python function left an exception (pending.h). */
+PyObject *nc_result_double(double number);
+PyObject *nc_result_integer(long long number);
+
 /* Raises at once what a Python function among the arguments left, before the result is looked at.
  * 0, or -1 with that exception. The pointers stay to be released. */
 int nc_settle(NcPointer *pointers, size_t count);

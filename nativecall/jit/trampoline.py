@@ -292,6 +292,12 @@ def _is_padded(ctype: CType) -> bool:
     return isinstance(ctype, Array) and _is_padded(ctype.item)
 
 
+def _is_record(struct: Struct) -> bool:
+    """Whether inline code makes the named tuple of a struct."""
+    numbers = all(f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields)
+    return numbers and len(struct.fields) <= _MAX_INLINE
+
+
 class _Place:
     """An argument: its type, where in the frame it goes, and what the code has of it."""
 
@@ -338,6 +344,13 @@ class _Trampoline(Writer):
         self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
         self.convention = 0 if errors == _lib.ERRORS["python"] else errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        result = signature.result
+        # Whether what makes the result's object looks for exceptions that were left.
+        self.looking = (
+            _is_record(result)
+            if isinstance(result, Struct)
+            else result.text == "d" or (result.kind == "int" and result.text != "Q")
+        )
         # Whether the call is so short that the slow way has one of its own: then the usual way
         # keeps the numbers out of the frame.
         numbers = [place.ctype for place in self.places]
@@ -440,7 +453,7 @@ class _Trampoline(Writer):
         if self.tables:
             self.begin("refused")
             self.line("ret ptr null")
-        if self.short and self.signature.result.kind != "object":
+        if self.short and not self.looking and self.signature.result.kind != "object":
             self.begin("left")
             self.line("ret ptr null")
 
@@ -675,7 +688,7 @@ class _Trampoline(Writer):
         if self.owners and self.convention:
             status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
             self.settled(self.new(f"icmp sge i32 {status}, 0"), raw)
-        if result.kind != "object":
+        if result.kind != "object" and not self.looking:
             self.look_for_left(raw)
         if self.may_raise and result.kind != "object":
             error = self.call("PyErr_Occurred", "ptr")
@@ -802,6 +815,10 @@ class _Trampoline(Writer):
         from .abi import in_memory
 
         code = letter(ctype)
+        if self.looking and not isinstance(ctype, Struct):
+            if code == "d":
+                return self.call("nc_result_double", "ptr", f"double {raw}")
+            return self.call("nc_result_integer", "ptr", f"i64 {self.widened(ctype, raw)}")
         if code == "v":
             none = self.symbol("Py_None")
             if not layout["has_immortals"]:
@@ -823,8 +840,7 @@ class _Trampoline(Writer):
 
     def record(self, struct: Struct) -> str:
         """A struct of numbers as a named tuple; others through Python code."""
-        numbers = all(f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields)
-        if not numbers or len(struct.fields) > _MAX_INLINE:
+        if not _is_record(struct):
             return self.call("nc_load_result", "ptr", "ptr %self", "ptr %result")
         made = self.call("nc_record_new", "ptr", "ptr %self", f"i64 {len(struct.fields)}")
         self.fail_unless(self.new(f"icmp ne ptr {made}, null"))

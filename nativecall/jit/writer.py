@@ -196,6 +196,14 @@ class Writer:
         """Any number in memory, through the core."""
         return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
 
+    def widened(self, ctype: CType, raw: str) -> str:
+        """An integer as one of 64 bits."""
+        assert isinstance(ctype, Scalar)
+        if ctype.size == 8:
+            return raw
+        extend = "sext" if ctype.signed else "zext"
+        return self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
+
     def to_python(self, ctype: CType, raw: str) -> str:
         """A number that is an IR value; the function has memory for halves, ``%half``."""
         code = letter(ctype)
@@ -209,10 +217,7 @@ class Writer:
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
             return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
-        assert isinstance(ctype, Scalar)
-        if ctype.size < 8:
-            extend = "sext" if ctype.signed else "zext"
-            raw = self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
+        raw = self.widened(ctype, raw)
         name = "PyLong_FromLong" if layout["long_bytes"] == 8 else "PyLong_FromLongLong"
         if code == "Q":
             name = "PyLong_FromUnsignedLongLong"
