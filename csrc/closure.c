@@ -49,9 +49,9 @@ static inline int is_set(const PyThreadState *thread)
 
 static inline void give_back(const NcClosureCall *call)
 {
-    if (call->given != NULL) {
+    if (call->ending & NC_CLOSURE_GIVE_UP) {
         (void)PyEval_SaveThread();
-    } else if (call->ensured) {
+    } else if (call->ending & NC_CLOSURE_RELEASE) {
         PyGILState_Release(call->gil);
     }
 }
@@ -74,7 +74,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
             return 0;
         }
         nc_raised_take(&call->before);
-        call->has_before = 1;
+        call->ending |= NC_CLOSURE_RESTORE;
     }
     Py_INCREF(self);
     return 1;
@@ -84,7 +84,6 @@ static PyInterpreterState *main_interpreter;
 
 static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
-    call->has_before = 0;
     if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter)) {
         return begin_slowly(self, call, thread);
     }
@@ -103,10 +102,10 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
         /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
          * outermost of those that made the thread state. */
         PyEval_RestoreThread(own);
-        call->given = own;
+        call->ending = NC_CLOSURE_GIVE_UP;
     } else {
         call->gil = PyGILState_Ensure();
-        call->ensured = 1;
+        call->ending = NC_CLOSURE_RELEASE;
         own = PyThreadState_Get();
     }
     return begin(self, call, own);
@@ -116,8 +115,7 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
 static int enter_any(NcClosure *self, NcClosureCall *call)
 {
     PyThreadState *now = _PyThreadState_UncheckedGet();
-    call->given = NULL;
-    call->ensured = 0;
+    call->ending = 0;
 #if PY_VERSION_HEX >= 0x030C0000
     /* The one that this thread is attached with. */
     if (NC_LIKELY(now != NULL)) {
@@ -141,19 +139,19 @@ static int enter_holding(NcClosure *self, NcClosureCall *call)
     if (NC_UNLIKELY(now == NULL)) {
         return enter_any(self, call);
     }
-    call->given = NULL;
-    call->ensured = 0;
+    call->ending = 0;
     return begin(self, call, now);
 }
 
-static inline void leave(NcClosure *self, NcClosureCall *call, PyObject *value)
+static inline void leave(NcClosure *self, NcClosureCall *call)
 {
-    Py_DECREF(value);
     drop(self);
-    if (NC_UNLIKELY(call->has_before)) {
-        nc_raised_restore(&call->before);
+    if (NC_UNLIKELY(call->ending != 0)) {
+        if (call->ending & NC_CLOSURE_RESTORE) {
+            nc_raised_restore(&call->before);
+        }
+        give_back(call);
     }
-    give_back(call);
 }
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
@@ -249,12 +247,14 @@ void nc_surface(PyObject *function)
 /* Ends a call with an exception set; drops the function's result if there is one. */
 NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value)
 {
-    PyObject *left = place_exception(self, call->has_before, call->given == NULL && !call->ensured);
+    int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
+    int held = (call->ending & (NC_CLOSURE_GIVE_UP | NC_CLOSURE_RELEASE)) == 0;
+    PyObject *left = place_exception(self, has_before, held);
     Py_XDECREF(value);
     drop(self);
     if (left != NULL) {
         leave_exception(left);
-    } else if (call->has_before) {
+    } else if (has_before) {
         nc_raised_restore(&call->before);
     }
     give_back(call);
@@ -291,30 +291,79 @@ PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
     return made;
 }
 
+/* ---- floats used again ----------------------------------------------------------------------- */
+
+/* A float that nobody else holds can be made to hold another number, as CPython itself makes tuples
+ * hold other objects (zip, enumerate), and that is faster than to free it and to make a new one.
+ * Free-threaded builds could not tell from a count that nobody else holds it. */
+#if defined(Py_GIL_DISABLED)
+#define REUSES_FLOATS 0
+#else
+#define REUSES_FLOATS 1
+#endif
+
+PyObject *nc_closure_float(NcClosure *self, double number)
+{
+    PyFloatObject *made;
+    if (self->spare_count == 0) {
+        return PyFloat_FromDouble(number);
+    }
+    made = (PyFloatObject *)(void *)self->spares[--self->spare_count];
+    made->ob_fval = number;
+    return (PyObject *)made;
+}
+
+/* Drops a reference. */
+static inline void give_up(NcClosure *self, PyObject *object)
+{
+    if (REUSES_FLOATS && PyFloat_CheckExact(object) && Py_REFCNT(object) == 1 &&
+        self->spare_count < NC_CLOSURE_SPARES) {
+        self->spares[self->spare_count++] = object;
+        return;
+    }
+    Py_DECREF(object);
+}
+
+static void drop_spares(NcClosure *self)
+{
+    while (self->spare_count > 0) {
+        PyObject *spare = self->spares[--self->spare_count];
+        Py_DECREF(spare);
+    }
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* What is called is no function of Python's, or there is nothing to call. */
+NC_COLD PyObject *call_unusual(NcClosure *self, PyObject **args, size_t count)
+{
+    PyObject *function = Py_XNewRef(self->function);
+    PyObject *value;
+    if (function == NULL) {
+        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
+        return NULL;
+    }
+    value = PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    Py_DECREF(function);
+    return value;
+}
+
 /* Calls the function; a new reference, or NULL. */
 static inline PyObject *call_function(NcClosure *self, PyObject **args, size_t count)
 {
-    PyObject *function = Py_XNewRef(self->function);
-    PyObject *value = NULL;
-    int complete = 1;
+    PyObject *function = self->function;
     for (size_t i = 1; i <= count; i++) {
-        complete &= args[i] != NULL;
+        if (NC_UNLIKELY(args[i] == NULL)) {
+            return NULL; /* with an exception */
+        }
     }
-    if (NC_LIKELY(complete && function != NULL)) {
-        size_t nargsf = count | PY_VECTORCALL_ARGUMENTS_OFFSET;
-        /* What PyObject_Vectorcall looks at besides is known of functions. */
-        value = NC_LIKELY(Py_IS_TYPE(function, &PyFunction_Type))
-                    ? ((PyFunctionObject *)(void *)function)
-                          ->vectorcall(function, args + 1, nargsf, NULL)
-                    : PyObject_Vectorcall(function, args + 1, nargsf, NULL);
-    } else if (complete) {
-        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
+    if (NC_UNLIKELY(function == NULL || !Py_IS_TYPE(function, &PyFunction_Type))) {
+        return call_unusual(self, args, count);
     }
-    for (size_t i = 1; i <= count; i++) {
-        Py_XDECREF(args[i]);
-    }
-    Py_XDECREF(function);
-    return value;
+    /* What PyObject_Vectorcall looks at besides is known of functions, and the frame of the call
+     * holds its function. */
+    return ((PyFunctionObject *)(void *)function)
+        ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
 /* Keeps what a result points into; takes the reference. */
@@ -383,35 +432,27 @@ static int store_result(NcClosure *self, PyObject *value, void *out)
 /* The usual results without a call. Whether it was one. */
 static inline int store_exact(const NcClosure *self, PyObject *value, void *out)
 {
-    double number;
     long small;
-    int32_t narrow;
-    int64_t wide;
-    switch (self->code) {
-    case 'd':
-        if (!PyFloat_CheckExact(value)) {
+    if (NC_LIKELY(self->code == 'd')) {
+        double number;
+        if (NC_UNLIKELY(!PyFloat_CheckExact(value))) {
             return 0;
         }
         number = PyFloat_AS_DOUBLE(value);
         memcpy(out, &number, sizeof(number));
         return 1;
-    case 'i':
-        if (!nc_small_integer(value, &small)) {
-            return 0;
-        }
-        narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
-        memcpy(out, &narrow, sizeof(narrow));
-        return 1;
-    case 'q':
-        if (!nc_small_integer(value, &small)) {
-            return 0;
-        }
-        wide = small;
-        memcpy(out, &wide, sizeof(wide));
-        return 1;
-    default:
+    }
+    if ((self->code != 'i' && self->code != 'q') || !nc_small_integer(value, &small)) {
         return 0;
     }
+    if (self->code == 'i') {
+        int32_t narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
+        memcpy(out, &narrow, sizeof(narrow));
+    } else {
+        int64_t wide = small;
+        memcpy(out, &wide, sizeof(wide));
+    }
+    return 1;
 }
 
 void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_t count, void *out)
@@ -419,8 +460,15 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
     PyObject *value = call_function(self, args, count);
     if (NC_LIKELY(value != NULL) &&
         (store_exact(self, value, out) || store_result(self, value, out) == 0)) {
-        leave(self, call, value);
+        give_up(self, value);
+        for (size_t i = 1; i <= count; i++) {
+            give_up(self, args[i]);
+        }
+        leave(self, call);
         return;
+    }
+    for (size_t i = 1; i <= count; i++) {
+        Py_XDECREF(args[i]);
     }
     /* Before the end of the call, in which the closure may die. */
     memcpy(out, self->sentinel, self->size);
@@ -486,12 +534,13 @@ static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
  * exception `left` is left, or what was before is restored. Takes the references. */
 static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
 {
+    int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
     Parting *parting;
     PyObject *made;
     if (value == NULL) {
         value = Py_NewRef(PyTuple_GET_ITEM(self->carrier, 0));
     }
-    if (left == NULL && !call->has_before) {
+    if (left == NULL && !has_before) {
         return value;
     }
     parting = PyObject_New(Parting, &NcParting_Type);
@@ -500,7 +549,7 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
         if (left != NULL) {
             report(left, self->function != NULL ? self->function : self->name);
         }
-        if (call->has_before) {
+        if (has_before) {
             nc_raised_restore(&call->before);
         }
         return value;
@@ -509,8 +558,8 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
     parting->has_before = 0;
     made = bring(PyTuple_GET_ITEM(self->carrier, 1), value, (PyObject *)parting);
     parting->exception = left;
-    parting->has_before = call->has_before;
-    if (call->has_before) {
+    parting->has_before = has_before;
+    if (has_before) {
         parting->before = call->before;
     }
     Py_XDECREF(value);
@@ -524,7 +573,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
     NcClosure *self = (NcClosure *)(void *)object;
     size_t count = (size_t)PyVectorcall_NARGS(nargsf);
     PyThreadState *thread = PyThreadState_Get();
-    NcClosureCall call = {NULL, 0, PyGILState_LOCKED, 0, {NULL}};
+    NcClosureCall call = {0, PyGILState_LOCKED, {NULL}};
     PyObject **given;
     PyObject *value = NULL;
     PyObject *left = NULL;
@@ -539,7 +588,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
             return part(self, NULL, take_exception(self->name), &call);
         }
         nc_raised_take(&call.before);
-        call.has_before = 1;
+        call.ending = NC_CLOSURE_RESTORE;
     }
     Py_INCREF(self);
     self->running++;
@@ -554,11 +603,14 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
                                                       : Py_NewRef(args[i]);
         }
         value = call_function(self, given, count);
+        for (size_t i = 1; i <= count; i++) {
+            Py_XDECREF(given[i]);
+        }
     }
     PyMem_Free(given);
     result = value == NULL ? NULL : PyObject_CallFunctionObjArgs(self->writer, object, value, NULL);
     if (result == NULL) {
-        left = place_exception(self, call.has_before, self->enter == enter_holding);
+        left = place_exception(self, call.ending != 0, self->enter == enter_holding);
     }
     Py_XDECREF(value);
     result = part(self, result, left, &call);
@@ -686,6 +738,7 @@ static void closure_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     (void)closure_clear(object);
+    drop_spares(self);
     if (self->stub != NULL && nc_thunk_late()) {
         /* Threads of C code may call until the process ends; they get the sentinel. */
         return;

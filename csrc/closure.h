@@ -6,7 +6,7 @@
  * that does not depend on their types is here:
  *
  *     if (!self->enter(self, &call)) return *(double *)self->sentinel;
- *     args[1] = PyFloat_FromDouble(x);
+ *     args[1] = nc_closure_float(self, x);
  *     nc_closure_run(self, &call, args, 1, &result);
  *     return result;
  *
@@ -44,14 +44,20 @@
 
 /* One call, in the frame of the closure. */
 typedef struct {
-    PyThreadState *given; /* the thread state that had been given up, and will be again; or NULL */
-    int ensured;          /* 1 when PyGILState_Ensure made one instead */
-    PyGILState_STATE gil; /* what it returned */
-    int has_before;       /* 1 with an exception in `before` */
+    int ending;           /* what its end has to see to besides: NC_CLOSURE_... */
+    PyGILState_STATE gil; /* what PyGILState_Ensure returned */
     NcRaised before;      /* what the C code had raised */
 } NcClosureCall;
 
+enum {
+    NC_CLOSURE_GIVE_UP = 1, /* the thread state had been given up, and will be again */
+    NC_CLOSURE_RELEASE = 2, /* PyGILState_Ensure made one instead */
+    NC_CLOSURE_RESTORE = 4  /* an exception in `before` */
+};
+
 typedef struct NcClosure NcClosure;
+
+#define NC_CLOSURE_SPARES 4
 
 struct NcClosure {
     PyObject_HEAD
@@ -75,9 +81,11 @@ struct NcClosure {
     PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
     PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
     void *stub;             /* the C function pointer; owned; NULL with ctypes */
-    char code;              /* letter of the result */
-    int stays;              /* 1: exceptions stay set also where there is no call from Python */
-    PyObject *weakrefs;     /* weak references to this object */
+    PyObject *spares[NC_CLOSURE_SPARES]; /* floats that nobody else holds, for arguments */
+    size_t spare_count;
+    char code;          /* letter of the result */
+    int stays;          /* 1: exceptions stay set also where there is no call from Python */
+    PyObject *weakrefs; /* weak references to this object */
 };
 
 extern PyTypeObject NcClosure_Type;
@@ -87,6 +95,9 @@ extern PyTypeObject NcParting_Type;
  * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
  * call. */
 void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_t count, void *out);
+
+/* A float. A new reference, or NULL. */
+PyObject *nc_closure_float(NcClosure *self, double number);
 
 /* The object for argument `index`, which is given as its value where it is a pointer, else as its
  * address. A new reference, or NULL. */

@@ -283,6 +283,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_call_irregular)                                                                    \
     FUNCTION(nc_closure_argument)                                                                  \
+    FUNCTION(nc_closure_float)                                                                     \
     FUNCTION(nc_closure_run)                                                                       \
     FUNCTION(nc_convert_arguments)                                                                 \
     FUNCTION(nc_convert_pointer_on)                                                                \

@@ -760,6 +760,33 @@ def test_recursion(native):
 # -- threads -------------------------------------------------------------------------------------
 
 
+def test_floats_that_somebody_keeps_stay_as_they_are():
+    """The memory of a float is used again only when nobody else holds it."""
+    kept: list[float] = []
+    answers: list[float] = []
+
+    def add(a: float, b: float, c: float) -> float:
+        kept.extend([a, c])
+        answers.append(a + b + c)
+        return answers[-1]
+
+    f = nc.callback("d:ddd", add)
+    call = ctypes.CFUNCTYPE(*[ctypes.c_double] * 4)(f.address())
+    given = [(i + 0.25, i * 0.5, -i / 3) for i in range(100)]
+    assert [call(*one) for one in given] == [sum(one) for one in given] == answers
+    assert kept == [number for one in given for number in (one[0], one[2])]
+
+    inner = nc.callback("d:d", lambda x: x)
+
+    def nested(x: float) -> float:
+        return x if x < 1 else inner_c(x / 2) + outer_c(x - 1) + x
+
+    outer = nc.callback("d:d", nested)
+    one = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    inner_c, outer_c = one(inner.address()), one(outer.address())
+    assert outer_c(20.5) == 0.5 + sum(1.5 * (i + 0.5) for i in range(1, 21))
+
+
 def test_threads_that_python_has_never_seen(callers, monkeypatch):
     """Eight at once; a third of the calls raises: none is lost, and what succeeds is right."""
 

@@ -177,6 +177,9 @@ class _Closure(Writer):
         if code in "PTVO":
             values = ("ptr %self", f"i64 {index}", f"ptr {given}")
             return self.call("nc_closure_argument", "ptr", *values)
+        if code in "fd":
+            wide = given if code == "d" else self.new(f"fpext float {given} to double")
+            return self.call("nc_closure_float", "ptr", "ptr %self", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 
     def result_memory(self, entry: Any) -> str:
