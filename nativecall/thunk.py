@@ -1,8 +1,9 @@
 """Native callables made of others: `f.convert`, another signature, and `f.bind`, fixed arguments.
 
 The new callable's C function pointer is a stub: generated code that all functions of its shape
-share, with data of its own, namely the function to call and the values that were bound. Where no
-code can be generated the pointer leads to a closure of libffi, which does the same in Python.
+share, with data of its own, namely the function to call and the values that were bound. Where that
+would only jump to the function, the pointer is the function's own. Where no code can be generated
+it leads to a closure of libffi, which does the same in Python.
 
 Guarantees: what the thunk calls, and what bound pointers point to, lives as long as the thunk; a
 value is converted once, by the rules of a call from Python, and one that does not fit changes
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    _Prepared: TypeAlias = tuple[Plan, tuple[int, object] | None]
+    #: The address of generated code, and what keeps it.
+    _Code: TypeAlias = tuple[int, object]
+    _Prepared: TypeAlias = tuple[Plan, _Code | None]
 
     from .callable import NativeCallable
     from .entry import Errors
 
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
+_ITSELF = 0, None  # as code: the function itself does
 _SERVICES = _types.thunk_services()[0]
 _RECENT = 256  # plans that stay with their code when no thunk uses them
 _recent: dict[object, _Prepared] = {}
@@ -132,7 +136,8 @@ def converted(
         try:
             prepared = _prepared(
                 (convert.plan(found), flags, convert.plan(wanted), errors),
-                lambda: conversion.convert(function.__name__, found, flags, wanted, errors),  # noqa: B023
+                conversion.convert,
+                *(function.__name__, found, flags, wanted, errors),
             )
         except SignatureError as error:
             refused.append(error)
@@ -165,7 +170,7 @@ def bound(
         return function
     fixed = tuple([index in given for index in range(len(signature.args))])
     prepared = _prepared(
-        (convert.plan(signature), flags, fixed), lambda: conversion.bind(signature, flags, fixed)
+        (convert.plan(signature), flags, fixed), conversion.bind, signature, flags, fixed
     )
     plan = prepared[0]
     keep: list[object] = []
@@ -250,10 +255,14 @@ def _make(
     """The callable of a plan."""
     from .callable import NativeCallable
 
-    plan = prepared[0]
+    plan, code = prepared
     maker = _Maker(plan, function.__name__)
-    made = _generated(prepared, address, maker, data, (function, kept, maker))
     flags = plan.flags
+    made: tuple[int, object] | None
+    if code is _ITSELF:
+        made = address, None
+    else:
+        made = _generated(prepared, address, maker, data, (function, kept, maker))
     if made is None:
         from .libffithunk import interpreted
 
@@ -267,12 +276,12 @@ def _make(
     return self
 
 
-def _prepared(key: object, plan: Callable[[], Plan]) -> _Prepared:
-    """A plan and its code, which stay a while when no thunk uses them."""
+def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:
+    """A plan, made of what is given, and its code; they stay a while when no thunk uses them."""
     known = _recent.get(key)
     if known is not None:
         return known
-    made = plan()
+    made = plan(*given)
     prepared = made, _code(made)
     while len(_recent) >= _RECENT:
         _recent.pop(next(iter([*_recent])), None)
@@ -280,17 +289,17 @@ def _prepared(key: object, plan: Callable[[], Plan]) -> _Prepared:
     return prepared
 
 
-def _code(plan: Plan) -> tuple[int, object] | None:
-    """The address of the generated code of a plan, and what keeps it; None where there is none."""
-    if _types.stubs_refused():
-        return None
+def _code(plan: Plan) -> _Code | None:
+    """The generated code of a plan; None where there is none."""
     from .jit import engine
 
     if not engine.available():
         return None
-    from .jit.thunk import thunk
+    from .jit.thunk import changes_nothing, thunk
 
-    return thunk(plan)
+    if changes_nothing(plan):
+        return _ITSELF
+    return None if _types.stubs_refused() else thunk(plan)
 
 
 def _generated(

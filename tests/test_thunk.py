@@ -10,6 +10,7 @@ and whether the call failed must be equal.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import errno
 import gc
@@ -1076,6 +1077,53 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         code = engine.assembly(text, 2).partition("thunk:")[2].partition("\nfailed:")[0]
         for word in ("push", "call", "sub\t", "subq", "stp"):
             assert f"\t{word}" not in code, code
+
+
+@generated_only
+@pytest.mark.parametrize(
+    ("own", "wanted", "errors", "conventions"),
+    [
+        ("d:d", "d:dP", "none", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("d:d", "v:d", "none", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("v:qdqd", "v:qdqdP", "none", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("d:dddddddd", "d:ddddddddP", "none", "SYSV_X86_64 AAPCS64"),
+        ("q:qqqqqqq", "q:qqqqqqqP", "none", "AAPCS64"),
+        ("d:ddddddddd", "d:dddddddddP", "none", ""),
+        ("d:f", "d:fP", "none", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("d:f", "d:d", "none", ""),
+        ("d:dP", "d:d", "none", ""),
+        ("g:d", "v:d", "none", ""),
+        ("d:g", "d:gP", "none", ""),
+        ("T{d}:d", "T{d}:dP", "none", ""),
+        ("d:T{d}", "d:T{d}P", "none", ""),
+        ("d:d", "d:dP", "python", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("i:d", "i:dP", "errno", "SYSV_X86_64 AAPCS64 WIN64"),
+        ("d:i.", "d:i", "none", ""),
+    ],
+)
+def test_a_thunk_that_would_only_jump_is_the_function(own, wanted, errors, conventions):
+    from nativecall import conversion
+    from nativecall.jit import abi
+    from nativecall.jit import thunk as jit
+
+    plan = conversion.convert("f", parse(own), _lib.ERRORS[errors], parse(wanted))
+    found = []
+    for name in ("SYSV_X86_64", "AAPCS64", "WIN64"):
+        with contextlib.suppress(abi.Unsupported):
+            if jit.changes_nothing(plan, getattr(abi, name)):
+                found.append(name)
+    assert found == conventions.split()
+
+
+@generated_only
+def test_the_pointer_of_a_function_in_another_signature(c):
+    dropping = c.twice.convert("i:iP")
+    assert dropping.address() == c.twice.address()
+    assert dropping.signatures == ("i:iP",)
+    assert dropping(21, None) == 42
+    assert c.twice.convert("i:iP", errors="python").address() == c.twice.address()
+    failing = nc.wrap(c.twice.address(), "i:i", errors="errno").convert("i:iP", errors="nonzero")
+    assert failing.address() != c.twice.address()
 
 
 @generated_only

@@ -41,7 +41,7 @@ from ..signature import Signature
 from . import abi, engine
 from .abi.lowering import POINTER, float_type, reserve
 
-__all__ = ["intermediate", "key", "thunk"]
+__all__ = ["changes_nothing", "intermediate", "key", "thunk"]
 
 _EXPORT: Final = "thunk"
 _MAX_ARGUMENTS: Final = 255  # longer code takes LLVM too long
@@ -125,6 +125,38 @@ def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
         # That, or what LLVM leaves to a library that is not there, such as quadruple precision.
         return None
     return code.address(_EXPORT), code
+
+
+def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> bool:
+    """Whether the function itself can be called in the thunk's place.
+
+    So it is when it finds each of its arguments in the register where the caller put it, and others
+    in registers that it does not look at: ``d:d`` called as ``d:dP``.
+
+    Parameters
+    ----------
+    plan : Plan
+    convention : Convention, optional
+        This machine's by default.
+    """
+    if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
+        return False
+    if (plan.before == "errno") != (plan.after == "errno"):
+        return False
+    found = _lowerings(plan, convention)
+    if found is None:
+        return False
+    outer, inner = found
+    passed = ("void", "value") if plan.result is None else ("value",)
+    if outer.result.how not in passed or inner.result.how not in passed:
+        return False
+    if not isinstance(plan.result, Result | None):
+        return False
+    given = outer.registers()
+    for node, register in zip(plan.arguments, inner.registers(), strict=True):
+        if not isinstance(node, Given) or register is None or given[node.index] != register:
+            return False
+    return True
 
 
 def intermediate(plan: Plan, convention: abi.Convention | None = None) -> str | None:

@@ -79,6 +79,8 @@ class Arm64(Convention):
         Apple's variant.
     """
 
+    general = vector = 8
+
     def __init__(self, apple: bool = False) -> None:
         self.name = "Apple ARM64" if apple else "AAPCS64"
         self._apple = apple

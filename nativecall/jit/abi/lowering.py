@@ -212,10 +212,18 @@ class Convention(ABC):
         For people and for cache keys.
     keyword : str
         LLVM's name of the convention, empty for the target's own C convention.
+    general, vector : int
+        How many registers there are for arguments, for integers and pointers and for floats.
+    by_place : bool
+        Whether the register of an argument goes by its place among all of them, not among those of
+        its kind.
     """
 
     name: str = ""
     keyword: str = ""
+    general: int
+    vector: int
+    by_place: bool = False
 
     @abstractmethod
     def pass_result(self, ctype: CType) -> Passing:
@@ -303,6 +311,27 @@ class Lowering:
             return ir.VoidType()
         types = self.result.types
         return types[0] if len(types) == 1 else ir.LiteralStructType(types)
+
+    def registers(self) -> list[tuple[str, int] | None]:
+        """The kind and the number of the register that each number or pointer is passed in.
+
+        None for what is on the stack. Of structs and what follows them, and where the result is in
+        memory, nothing is said: None as well.
+        """
+        found: list[tuple[str, int] | None] = [None] * len(self.arguments)
+        if self.result.how == "reference":
+            return found
+        limits = {"general": self.convention.general, "vector": self.convention.vector}
+        used = dict.fromkeys(limits, 0)
+        for index, passing in enumerate(self.arguments):
+            if passing.how != "value":
+                break
+            kind = "vector" if passing.ctype.kind == "float" else "general"
+            number = index if self.convention.by_place else used[kind]
+            if number < limits[kind]:
+                found[index] = kind, number
+            used[kind] += 1
+        return found
 
     def _parameters(self) -> list[tuple[str, ...]]:
         """Attributes of each IR argument."""

@@ -34,9 +34,6 @@ from .lowering import (
 
 __all__ = ["SYSV_X86_64", "Class", "SystemV", "classify"]
 
-_GENERAL = 6
-_VECTOR = 8
-
 
 class Class(Enum):
     """The class of an eightbyte; MEMORY is that of whole objects, written `None` here."""
@@ -105,6 +102,8 @@ class SystemV(Convention):
     """The System V convention of x86-64."""
 
     name = "x86-64 System V"
+    general = 6
+    vector = 8
 
     def pass_result(self, ctype: CType) -> Passing:
         if not in_memory(ctype):
@@ -120,8 +119,8 @@ class SystemV(Convention):
     def pass_arguments(
         self, args: Sequence[CType], hidden: bool, fixed: int | None
     ) -> list[Passing]:
-        general = _GENERAL - hidden
-        vector = _VECTOR
+        general = self.general - hidden
+        vector = self.vector
         passed = []
         for arg in args:
             if not in_memory(arg):

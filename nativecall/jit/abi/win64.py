@@ -38,6 +38,8 @@ class Windows64(Convention):
     """
 
     name = "Windows x64"
+    general = vector = 4
+    by_place = True
 
     def __init__(self, keyword: str = "") -> None:
         self.keyword = keyword
