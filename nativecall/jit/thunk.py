@@ -519,9 +519,19 @@ class _Thunk:
             return self.float_of_integer(source, value, type, step)
         made = self.resized(value, type)
         if step >= 0:
-            escaped = self.builder.and_(self.infinite(made), self.finite(value))
-            self.require(self.builder.not_(escaped), step, self.word(original, value))
+            self.require_no_escape(made, value, step, original)
         return made
+
+    def require_no_escape(self, made: Any, value: Any, step: int, source: CType) -> None:
+        """Go on unless a finite value was made an infinity; the usual way asks one question."""
+        builder = self.builder
+        rare = builder.append_basic_block()
+        usual = builder.append_basic_block()
+        builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
+        builder.position_at_end(rare)
+        self.require(builder.not_(self.finite(value)), step, self.word(source, value))
+        builder.branch(usual)
+        builder.position_at_end(usual)
 
     def integer(self, source: CType, value: Any, target: CType, step: int) -> Any:
         builder = self.builder
