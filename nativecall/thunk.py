@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 
 from . import _lib, conversion, convert, specialize
+from ._recent import Recent
 from .conversion import Plan
 from .ctype import CType, FunctionPointer
 from .entry import ERROR_NAMES, Options, check_errors
@@ -38,8 +39,8 @@ _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # as code: the function itself does
 _SERVICES = _types.thunk_services()[0]
-_RECENT = 256  # plans that stay with their code when no thunk uses them
-_recent: dict[object, _Prepared] = {}
+#: Plans that stay with their code when no thunk uses them.
+_recent: Recent[object, _Prepared] = Recent()
 
 
 class _Maker:
@@ -283,9 +284,7 @@ def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:
         return known
     made = plan(*given)
     prepared = made, _code(made)
-    while len(_recent) >= _RECENT:
-        _recent.pop(next(iter([*_recent])), None)
-    _recent[key] = prepared
+    _recent.put(key, prepared)
     return prepared
 
 

@@ -126,7 +126,7 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"
             output.heading(f"generated code for {entry.signature!r}, {what}")
-            shown = text if form == "llvm" else engine.assembly(text)
+            shown = text if form == "llvm" else engine.assembly(text, trampoline.EFFORT)
             for line in shown.expandtabs(8).splitlines():
                 output.text(line)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
+from .._recent import Recent
 from ..convert import letter
 from . import engine
 from .writer import LINKED, WORD, Operand, Writer, layout, shape
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["code", "intermediate", "key"]
 
 _EXPORT = "closure"
-_MAX_ARGUMENTS = 255  # longer code takes LLVM too long
-_RECENT = 256  # closures that stay when no function uses them
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
-_recent: dict[str, engine.Code] = {}
+#: Those that stay when no function uses them.
+_recent: Recent[str, engine.Code] = Recent()
 
 
 def key(signature: Signature) -> str:
@@ -57,29 +57,24 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
     wanted : str, optional
         Its `key`, where that is known.
     """
-    if signature.variadic or len(signature.args) > _MAX_ARGUMENTS or not engine.available():
+    if signature.variadic or not engine.available() or _lib.types.stubs_refused():
         return None
-    if _lib.types.stubs_refused():
-        return None
+    from .abi import Unsupported
+
     wanted = key(signature) if wanted is None else wanted
     found = _made.get(wanted)
     if found is None:
 
         def text() -> str:
-            made = intermediate(signature)
-            if made is None:
-                raise RuntimeError(f"no convention here describes {signature.text!r}")
-            return made
+            return _text(signature, None)
 
         try:
             found = engine.compile(f"closure {wanted}", text, LINKED, (_EXPORT,), effort=0)
-        except RuntimeError:
-            # That, or LLVM cannot load code any more, for lack of memory for instance.
+        except (Unsupported, engine.Unloadable):
+            # Nothing else: an error in the code here must not pass for a signature without code.
             return None
         found = _made.setdefault(wanted, found)
-        while len(_recent) >= _RECENT:
-            _recent.pop(next(iter([*_recent])), None)
-        _recent[wanted] = found
+        _recent.put(wanted, found)
     return found.address(_EXPORT), found
 
 
@@ -92,16 +87,18 @@ def intermediate(signature: Signature, convention: Convention | None = None) -> 
     convention : Convention, optional
         This machine's by default.
     """
-    from . import abi
+    from .abi import Unsupported
 
-    platform = abi.convention() if convention is None else convention
-    if platform is None or signature.variadic or len(signature.args) > _MAX_ARGUMENTS:
-        return None
     try:
-        lowering = platform.lower(signature.result, signature.args)
-    except abi.Unsupported:
+        return None if signature.variadic else _text(signature, convention)
+    except Unsupported:
         return None
-    return _Closure(signature, lowering).text()
+
+
+def _text(signature: Signature, convention: Convention | None) -> str:
+    from .abi import known
+
+    return _Closure(signature, known(convention).lower(signature.result, signature.args)).text()
 
 
 class _Closure(Writer):

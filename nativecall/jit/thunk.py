@@ -40,30 +40,21 @@ from ..ctype import SCALARS, CType
 from ..signature import Signature
 from . import abi, engine
 from .abi.lowering import POINTER, float_type, reserve
+from .writer import LINKED, WORD, shape
 
 __all__ = ["changes_nothing", "intermediate", "key", "thunk"]
 
 _EXPORT: Final = "thunk"
-_MAX_ARGUMENTS: Final = 255  # longer code takes LLVM too long
-_WORD: Final = 8  # bytes of a pointer, wherever a convention is known
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _INPUT_OUTPUT_ERROR: Final = 5  # EIO
 _OUT_OF_RANGE: Final = 34  # ERANGE
 _names: tuple[str, ...] = _lib.types.thunk_services()[1]
-_PLACES: Final = {name: index * _WORD for index, name in enumerate(_names)}
-_SYMBOLS: Final = {"memcpy": _lib.types.jit_symbols()["memcpy"]}
+_PLACES: Final = {name: index * WORD for index, name in enumerate(_names)}
 
 
 # -- one for each shape --------------------------------------------------------------------------
-
-
-def _shape(ctype: CType) -> str:
-    """A type's text with every pointer written ``P``."""
-    if ctype.kind in ("pointer", "voidptr", "function", "view", "object"):
-        return "P"
-    return ctype.text
 
 
 def _described(node: Node | None) -> str:
@@ -71,26 +62,26 @@ def _described(node: Node | None) -> str:
         case Given(index, _):
             return f"a{index}"
         case Load(pointer, offset, type):
-            return f"l{pointer.index}+{offset}{_shape(type)}"
+            return f"l{pointer.index}+{offset}{shape(type)}"
         case Convert(value, type, step):
-            return f"c({_described(value)}){_shape(type)}{step}"
+            return f"c({_described(value)}){shape(type)}{step}"
         case Memory(values, type):
-            return f"m({','.join(map(_described, values))}){_shape(type)}"
+            return f"m({','.join(map(_described, values))}){shape(type)}"
         case Constant(value, type):
-            return f"k{value}{_shape(type)}"
+            return f"k{value}{shape(type)}"
         case Bound(offset, type):
-            return f"b{offset}{_shape(type)}"
+            return f"b{offset}{shape(type)}"
         case Room(type):
             return f"r{type.size}/{type.alignment}"
         case Result(type):
-            return f"R{_shape(type)}"
+            return f"R{shape(type)}"
         case Written(type):
-            return f"W{_shape(type)}"
+            return f"W{shape(type)}"
     return "-"
 
 
 def _shapes(signature: Signature) -> str:
-    return f"{_shape(signature.result)}:{''.join(map(_shape, signature.args))}"
+    return f"{shape(signature.result)}:{''.join(map(shape, signature.args))}"
 
 
 def key(plan: Plan) -> str:
@@ -114,15 +105,12 @@ def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
         return None
 
     def text() -> str:
-        found = intermediate(plan)
-        if found is None:
-            raise RuntimeError(f"no convention here describes {plan.outer.text!r}")
-        return found
+        return _Thunk(plan, *_lowerings(plan)).text()
 
     try:
-        code = engine.compile(f"thunk {key(plan)}", text, _SYMBOLS, (_EXPORT,), effort=2)
-    except RuntimeError:
-        # That, or what LLVM leaves to a library that is not there, such as quadruple precision.
+        code = engine.compile(f"thunk {key(plan)}", text, LINKED, (_EXPORT,), effort=2)
+    except (abi.Unsupported, engine.Unloadable):
+        # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
         return None
     return code.address(_EXPORT), code
 
@@ -143,10 +131,10 @@ def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> boo
         return False
     if (plan.before == "errno") != (plan.after == "errno"):
         return False
-    found = _lowerings(plan, convention)
-    if found is None:
+    try:
+        outer, inner = _lowerings(plan, convention)
+    except abi.Unsupported:
         return False
-    outer, inner = found
     passed = ("void", "value") if plan.result is None else ("value",)
     if outer.result.how not in passed or inner.result.how not in passed:
         return False
@@ -168,25 +156,23 @@ def intermediate(plan: Plan, convention: abi.Convention | None = None) -> str | 
     convention : Convention, optional
         This machine's by default.
     """
-    found = _lowerings(plan, convention)
-    return None if found is None else _Thunk(plan, *found).text()
+    try:
+        return _Thunk(plan, *_lowerings(plan, convention)).text()
+    except abi.Unsupported:
+        return None
 
 
 def _lowerings(
     plan: Plan, convention: abi.Convention | None = None
-) -> tuple[abi.Lowering, abi.Lowering] | None:
-    platform = abi.convention() if convention is None else convention
-    if platform is None or max(len(plan.arguments), len(plan.outer.args)) > _MAX_ARGUMENTS:
-        return None
+) -> tuple[abi.Lowering, abi.Lowering]:
+    """How the thunk is called, and how it calls."""
+    platform = abi.known(convention)
     inner = [*plan.inner.args]
     inner += [node.type for node in plan.arguments[len(inner) :]]
-    try:
-        return (
-            platform.lower(plan.outer.result, plan.outer.args),
-            platform.lower(plan.inner.result, inner, plan.variadic),
-        )
-    except abi.Unsupported:
-        return None
+    return (
+        platform.lower(plan.outer.result, plan.outer.args),
+        platform.lower(plan.inner.result, inner, plan.variadic),
+    )
 
 
 # -- the code ------------------------------------------------------------------------------------
@@ -211,7 +197,7 @@ class _Thunk:
         """The module's text."""
         plan, builder = self.plan, self.builder
         self.entry = self.outer.emit_entry(builder, self.function)
-        data = self.load(POINTER, self.function.args[0], _WORD)
+        data = self.load(POINTER, self.function.args[0], WORD)
         self.data = data
         target = self.load(POINTER, data, 0)
         for check in plan.checks:
@@ -247,7 +233,7 @@ class _Thunk:
         found.type = POINTER
         return found
 
-    def load(self, type: Any, address: Any, offset: int, align: int = _WORD) -> Any:
+    def load(self, type: Any, address: Any, offset: int, align: int = WORD) -> Any:
         return self.builder.load(self.at(address, offset), align=align, typ=type)
 
     def reserve(self, size: int, alignment: int) -> Any:
@@ -256,10 +242,10 @@ class _Thunk:
 
     def serve(self, name: str, result: Any, *values: Any) -> Any:
         """A call of a function of the core."""
-        table = self.load(POINTER, self.data, 2 * _WORD)
+        table = self.load(POINTER, self.data, 2 * WORD)
         pointer = self.load(POINTER, table, _PLACES[name])
         function = ir.FunctionType(result, [value.type for value in values])
-        return self.builder.call(_Function(pointer, function), values)
+        return self.builder.call(abi.Callee(pointer, function), values)
 
     def require(self, condition: Any, step: int, bits: Any) -> None:
         """Go on where the condition holds, as it nearly always does."""
@@ -638,18 +624,6 @@ class _Thunk:
             for end in (float("inf"), float("-inf"))
         ]
         return self.builder.and_(*ends)
-
-
-class _Function:
-    """A pointer and the function type to call it with; llvmlite asks a value for both."""
-
-    def __init__(self, pointer: Any, function_type: Any) -> None:
-        self.type = POINTER
-        self.function_type = function_type
-        self._pointer = pointer
-
-    def get_reference(self) -> str:
-        return str(self._pointer.get_reference())
 
 
 def _part(ctype: CType) -> CType:

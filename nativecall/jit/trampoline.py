@@ -24,6 +24,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
+from .._recent import Recent
 from ..convert import letter, plan
 from ..ctype import Array, Struct, View
 from ..signature import Signature
@@ -45,12 +46,12 @@ _types = _lib.types
 _EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
-_MAX_ARGUMENTS = 255  # longer code takes LLVM too long
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
-_RECENT = 256  # trampolines that stay when no callable uses them
+#: What LLVM may spend on one: see `engine.compile`.
+EFFORT: engine.Effort = 0
 
 
 # -- one for each shape --------------------------------------------------------------------------
@@ -65,9 +66,10 @@ def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
 
 
 _made: dict[str, weakref.ref[Any]] = {}
-_recent: dict[str, Any] = {}
+#: Those that stay when no callable uses them.
+_recent: Recent[str, Any] = Recent()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
-_refused: dict[str, str] = {}
+_refused: Recent[str, str] = Recent()
 
 
 def trampoline(callable: NativeCallable) -> Any:
@@ -84,6 +86,8 @@ def trampoline(callable: NativeCallable) -> Any:
 def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
     if not engine.available():
         return None
+    from .abi import Unsupported
+
     wanted = key(signature, flags, fixed)
     known = _made.get(wanted)
     found = None if known is None else known()
@@ -92,11 +96,9 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
             return None
         try:
             made = _make(wanted, signature, flags, fixed)
-        except (_Undescribed, engine.Unloadable, MemoryError) as error:
+        except (Unsupported, engine.Unloadable, MemoryError) as error:
             # Nothing else: an error in the code here must not pass for a signature without code.
-            if len(_refused) >= _RECENT:
-                _refused.clear()
-            _refused[wanted] = str(error) or type(error).__name__
+            _refused.put(wanted, str(error) or type(error).__name__)
             return None
         found = _remember(wanted, made)
     return found
@@ -119,9 +121,9 @@ def refusal(signature: Signature, flags: int) -> str:
 
 def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Any:
     def text() -> str:
-        return _Trampoline(signature, flags, _lowering(signature, None, fixed)).text()
+        return _text(signature, flags, None, fixed)
 
-    code = engine.compile(f"trampoline {wanted}", text, LINKED, (_EXPORT,), effort=0)
+    code = engine.compile(f"trampoline {wanted}", text, LINKED, (_EXPORT,), effort=EFFORT)
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
@@ -140,13 +142,11 @@ def _remember(wanted: str, made: Any) -> Any:
         if _made.get(wanted) is first:
             del _made[wanted]
     # Of dead references, and of trampolines that are only remembered, there is a bounded number.
-    if len(_made) > 4 * _RECENT:
+    if len(_made) > 4 * _recent.limit:
         for text, known in [*_made.items()]:
             if known() is None:
                 _made.pop(text, None)
-    while len(_recent) >= _RECENT:
-        _recent.pop(next(iter([*_recent])), None)
-    _recent[wanted] = found
+    _recent.put(wanted, found)
     return found
 
 
@@ -165,6 +165,7 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
     """
     from ..callable import NativeCallable
     from ..libffi import extra_argument, invoker
+    from .abi import MAX_ARGUMENTS
 
     fewest = callable._plan
     signature: Signature = fewest.signature
@@ -192,7 +193,7 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
         nonlocal others
         types: list[CType] = []
         given = [*values]
-        if len(values) <= _MAX_ARGUMENTS:
+        if len(values) <= MAX_ARGUMENTS:
             for index in range(fixed, len(values)):
                 ctype, given[index] = extra_argument(values[index], index, name)
                 types.append(ctype)
@@ -233,34 +234,23 @@ def intermediate(
         How many arguments are the fixed ones of a variadic function, all of them by default where
         `signature` is one's.
     """
+    from .abi import Unsupported
+
     if fixed is None and signature.variadic:
         fixed = len(signature.args)
     try:
-        lowering = _lowering(signature, convention, fixed)
-    except _Undescribed:
+        return _text(signature, flags, convention, fixed)
+    except Unsupported:
         return None
+
+
+def _text(
+    signature: Signature, flags: int, convention: Convention | None, fixed: int | None
+) -> str:
+    from .abi import known
+
+    lowering = known(convention).lower(signature.result, signature.args, fixed)
     return _Trampoline(signature, flags, lowering).text()
-
-
-class _Undescribed(Exception):
-    """There is no code for a signature, and why."""
-
-
-def _lowering(signature: Signature, convention: Convention | None, fixed: int | None) -> Lowering:
-    """How C passes what the signature has."""
-    from . import abi
-
-    if len(signature.args) > _MAX_ARGUMENTS:
-        raise _Undescribed(
-            f"{len(signature.args)} arguments are more than the {_MAX_ARGUMENTS} of generated code"
-        )
-    platform = abi.convention() if convention is None else convention
-    if platform is None:
-        raise _Undescribed("the calling convention of this machine is not known")
-    try:
-        return platform.lower(signature.result, signature.args, fixed)
-    except abi.Unsupported as error:
-        raise _Undescribed(str(error)) from None
 
 
 # -- the code ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """How C passes every type of a signature, on each platform that generated code knows.
 
     convention()             the C convention of this machine; None where libffi is used instead
+    known(convention)        the same, or a given one; Unsupported is raised where there is none
     convention.lower(result, args, fixed) -> Lowering
                              how one signature is passed, and the emission of calls and of entries
 
@@ -15,22 +16,35 @@ import sys
 import sysconfig
 
 from .aapcs64 import AAPCS64, APPLE_ARM64
-from .lowering import SYMBOLS, Convention, Entry, Lowering, Unsupported, in_memory, value_type
+from .lowering import (
+    MAX_ARGUMENTS,
+    SYMBOLS,
+    Callee,
+    Convention,
+    Entry,
+    Lowering,
+    Unsupported,
+    in_memory,
+    value_type,
+)
 from .sysv import SYSV_X86_64
 from .win64 import WIN64
 
 __all__ = [
     "AAPCS64",
     "APPLE_ARM64",
+    "MAX_ARGUMENTS",
     "SYMBOLS",
     "SYSV_X86_64",
     "WIN64",
+    "Callee",
     "Convention",
     "Entry",
     "Lowering",
     "Unsupported",
     "convention",
     "in_memory",
+    "known",
     "value_type",
 ]
 
@@ -50,3 +64,22 @@ def convention() -> Convention | None:
     if machine in ("aarch64", "arm64"):
         return APPLE_ARM64 if sys.platform in ("darwin", "ios") else AAPCS64
     return None
+
+
+def known(wanted: Convention | None = None) -> Convention:
+    """The convention that code is generated for.
+
+    Parameters
+    ----------
+    wanted : Convention, optional
+        This machine's by default.
+
+    Raises
+    ------
+    Unsupported
+        If that is not known.
+    """
+    found = convention() if wanted is None else wanted
+    if found is None:
+        raise Unsupported("the calling convention of this machine is not known")
+    return found

@@ -31,9 +31,11 @@ from llvmlite import ir
 from ...ctype import CType
 
 __all__ = [
+    "MAX_ARGUMENTS",
     "MAX_BY_VALUE",
     "POINTER",
     "SYMBOLS",
+    "Callee",
     "Convention",
     "Entry",
     "Lowering",
@@ -47,6 +49,8 @@ __all__ = [
 
 #: External symbols that generated code may need: LLVM calls it to copy large structs.
 SYMBOLS: Final = ("memcpy",)
+#: More arguments than this go to libffi: their code takes LLVM too long.
+MAX_ARGUMENTS: Final = 255
 #: More bytes of arguments than this go to libffi: LLVM copies them without probing the stack.
 MAX_BY_VALUE: Final = 1 << 16
 
@@ -250,11 +254,15 @@ class Convention(ABC):
         Raises
         ------
         Unsupported
-            If a type is one whose passing is not known here.
+            If a type is one whose passing is not known here, or there is too much to pass.
         ValueError
             If `fixed` is no number of arguments, or an argument after them is one that C promotes.
         """
         args = tuple(args)
+        if len(args) > MAX_ARGUMENTS:
+            raise Unsupported(
+                f"{len(args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+            )
         if fixed is not None:
             if not 0 <= fixed <= len(args):
                 raise ValueError(f"'fixed' must be 0 to {len(args)} (got {fixed})")
@@ -374,7 +382,7 @@ class Lowering:
                 case _:
                     values.append(given)
         call = builder.call(
-            _Callee(pointer, self.function_type), values, cconv=self.convention.keyword or None
+            Callee(pointer, self.function_type), values, cconv=self.convention.keyword or None
         )
         for index, attributes in enumerate(self._parameters()):
             if attributes:
@@ -470,7 +478,7 @@ class Lowering:
                 builder.ret_void()
 
 
-class _Callee:
+class Callee:
     """A pointer and the function type to call it with; llvmlite asks a value for both."""
 
     def __init__(self, pointer: Any, function_type: Any) -> None:
