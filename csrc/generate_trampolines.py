@@ -19,7 +19,7 @@ taken whole up to the arity where its use ends, so that the set has no holes to 
 * callbacks: ``quad``, ``ndimage`` filters, GSL's ``double (double, void *)``, ODE right-hand sides;
 * complex: of complex, with real or integer orders before it.
 
-Everything else is called through libffi.
+Trampolines of all other shapes are generated at run time (nativecall/jit/trampoline.py).
 
 Run by the build: ``python generate_trampolines.py trampolines.c``.
 """

@@ -42,6 +42,7 @@ _types = _lib.types
 # taken again by the thread that has it, for the collector may run code that adds an entry.
 _writing = RLock()
 if hasattr(os, "register_at_fork"):
+    # typeshed leaves it out.
     os.register_at_fork(after_in_child=_writing._at_fork_reinit)  # type: ignore[attr-defined]
 
 
@@ -80,7 +81,7 @@ Examples
 _CallableBase: Any = _types.CallableBase
 
 
-class NativeCallable(_CallableBase):  # type: ignore[misc]
+class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no types
     __doc__ = Doc(_CLASS_DOC)
     __slots__ = ()
     _only: Any
@@ -190,7 +191,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
     def __contains__(self, signature: object) -> bool:
         """Whether there is an entry for a signature, in any spelling."""
         try:
-            self._position(signature)  # type: ignore[arg-type]
+            self._position(signature)
         except (NoEntryError, SignatureError, TypeError):
             return False
         return True
@@ -199,7 +200,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]
         """The signatures; without this `__getitem__` would make the callable a sequence."""
         return iter(self.signatures)
 
-    def _position(self, signature: str | Signature, ask: bool = False) -> int:
+    def _position(self, signature: Any, ask: bool = False) -> int:
         text = parse(signature).text
         available = self.signatures
         if ask and self._specializer is not None and text not in available:

@@ -187,6 +187,7 @@ class _Tree:
         self._anonymous = 0
         tree = self
 
+        # Whether pycparser has types depends on its version.
         class Generator(c_generator.CGenerator):  # type: ignore[misc,unused-ignore]
             """Writes the body of a struct, union or enum once, and its tag from then on."""
 

@@ -303,6 +303,12 @@ def _number(source: CType, target: CType) -> str:
     return "widened" if bits <= mantissa(target) else "checked"
 
 
+def _pointee(ctype: CType) -> CType:
+    """What a type that is known to be a pointer's points to."""
+    assert isinstance(ctype, Pointer)
+    return ctype.pointee
+
+
 def _same_pointee(given: CType, wanted: CType) -> bool:
     """Whether a pointer to the one can stand for a pointer to the other."""
     if given == wanted or {given.text, wanted.text} == {"b", "B"}:
@@ -475,11 +481,11 @@ _TOO_LONG = 1 << 20  # progress of what fits but for a length or for const
 def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
     """Which argument is the pointer, which the count, and the type of an element."""
     for at, n in ((0, None), (1, 0), (0, 1)):
-        if len(types) != (1 if n is None else 2) or not isinstance(types[at], Pointer):
+        pointer = types[at] if len(types) == (1 if n is None else 2) else None
+        if not isinstance(pointer, Pointer) or pointer.pointee.kind not in _NUMBERS:
             continue
-        item = types[at].pointee  # type: ignore[attr-defined]
-        if item.kind in _NUMBERS and (n is None or types[n].kind == "int"):
-            return at, n, item
+        if n is None or types[n].kind == "int":
+            return at, n, pointer.pointee
     raise _Refused("", None, -2)
 
 
@@ -670,7 +676,7 @@ def _endings(
                         "nativecall.wrap(f, errors='nonzero') says that it is one",
                     )
             elif after not in _STATUS and (after != "null" or wanted.kind in _POINTERS):
-                pointee = own[place].type.pointee  # type: ignore[attr-defined]
+                pointee = _pointee(own[place].type)
                 left = [*own[:place], *own[place + 1 :]]
                 found.append(_Ending(after, left, given, room=pointee, value=pointee))
     # The wanted last pointer argument takes the result.
@@ -682,7 +688,7 @@ def _endings(
             after = errors or ("nonzero" if integral else kept)
             if (after in _STATUS) != integral or after == "null":
                 continue
-            pointee = given[place].type.pointee  # type: ignore[attr-defined]
+            pointee = _pointee(given[place].type)
             numbers = ("int", "bool")
             if integral and result.kind in numbers and pointee.kind not in numbers:
                 continue  # beside an integer, an integer is hardly the float for the pointer
@@ -719,7 +725,7 @@ def _finish(draft: _Draft, nodes: list[Node], ending: _Ending, before: str, flag
         node = Written(ending.value) if ending.room is not None else Result(ending.value)
         target = outer.result
         if ending.store is not None:
-            target = outer.args[ending.store].pointee  # type: ignore[attr-defined]
+            target = _pointee(outer.args[ending.store])
         try:
             node = draft.value(node, target, "the result of '{}'")
         except _Refused as refused:

@@ -466,7 +466,8 @@ def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
 
     The core asks when the format is no single scalar.
     """
-    struct = ctype.pointee  # type: ignore[attr-defined]
+    assert isinstance(ctype, Pointer)
+    struct = ctype.pointee
     if isinstance(struct, Array):
         struct = struct.item
     origin = value.obj if isinstance(value, memoryview) else value

@@ -28,7 +28,7 @@ from itertools import islice
 from weakref import ref
 
 from . import _lib, convert, foreign
-from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Struct, scalar
+from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Pointer, Struct, scalar
 from .entry import raise_failure
 from .errors import SignatureError
 from .signature import Signature
@@ -146,10 +146,9 @@ def _make(ctype: CType, plain: bool) -> Any:
             None if ctype.result.kind == "void" else foreign_type(ctype.result, plain=True),
             *[foreign_type(arg, plain=True) for arg in ctype.args],
         )
-    if plain and ctype.kind == "pointer":
-        pointee = ctype.pointee  # type: ignore[attr-defined]
+    if plain and isinstance(ctype, Pointer):
         try:
-            return ctypes.POINTER(foreign_type(pointee, plain=True))
+            return ctypes.POINTER(foreign_type(ctype.pointee, plain=True))
         except SignatureError:
             return ctypes.c_void_p
     return ctypes.c_void_p if plain else RAW_POINTER
@@ -486,10 +485,10 @@ def _cffi_number(value: Any) -> tuple[str, object]:
     if kind.kind not in ("primitive", "enum"):
         return "", value
     ctype = ffitype.from_ffi(kind)
-    if ctype.kind == "complex":  # type: ignore[union-attr]
+    assert isinstance(ctype, CType)
+    if ctype.kind == "complex":
         return "", value
-    number = float if ctype.kind == "float" else int  # type: ignore[union-attr]
-    return convert.letter(ctype), number(value)  # type: ignore[arg-type]
+    return convert.letter(ctype), float(value) if ctype.kind == "float" else int(value)
 
 
 def called(function: Any, arguments: Sequence[Any]) -> Any:

@@ -73,7 +73,7 @@ _deciding = RLock()
 
 def _after_fork() -> None:
     """Questions of threads that the child does not have are asked again."""
-    _deciding._at_fork_reinit()  # type: ignore[attr-defined]
+    _deciding._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed leaves it out
     me = get_ident()
     for thread in [*_waits]:
         if thread != me:

@@ -310,7 +310,8 @@ def test_a_checked_type_is_an_int_to_c(c):
 
 def cfunc(signature):
     """A cfunc with a signature of ours: the sum of its arguments, each times its number."""
-    numba = pytest.importorskip("numba")
+    import numba
+
     names = {"d": "float64", "f": "float32", "q": "int64", "Zd": "complex128", "Zf": "complex64"}
     letters = signature.partition(":")[2].replace("Z", " Z").replace("d", "d ")
     parts = []
@@ -354,7 +355,8 @@ def test_complex_numbers_of_numba(c, signature, same):
 
 
 def test_single_complex_numbers_of_numba_are_called_through_python(c):
-    numba = pytest.importorskip("numba")
+    import numba
+
     made = numba.cfunc("complex64(complex64)")(lambda z: z * 2)
     assert c.box(made) == (None, COMPLEX)
     assert c.twice(made) == (3 + 5j, False)

@@ -120,7 +120,7 @@ def test_reference_counts_are_level(square):
     before = sys.getrefcount(square), sys.getrefcount(view)
     for _ in range(1000):
         view(2.0)
-        square.builtin  # noqa: B018
+        square.builtin
         nc.wrap(view)
     assert (sys.getrefcount(square), sys.getrefcount(view)) == before
 
@@ -133,7 +133,7 @@ def test_ordinary_methods_are_no_views(square):
 
 
 def test_the_name_is_kept_once_there_is_a_view(square, fails):
-    square.builtin  # noqa: B018
+    square.builtin
     with fails(RuntimeError, "a callable that has a built-in view keeps its name"):
         square._describe("other", None, None)
     assert square.builtin.__name__ == "square"

@@ -528,7 +528,7 @@ def test_an_empty_callable_says_so(fails):
     with fails(TypeError, message):
         f(1.0)
     with fails(TypeError, message):
-        f.builtin  # noqa: B018
+        f.builtin
     with fails(nc.NoEntryError, "no native entry for 'd:d'; 'function' has no entries"):
         f["d:d"]
     assert f.signatures == f.entries == ()

@@ -213,7 +213,6 @@ def test_demo_is_readable_in_ascii(tmp_path):
 
 
 def test_demo_fits_a_terminal_and_is_coloured(tmp_path):
-    pytest.importorskip("rich")
     done = command("demo", cwd=tmp_path, FORCE_COLOR="1", COLUMNS="80", TERM="xterm-256color")
     assert done.returncode == 0
     printed = done.stdout.decode()

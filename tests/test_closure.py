@@ -31,6 +31,7 @@ from nativecall.signature import parse
 
 types = _lib.types
 GENERATED = engine.available() and not types.stubs_refused()
+REFUSED = f"no generated code: {engine.reason() or types.stubs_refused()}"
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 NAN = float("nan")
 
@@ -510,7 +511,7 @@ def test_it_is_raised_by_trampolines(native, unraisable, fails):
 @pytest.mark.parametrize("way", ["generated", "libffi"])
 def test_it_is_raised_by_every_way_of_a_call(library, fails, way):
     if way == "generated" and not GENERATED:
-        pytest.skip("no generated code")
+        pytest.skip(REFUSED)
     for gil in ("hold", "release"):
         apply = nc.load(library).function("apply", "d:X{d:d}d", gil=gil)
         apply._choose(way)
@@ -1100,9 +1101,8 @@ def test_memory_is_level(native, consumer):
     assert sys.getallocatedblocks() - before < 50
 
 
+@pytest.mark.skipif(not GENERATED, reason=REFUSED)
 def test_stubs_of_one_shape_share_their_code():
-    if not GENERATED:
-        pytest.skip("no generated code")
     code = closures.code(parse("d:d&d"))[1]
     assert closures.code(parse("double (double, const char *)"))[1] is code
     g, h = (nc.callback("d:d&d", lambda x, p, n=n: x + n) for n in (1, 2))

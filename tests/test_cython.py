@@ -24,8 +24,6 @@ import nativecall as nc
 from nativecall.packed import pack, unpack
 from nativecall.signature import parse
 
-pytest.importorskip("Cython")
-
 PXD = Path(nc.__file__).with_name("__init__.pxd")
 HEADERS = Path(nc.get_include(), "nativecall")
 EXT = Path(__file__).resolve().parent / "ext"

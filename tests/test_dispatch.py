@@ -561,8 +561,8 @@ def test_every_native_box_without_a_python_call(c, boxed, name):
     for signature, value, way in (("d:d", d(0.5), "exact"), ("d:f", f4(0.5), "promoted")):
         prepared = c.prepare(f, signature)
         assert c.way(prepared) == way
-        few = events(lambda: c.call(prepared, (value,)))  # noqa: B023
-        assert events(lambda: c.call(prepared, (value,), False, True, 1000)) == few  # noqa: B023
+        few = events(lambda: c.call(prepared, (value,)))
+        assert events(lambda: c.call(prepared, (value,), False, True, 1000)) == few
         for nogil in (False, True):
             assert c.call(prepared, (value,), nogil) == d(1.5)
             assert c.call(prepared, (value,), nogil, False) is None
@@ -1064,7 +1064,7 @@ def test_dispatch_finds_entries_of_a_call_table_alone(build, builder, include, c
     few = events(lambda: c.dispatch("one", False, packed, 3.0))
     for nogil in (False, True):
         assert c.dispatch("one", nogil, obj, 3.0) == 1.5
-        assert events(lambda: c.dispatch("one", nogil, obj, 3.0)) == few  # noqa: B023
+        assert events(lambda: c.dispatch("one", nogil, obj, 3.0)) == few
         assert c.call(c.prepare(obj, "d:d"), (d(3.0),), nogil) == d(1.5)
     obj.add("d:dd", NEEDS_GIL, functions.address("d_dd"))
     assert c.dispatch("wider", False, obj, 0.5, 3) == 53.0
@@ -1082,11 +1082,11 @@ def test_floats_that_do_not_fit_are_no_infinities(c, value, fails):
             c.call(c.prepare(lambda: value, f"{code}:"), ())
     for result in (complex(value, 1), complex(1, value)):
         with fails(OverflowError, f"the result {result!r} does not fit in 'Zf'"):
-            c.call(c.prepare(lambda: result, "Zf:"), ())  # noqa: B023
+            c.call(c.prepare(lambda: result, "Zf:"), ())
         if hasattr(c, "complex_single"):
             with fails(OverflowError, f"the result {result!r} does not fit in 'float _Complex'"):
-                c.complex_single(lambda: result)  # noqa: B023
-        assert ask(c, lambda: result, "Zd:")[1] == d(result.real) + d(result.imag)  # noqa: B023
+                c.complex_single(lambda: result)
+        assert ask(c, lambda: result, "Zd:")[1] == d(result.real) + d(result.imag)
     assert ask(c, lambda: value, "d:")[1] == d(value)
 
 
@@ -1095,14 +1095,14 @@ def test_what_fits_a_float(c):
     for value in (math.inf, -math.inf, 0.1, 3.4028234663852886e38, -3.4028235e38, 1e-300, -0.0):
         narrow = struct.unpack("f", f4(value))[0]
         for got in (
-            c.dispatch("single", False, lambda x: value, 1.0),  # noqa: B023
-            struct.unpack("f", ask(c, lambda: value, "f:")[1])[0],  # noqa: B023
+            c.dispatch("single", False, lambda x: value, 1.0),
+            struct.unpack("f", ask(c, lambda: value, "f:")[1])[0],
         ):
             assert (got, math.copysign(1, got)) == (narrow, math.copysign(1, value))
-        pair = ask(c, lambda: complex(value, 1), "Zf:")[1]  # noqa: B023
+        pair = ask(c, lambda: complex(value, 1), "Zf:")[1]
         assert pair == f4(value) + f4(1)
         if hasattr(c, "complex_single"):
-            assert c.complex_single(lambda: complex(1, value)) == complex(1, narrow)  # noqa: B023
+            assert c.complex_single(lambda: complex(1, value)) == complex(1, narrow)
     assert math.isnan(c.dispatch("single", False, lambda x: math.nan, 1.0))
 
 

@@ -167,8 +167,6 @@ print("level")
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_level(python, callees, name):
-    if "SciPy" in name:
-        pytest.importorskip("scipy")
     repeat = max(REPEAT // SLOW.get(name, 1), 90)
     code = SETUP + MEASURE.replace("{operation}", OPERATIONS[name])
     assert python(code, callees, repeat, timeout=600) == "level\n"

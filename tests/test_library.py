@@ -116,7 +116,7 @@ def test_missing_symbols_name_close_matches(path, small, fails):
     with pytest.raises(nc.SymbolError, match=r"^no symbol 'squar' in '.*'; did you mean 'square'"):
         small.address("squar")
     with fails(nc.SymbolError, message):
-        small.squar  # noqa: B018
+        small.squar
     with fails(nc.SymbolError, f"no symbol 'zzzzz' in {str(path)!r}"):
         small.address("zzzzz")
     assert small.square(2) == 4.0
@@ -128,7 +128,7 @@ def test_symbols_without_declaration_say_what_to_do(small, path, fails):
         f"'square_root' of library {str(path)!r} has no declaration; "
         "use function('square_root', signature)",
     ):
-        small.square_root  # noqa: B018
+        small.square_root
     assert not hasattr(small, "square_root")
     assert not hasattr(small, "__array__")
     assert small.square(2) == 4.0

@@ -17,12 +17,11 @@ import textwrap
 import threading
 import weakref
 
+import numba
+import numpy as np
 import pytest
 
 import nativecall as nc
-
-numba = pytest.importorskip("numba")
-np = pytest.importorskip("numpy")
 
 Pair = collections.namedtuple("Pair", ["low", "high"])
 

@@ -456,7 +456,7 @@ def exposes_nothing(consumer, f, fails):
         f"'cos' has no built-in view: '{type(f).__name__}' overrides __call__, "
         "which a view would not run",
     ):
-        f.builtin  # noqa: B018
+        f.builtin
 
 
 def test_a_subclass_that_overrides_call_exposes_no_entries(consumer, cos, fails):

@@ -402,11 +402,7 @@ def significant(text: str) -> list[int]:
     if text in ("g", "Zg") and ctype.size % 16 == 0 and sys.maxsize > 2**32 and X87:
         return [16 * half + i for half in range(ctype.size // 16) for i in range(10)]
     if ctype.kind == "struct":
-        return [
-            field.offset + i
-            for field in ctype.fields  # type: ignore[attr-defined]
-            for i in range(field.type.size)
-        ]
+        return [field.offset + i for field in ctype.fields for i in range(field.type.size)]
     return [*range(ctype.size)]
 
 
@@ -420,7 +416,7 @@ def values(chosen: random.Random, text: str) -> bytes:
     ctype = parse_type(text)
     if ctype.kind == "struct":
         made = bytearray(ctype.size)
-        for one in ctype.fields:  # type: ignore[attr-defined]
+        for one in ctype.fields:
             made[one.offset : one.offset + one.type.size] = values(chosen, one.type.text)
         return bytes(made)
     if ctype.kind == "complex":

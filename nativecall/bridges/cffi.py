@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from .. import ffitype, libffi
-from ..ctype import CType
-from ..ctype import pointer as pointer_to
+from ..ctype import VOIDPTR, CType
 from ..errors import SignatureError
 from ..foreign import Function, Pointer
 from ..signature import Signature
@@ -80,7 +79,7 @@ def _pointee(kind: Any) -> CType | None:
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     if ctype.kind == "object":
-        ctype = pointer_to(ffitype.from_ffi(ffitype.ffi().typeof("void")))  # type: ignore[arg-type]
+        ctype = VOIDPTR
     made = ffitype.ffi().cast(ffitype.to_ffi(ctype), address)
     return made if owner is None else ffitype.ffi().gc(made, _Keep(owner))
 

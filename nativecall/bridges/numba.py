@@ -32,7 +32,7 @@ import itertools
 import sys
 
 from .. import _lib
-from ..ctype import VOID, Array, CType, Struct, View, scalar
+from ..ctype import VOID, Array, CType, Pointer, Scalar, Struct, View, scalar
 from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
 from ..foreign import Function
@@ -148,7 +148,8 @@ def _numba_type(ctype: CType) -> Any:
         case "bool":
             return types.boolean
         case "int":
-            sign = "int" if ctype.signed else "uint"  # type: ignore[attr-defined]
+            assert isinstance(ctype, Scalar)
+            sign = "int" if ctype.signed else "uint"
             return getattr(types, f"{sign}{8 * ctype.size}")
         case "float" if ctype.size in (4, 8):
             return {4: types.float32, 8: types.float64}[ctype.size]
@@ -157,7 +158,8 @@ def _numba_type(ctype: CType) -> Any:
         case "voidptr":
             return types.voidptr
         case "pointer":
-            pointee = ctype.pointee  # type: ignore[attr-defined]
+            assert isinstance(ctype, Pointer)
+            pointee = ctype.pointee
             return types.CPointer(_numba_type(getattr(pointee, "item", pointee)))
         case "view":
             view: Any = ctype
@@ -311,7 +313,8 @@ def _becomes(kind: Any, ctype: CType) -> bool:
         case "voidptr":
             return isinstance(kind, types.RawPointer | types.CPointer)
         case "struct" if isinstance(kind, types.BaseTuple):
-            fields = [field.type for field in ctype.fields]  # type: ignore[attr-defined]
+            assert isinstance(ctype, Struct)
+            fields = [field.type for field in ctype.fields]
             return len(fields) == len(kind) and all(map(_becomes, kind, fields))
         case "struct" if isinstance(kind, types.Record):
             return _struct(kind) == ctype

@@ -114,8 +114,6 @@ class _Machine:
         import llvmlite.binding as llvm
 
         self.llvm = llvm
-        if llvm.llvm_version_info[0] < 20:
-            llvm.initialize()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self.target = llvm.Target.from_default_triple()

@@ -102,18 +102,20 @@ static void test_limits(void)
     free(bytes);
 }
 
+enum { MAX_TEXT = 64 };
+
 static size_t make(char *text, size_t number)
 {
     /* A zero byte within, and lengths of 3 to 20. */
-    return (size_t)sprintf(text, "%zu:%c%.*s", number, number % 3 == 0 ? 0 : 'd',
-                           (int)(number % 14), "ddffiiqqPP&d&f");
+    return (size_t)snprintf(text, MAX_TEXT, "%zu:%c%.*s", number, number % 3 == 0 ? 0 : 'd',
+                            (int)(number % 14), "ddffiiqqPP&d&f");
 }
 
 static void test_growth(size_t count)
 {
     const char **known = (const char **)malloc(count * sizeof *known);
     NcRegistry *registry;
-    char text[64];
+    char text[MAX_TEXT];
     size_t i;
 
     CHECK(known != NULL);

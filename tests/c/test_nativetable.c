@@ -78,7 +78,8 @@ static int add_next(NcNativeTable *table, uint64_t *random)
     const int depth = (int)(dice % 3) * 13;
     int status;
 
-    sprintf(texts[entries], "d:%.*s(%u)d", depth + 1, pointers, (unsigned)(entries + 1));
+    snprintf(texts[entries], sizeof texts[entries], "d:%.*s(%u)d", depth + 1, pointers,
+             (unsigned)(entries + 1));
     entry_flags[entries] = flags[(dice >> 8) % 5];
     functions[entries] = &places[entries];
     status = nc_nativetable_add(table, texts[entries], entry_flags[entries], functions[entries]);

@@ -52,7 +52,7 @@ static void test_registry(size_t count)
     allowed = ENOUGH;
     CHECK(nc_registry_new(&registry) == NC_OK);
     for (i = 0; i < count; i++) {
-        const size_t length = (size_t)sprintf(text, "%zu", i);
+        const size_t length = (size_t)snprintf(text, sizeof text, "%zu", i);
         const char *out = NULL;
         size_t failures = 0;
         for (;;) {

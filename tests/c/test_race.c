@@ -61,7 +61,8 @@ static void make_signatures(void)
     for (i = 0; i < SIGNATURES; i++) {
         static const char *const pointers[] = {"&", "&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&"};
         char text[64];
-        const size_t length = (size_t)sprintf(text, "q:q%s(%zu)b", pointers[i % 8 == 7], 2 * i + 1);
+        const size_t length =
+            (size_t)snprintf(text, sizeof text, "q:q%s(%zu)b", pointers[i % 8 == 7], 2 * i + 1);
         Signature *made = &signatures[i];
         CHECK(nc_intern(registry, text, length, &made->interned) == NC_OK);
         CHECK(nc_signature_pack(text, length, 0, made->words, 5, &made->count) == NC_OK);

@@ -51,7 +51,7 @@ static void *intern_thread(void *argument)
         for (i = 0; i < STRINGS; i++) {
             /* 7919 is prime to 3000. */
             const size_t number = (i * 7919 + thread * 701 + round) % STRINGS;
-            const size_t length = (size_t)sprintf(text, "d:%zu&f", number);
+            const size_t length = (size_t)snprintf(text, sizeof text, "d:%zu&f", number);
             const char *found = nc_interned_find(registry, text, length);
             const char *interned = NULL;
             wrong += nc_intern(registry, text, length, &interned) != NC_OK;
@@ -64,7 +64,7 @@ static void *intern_thread(void *argument)
     }
     for (i = 0; i < work; i++) {
         const size_t number = (size_t)(check_random(&state) % STRINGS);
-        const size_t length = (size_t)sprintf(text, "d:%zu&f", number);
+        const size_t length = (size_t)snprintf(text, sizeof text, "d:%zu&f", number);
         wrong += nc_interned_find(registry, text, length) != seen[thread][number];
     }
     CHECK(wrong == 0);

@@ -177,7 +177,7 @@ def try_cell(consumer: str, provider: str, order: list[str], library: str) -> di
     imported = "nativecall" in sys.modules
     if not imported:
         try:
-            import nativecall  # noqa: F401
+            importlib.import_module("nativecall")
         except ModuleNotFoundError:
             pass
         else:
@@ -206,7 +206,7 @@ def main() -> None:
     """Serve cells until the input ends."""
     folder, library, *paths = sys.argv[1:]
     sys.path[:0] = [folder, *paths]
-    while line := sys.stdin.buffer.raw.readline():  # type: ignore[attr-defined]
+    while line := sys.stdin.buffer.raw.readline():
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
