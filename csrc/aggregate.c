@@ -5,6 +5,7 @@
 #include "jit.h"
 #include "pending.h"
 #include "pin.h"
+#include "reader.h"
 
 #include <string.h>
 
@@ -46,8 +47,6 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
 PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
 {
     NcPlan *plan = self->plan;
-    PyTypeObject *type;
-    PyObject *made;
     if (nc_is_pending() && nc_pending_raised()) {
         return NULL;
     }
@@ -65,14 +64,7 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
         }
         Py_XSETREF(plan->record, found);
     }
-    type = (PyTypeObject *)(void *)plan->record;
-    made = type->tp_alloc(type, count);
-#if PY_VERSION_HEX >= 0x030E0000
-    if (made != NULL) {
-        ((PyTupleObject *)(void *)made)->ob_hash = -1;
-    }
-#endif
-    return made;
+    return nc_tuple_new((PyTypeObject *)(void *)plan->record, count);
 }
 
 PyObject *nc_load_result(NcCallable *self, void *memory)

@@ -55,6 +55,7 @@ typedef struct {
     PyObject *names;         /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
+    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
 } NcPlan;
 
 /* The choice among the signatures of overloaded callables (overload.c). */
@@ -97,17 +98,17 @@ typedef struct {
 /* What the core asks of Python code, set once by nativecall.callable. */
 typedef struct {
     PyObject
-        *pointer_argument;    /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
-    PyObject *pointer_result; /* (ctype, address) -> object */
-    PyObject *generate;       /* (callable) -> Trampoline, or None to leave calls to make_invoke */
-    PyObject *make_invoke;    /* (callable) -> function for calls that no trampoline takes */
-    PyObject *match;          /* (ctype, value, read-only) -> cost of an argument, or -1 */
-    PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *failure;        /* (name, convention, result, errno): raises what the result means */
-    PyObject *struct_buffer;  /* (ctype, value, format, itemsize) -> whether these are structs */
-    PyObject *store;          /* (ctype, value, address, who, keep): writes any value to memory */
-    PyObject *load;           /* (ctype, address) -> the value in memory */
-    PyObject *record;         /* (struct) -> the class that such structs come back as */
+        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
+    PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
+    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_invoke */
+    PyObject *make_invoke;   /* (callable) -> function for calls that no trampoline takes */
+    PyObject *match;         /* (ctype, value, read-only) -> cost of an argument, or -1 */
+    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
+    PyObject *failure;       /* (name, convention, result, errno): raises what the result means */
+    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
+    PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
+    PyObject *load;          /* (ctype, address) -> the value in memory */
+    PyObject *record;        /* (struct) -> the class that such structs come back as */
 } NcHooks;
 
 extern NcHooks nc_hooks;

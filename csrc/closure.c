@@ -3,6 +3,7 @@
 
 #include "jit.h"
 #include "pending.h"
+#include "reader.h"
 #include "stub.h"
 
 #include <string.h>
@@ -279,6 +280,12 @@ PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
         }
         return Py_NewRef((PyObject *)given);
     }
+    if (Py_IS_TYPE(reader, &NcPointerReader_Type)) {
+        return nc_pointer_read(reader, given);
+    }
+    if (Py_IS_TYPE(reader, &NcRecord_Type)) {
+        return nc_record_read(reader, (const char *)given);
+    }
     if (given == NULL) {
         Py_RETURN_NONE;
     }
@@ -391,11 +398,17 @@ static int pointer_result(NcClosure *self, PyObject *value, void *out)
 
 static int struct_result(NcClosure *self, PyObject *value, void *out)
 {
-    PyObject *address = PyLong_FromVoidPtr(out);
-    PyObject *keep = PyList_New(0);
+    PyObject *address;
+    PyObject *keep;
     PyObject *done = NULL;
     int status = -1;
     memset(out, 0, self->plan->pointee_sizes[0]);
+    if (self->record != NULL && nc_record_write(self->record, self->who, value, (char *)out)) {
+        return 0;
+    }
+    memset(out, 0, self->plan->pointee_sizes[0]);
+    address = PyLong_FromVoidPtr(out);
+    keep = PyList_New(0);
     if (address != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(self->writer, value, address, keep, NULL);
     }
@@ -621,7 +634,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Closure(function, name, who, readers, writer, carrier, plan, code, sentinel, stash, holding,
+/* Closure(function, name, who, readers, record, writer, carrier, plan, code, sentinel, stash, holding,
  *         stays, address, keep). With an address there is a stub; None is what is not there. */
 static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -630,6 +643,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *name;
     PyObject *who;
     PyObject *readers;
+    PyObject *record;
     PyObject *writer;
     PyObject *carrier;
     PyObject *plan;
@@ -647,9 +661,9 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OUUO!OOOCy#OppO!OO", &function, &name, &who, &PyTuple_Type,
-                          &readers, &writer, &carrier, &plan, &code, &sentinel, &size, &stash,
-                          &holding, &stays, &PyLong_Type, &address, &owner, &keep)) {
+    if (!PyArg_ParseTuple(args, "OUUO!OOOOCy#OppO!OO", &function, &name, &who, &PyTuple_Type,
+                          &readers, &record, &writer, &carrier, &plan, &code, &sentinel, &size,
+                          &stash, &holding, &stays, &PyLong_Type, &address, &owner, &keep)) {
         return NULL;
     }
     machine_code = PyLong_AsVoidPtr(address);
@@ -657,8 +671,9 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return NULL;
     }
     if ((plan != Py_None && !Py_IS_TYPE(plan, &NcPlan_Type)) ||
+        (record != Py_None && !Py_IS_TYPE(record, &NcRecord_Type)) ||
         (stash != Py_None && !Py_IS_TYPE(stash, &NcStash_Type))) {
-        PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan and a Stash, or None");
+        PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan, a Record and a Stash, or None");
         return NULL;
     }
     self = (NcClosure *)(void *)type->tp_alloc(type, 0);
@@ -672,6 +687,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->name = Py_NewRef(name);
     self->who = Py_NewRef(who);
     self->readers = Py_NewRef(readers);
+    self->record = record != Py_None ? Py_NewRef(record) : NULL;
     self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
     self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
     self->plan = plan != Py_None ? (NcPlan *)(void *)Py_NewRef(plan) : NULL;
@@ -745,6 +761,7 @@ static void closure_dealloc(PyObject *object)
     }
     nc_stub_free(self->stub);
     Py_CLEAR(self->readers);
+    Py_CLEAR(self->record);
     Py_CLEAR(self->writer);
     Py_CLEAR(self->carrier);
     Py_CLEAR(self->plan);

@@ -69,6 +69,7 @@ struct NcClosure {
     PyObject *function;                         /* NULL once closed */
     PyObject *name;                             /* str: what the function is called in messages */
     PyObject *who;                              /* str: begins messages on the result */
+    PyObject *record;  /* stores the usual values of a struct result; or NULL */
     PyObject *readers; /* tuple: for each argument that is no number, what makes an object of it */
     PyObject
         *writer; /* (value, address, keep): stores a struct; with ctypes (self, value) -> object */

@@ -3,6 +3,7 @@
 #include "convert.h"
 
 #include "pin.h"
+#include "reader.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -972,18 +973,17 @@ PyTypeObject NcStash_Type = {
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 {
-    const NcPlan *plan = self->plan;
-    PyObject *number;
-    PyObject *result;
+    NcPlan *plan = self->plan;
     if (address == NULL) {
         Py_RETURN_NONE;
     }
-    number = PyLong_FromVoidPtr(address);
-    if (number == NULL) {
-        return NULL;
+    if (plan->pointer_type == NULL) {
+        PyObject *found =
+            PyObject_CallOneArg(nc_hooks.pointer_type, PyTuple_GET_ITEM(plan->types, plan->nargs));
+        if (found == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(plan->pointer_type, found);
     }
-    result = PyObject_CallFunctionObjArgs(nc_hooks.pointer_result,
-                                          PyTuple_GET_ITEM(plan->types, plan->nargs), number, NULL);
-    Py_DECREF(number);
-    return result;
+    return nc_cffi_pointer(address, plan->pointer_type);
 }

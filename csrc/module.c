@@ -31,7 +31,7 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_value_hooks(pointer_argument, pointer_result, match, struct_buffer, store, load, record) */
+/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *hooks[7];
@@ -40,7 +40,7 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     Py_XSETREF(nc_hooks.pointer_argument, Py_NewRef(hooks[0]));
-    Py_XSETREF(nc_hooks.pointer_result, Py_NewRef(hooks[1]));
+    Py_XSETREF(nc_hooks.pointer_type, Py_NewRef(hooks[1]));
     Py_XSETREF(nc_hooks.match, Py_NewRef(hooks[2]));
     Py_XSETREF(nc_hooks.struct_buffer, Py_NewRef(hooks[3]));
     Py_XSETREF(nc_hooks.store, Py_NewRef(hooks[4]));
@@ -270,7 +270,8 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
-        nc_closure_ready(module) < 0 || PyType_Ready(&NcMemory_Type) < 0 ||
+        nc_closure_ready(module) < 0 || nc_reader_ready(module) < 0 ||
+        PyType_Ready(&NcMemory_Type) < 0 ||
         PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||

@@ -13,6 +13,7 @@ static void plan_dealloc(PyObject *object)
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
     Py_XDECREF(self->record);
+    Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
     PyMem_Free(self->codes);
     PyMem_Free(self->pointees);

@@ -16,11 +16,10 @@ that are passed as function-pointer arguments.
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 from . import _lib, bufferformat, convert
 from .callable import Doc, NativeCallable
-from .ctype import VOID, Array, CType, Pointer, View
+from .ctype import VOID, Array, CType, Pointer, Struct, View
 from .entry import Found, Options, check_errors
 from .errors import SignatureError
 from .signature import Signature, parse
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 #: Marks a Python object among the readers of arguments.
 _OBJECT = "O"
+_MOST_PARTS = 256  # of a struct or array that is described part by part
 _CONVENTIONS = ("nonzero", "zero", "null", "python")
 
 
@@ -64,22 +64,25 @@ def reader(ctype: CType, readonly: bool) -> Any:
         array = ctype.pointee
         return _array_reader(array.item, array.shape, readonly)
     if ctype.kind in ("pointer", "voidptr", "function"):
-        return _pointer_reader(ctype)
-    return lambda address: convert.load(ctype, address)
+        return _types.PointerReader(ctype)
+    return _record(ctype) or (lambda address: convert.load(ctype, address))
 
 
-def _pointer_reader(ctype: CType) -> Any:
-    cast: Any = None
-
-    def read(address: int) -> object:
-        nonlocal cast
-        if cast is None:
-            from . import ffitype
-
-            cast = partial(ffitype.ffi().cast, ffitype.to_ffi(ctype))
-        return cast(address)
-
-    return read
+def _record(ctype: CType) -> Any:
+    """What reads and writes a struct, or an array in one, of nothing but numbers; else None."""
+    if isinstance(ctype, Struct):
+        made: Any = convert.named_tuple(ctype)
+        parts = [(field.offset, field.type) for field in ctype.fields]
+    elif isinstance(ctype, Array):
+        made = None
+        item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+        parts = [(place * item.size, item) for place in range(ctype.shape[0])]
+    else:
+        return convert.letter(ctype) if ctype.kind in ("bool", "int", "float", "complex") else None
+    if len(parts) > _MOST_PARTS:
+        return None
+    members = tuple([(offset, _record(part)) for offset, part in parts])
+    return None if any(one is None for _, one in members) else _types.Record(made, members)
 
 
 def _as_array(memory: Any) -> Any:
@@ -135,13 +138,14 @@ def sentinel_of(ctype: CType) -> bytes:
 
 
 _PREPARED_LIMIT = 1024
-_prepared: dict[object, tuple[tuple[Any, ...], Any, str, str]] = {}
+_prepared: dict[object, tuple[tuple[Any, ...], Any, Any, str, str]] = {}
 
 
-def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, str, str]:
+def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, Any, str, str]:
     """What all Python functions of a signature share.
 
-    The readers of its arguments, the plan and the letter of its result, and the key of its code.
+    The readers of its arguments, the record, the plan and the letter of its result, and the key of
+    its code.
     """
     from .jit.closure import key
 
@@ -154,7 +158,8 @@ def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, str, str]:
         if result.kind not in ("void", "object"):
             plan = convert.plan(Signature(VOID, (result,)))
         readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
-        found = readers, plan, convert.letter(result), key(signature)
+        record = _record(result) if result.kind == "struct" else None
+        found = readers, record, plan, convert.letter(result), key(signature)
         if len(_prepared) >= _PREPARED_LIMIT:
             _prepared.clear()
         _prepared[wanted] = found
@@ -206,7 +211,7 @@ def closure(
     """
     from .jit.closure import code
 
-    readers, plan, letter, wanted = _prepare(signature)
+    readers, record, plan, letter, wanted = _prepare(signature)
     found = code(signature, wanted)
     if found is None:
         from . import libffi
@@ -221,6 +226,7 @@ def closure(
         name,
         who,
         readers,
+        record,
         writer,
         None,
         plan,

@@ -492,6 +492,13 @@ def pointer_result(ctype: CType, address: int) -> object:
     return pointer_from(ctype, address)
 
 
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    from .bridges.cffi import pointer_type
+
+    return pointer_type(ctype)
+
+
 def match(ctype: CType, value: Any, readonly: bool) -> int:
     """How well a value suits an overload's argument that the core leaves to Python.
 
@@ -618,7 +625,7 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
 
 _types.set_value_hooks(
     pointer_argument,
-    pointer_result,
+    pointer_type,
     match,
     struct_buffer,
     _store_argument,

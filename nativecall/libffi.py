@@ -715,6 +715,7 @@ def closure(
         name,
         who,
         given,
+        None,
         write,
         carrier(restype, sentinel),
         plan,

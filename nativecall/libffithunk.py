@@ -96,6 +96,7 @@ def interpreted(
         maker.name,
         "",
         tuple(readers),
+        None,
         lambda made, value: carrier[0] if value is None else value,
         carrier,
         None,

@@ -386,6 +386,59 @@ def test_structs(library):
         f(bad, 0.5)
 
 
+class Inner(ctypes.Structure):
+    _fields_ = [("i", ctypes.c_int32), ("f", ctypes.c_float)]
+
+
+class Outer(ctypes.Structure):
+    _fields_ = [
+        ("d", ctypes.c_double),
+        ("inner", Inner),
+        ("rows", (ctypes.c_int16 * 3) * 2),
+        ("truth", ctypes.c_bool),
+    ]
+
+
+OUTER = "T{dT{if}(2,3)h?}"
+NUMBERS = (0.5, (-7, 0.25), ((1, 2, 3), (4, 5, 6)), True)
+
+
+@generated
+def test_structs_within_structs():
+    """Numbers, structs and arrays of them, as tuples both ways, and whatever else is a struct."""
+    seen: list[Any] = []
+    given_back: list[Any] = [None]
+
+    def answer(given):
+        seen.append(given)
+        return given_back[0]
+
+    f = nc.callback(f"{OUTER}:{OUTER}", answer, name="f")
+    call = ctypes.PYFUNCTYPE(Outer, Outer)(f.address())
+    given = Outer(0.5, Inner(-7, 0.25), ((1, 2, 3), (4, 5, 6)), True)
+    for given_back[0] in (
+        NUMBERS,
+        [*NUMBERS],
+        {"f0": 0.5, "f1": {"f0": -7, "f1": 0.25}, "f2": np.array(NUMBERS[2]), "f3": 1},
+        (np.float64(0.5), [-7, 0.25], NUMBERS[2], True),
+    ):
+        made = call(given)
+        assert bytes(made.rows) == bytes(given.rows)
+        assert (made.d, made.inner.i, made.inner.f, made.truth) == (0.5, -7, 0.25, True)
+        assert seen.pop() == NUMBERS
+    for given_back[0], message in (
+        ((0.5, (2**31, 0.25), NUMBERS[2], True), "field 'f0' of field 'f1' of the result of 'f'"),
+        ((0.5, (1, 1e300), NUMBERS[2], True), "field 'f1' of field 'f1' of the result of 'f'"),
+        ((0.5, (1, 1.0), ((1, 2, 3),), True), "must have 2 items"),
+        ((0.5, (1, 1.0)), "the result of 'f' must have 4 fields"),
+        (NUMBERS[:3] + ("yes",), "field 'f3' of the result of 'f'"),
+    ):
+        with pytest.raises((TypeError, ValueError, OverflowError), match=message):
+            call(given)
+    assert type(seen[0]).__name__ == "Struct"
+    assert seen[0].f1.f1 == 0.25
+
+
 def test_what_a_pointer_result_points_to_is_kept(library):
     f = nc.load(library).function("passed", "&d:X{&d:i}i")
     freed = []

@@ -76,11 +76,14 @@ def _pointee(kind: Any) -> CType | None:
     return found
 
 
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    return ffitype.to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
+
+
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
-    if ctype.kind == "object":
-        ctype = VOIDPTR
-    made = ffitype.ffi().cast(ffitype.to_ffi(ctype), address)
+    made = ffitype.ffi().cast(pointer_type(ctype), address)
     return made if owner is None else ffitype.ffi().gc(made, _Keep(owner))
 
 
