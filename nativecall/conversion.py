@@ -25,9 +25,11 @@ What the arguments are is tried in this order, and the first that fits is taken:
    dropped where void is wanted.
 2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
    counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
-3. The arguments: all types are equal; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)``
-   or ``(T *x)`` with any integer as n, and the other one as many numbers, all of one type; or each
-   becomes its counterpart. So ``d:dd`` wanted as ``d:i&d`` takes an array of two numbers.
+3. The arguments: all types are equal; or both sides are an array and its length, in any order; or
+   one side is an array, ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)`` with any integer as n,
+   and the other one as many numbers, all of one type, or pointers to a float each (to an integer
+   might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d`` wanted as
+   ``d:i&d`` take an array of two numbers. The same types in another order are no counterparts.
 
 How failure shows (the error convention): it stays what it was where the wanted result can carry it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
@@ -449,8 +451,11 @@ def _own(index: int) -> str:
 def _one_by_one(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
     """Each wanted argument as its counterpart."""
     if len(own) != len(given):
+        besides = ""
+        if (len(own), len(given)) != (len(draft.inner.args), len(draft.outer.args)):
+            besides = ", besides what is its result or user data"
         raise _Refused(
-            f"it takes {_count(len(draft.inner.args), 'argument')}, not {len(draft.outer.args)}",
+            f"it takes {_count(len(own), 'argument')}, not {len(given)}{besides}",
             "bind() fixes arguments; a trailing 'P' may be dropped or added",
             -1,
         )
@@ -460,7 +465,36 @@ def _one_by_one(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> l
             nodes.append(draft.argument(node, target, _own(index)))
         except _Refused as refused:
             raise _of_argument(node, refused, index) from None
+    _refuse_another_order(own, given, nodes)
     return nodes
+
+
+def _refuse_another_order(
+    own: Sequence[_Own], given: Sequence[Given], nodes: Sequence[Node]
+) -> None:
+    """Refuse counterparts that are none: an array taken for a number, and a number for an array."""
+    sent = [one for node in nodes if isinstance(node, Memory) for one in node.values]
+    loaded = [node for node in nodes if isinstance(_source(node), Load)]
+    if not sent or not loaded:
+        return
+    types = [one.type.text for one in own]
+    same = sorted(types) == sorted([node.type.text for node in given])
+    if same or (any(map(_changes_kind, sent)) and any(map(_changes_kind, loaded))):
+        raise _Refused(
+            f"its arguments are ({', '.join(types)}), pointers and numbers in another order",
+            "wanted arguments must have the order of the function's own",
+            _TOO_LONG,
+        )
+
+
+def _source(node: Node) -> Node:
+    return node.value if isinstance(node, Convert) else node
+
+
+def _changes_kind(node: Node) -> bool:
+    """Whether a value becomes a float that was an integer, or the reverse."""
+    kinds = {_type_of(one).kind in ("bool", "int") for one in (node, _source(node))}
+    return len(kinds) > 1
 
 
 def _of_argument(node: Given, refused: _Refused, progress: int) -> _Refused:
@@ -489,33 +523,66 @@ def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
     raise _Refused("", None, -2)
 
 
-def _numbers_alone(types: Sequence[CType]) -> None:
-    if not types or types[0].kind not in _NUMBERS or any(one != types[0] for one in types):
+def _numbers_alone(types: Sequence[CType]) -> CType:
+    """The type that all are: numbers, or several pointers to a float or complex number each."""
+    first = types[0] if types else VOIDPTR
+    if first.kind in _NUMBERS:
+        fits = True
+    else:
+        referred = isinstance(first, Pointer) and first.pointee.kind in ("float", "complex")
+        fits = referred and len(types) > 1
+    if not fits or any(one != first for one in types):
         raise _Refused("", None, -2)
+    return first
+
+
+def _rearranged(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
+    """Both have an array and its length, each in an order of its own."""
+    at, n, _ = _as_array([node.type for node in given])
+    place, m, _ = _as_array([one.type for one in own])
+    if n is None or m is None or at == place:
+        raise _Refused("", None, -2)
+    nodes: list[Node] = [given[0], given[0]]
+    try:
+        if not _same_pointer(given[at].type, own[place].type):
+            raise _Refused(_no_way(given[at].type, own[place].type))
+        draft.promised(given[at], own[place])
+        nodes[place] = given[at]
+        nodes[m] = draft.value(given[n], own[m].type, _own(m))
+    except _Refused as refused:
+        raise _of_argument(given[at], refused, _TOO_LONG) from None
+    return nodes
 
 
 def _unpacked(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
-    """The caller has an array, the function takes numbers."""
-    _numbers_alone([one.type for one in own])
+    """The caller has an array, the function takes numbers, or pointers to them."""
     at, n, item = _as_array([node.type for node in given])
+    number = _numbers_alone([one.type for one in own])
     if n is not None:
         if len(own) > integer_range(given[n].type)[1]:
             raise _Refused(f"argument {given[n].index + 1} cannot be {len(own)}", None, _TOO_LONG)
         draft.count(given[n].index, len(own))
     draft.not_null(given[at].index)
-    return [
-        draft.value(Load(given[at], index * item.size, item), one.type, _own(index))
-        for index, one in enumerate(own)
+    target = number.pointee if isinstance(number, Pointer) else number
+    items = [
+        draft.value(Load(given[at], index * item.size, item), target, _own(index))
+        for index in range(len(own))
     ]
+    return items if target is number else [Memory((one,), target) for one in items]
 
 
 def _packed(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[Node]:
-    """The caller has numbers, the function takes an array."""
-    _numbers_alone([node.type for node in given])
+    """The caller has numbers, or pointers to them, the function takes an array."""
     at, n, item = _as_array([one.type for one in own])
+    number = _numbers_alone([node.type for node in given])
+    numbers: Sequence[Node] = given
+    if isinstance(number, Pointer):
+        for node in given:
+            draft.not_null(node.index)
+        numbers = [Load(node, 0, number.pointee) for node in given]
     items = [
         draft.value(node, item, f"item {index + 1} of {_own(at)}")
-        for index, node in enumerate(given)
+        for index, node in enumerate(numbers)
     ]
     nodes: list[Node] = [Memory(tuple(items), item)]
     if n is not None:
@@ -526,7 +593,7 @@ def _packed(draft: _Draft, own: Sequence[_Own], given: Sequence[Given]) -> list[
 
 
 _Arguments = Callable[[_Draft, Sequence[_Own], Sequence[Given]], "list[Node]"]
-_ARGUMENTS: tuple[_Arguments, ...] = (_exactly, _unpacked, _packed, _one_by_one)
+_ARGUMENTS: tuple[_Arguments, ...] = (_exactly, _rearranged, _unpacked, _packed, _one_by_one)
 
 
 def _arguments(

@@ -127,6 +127,12 @@ def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
         ("&d:", "&f:", "the result is '&d', which points to something else than '&f'"),
         ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'P'"),
         ("d:d", "d:", "it takes 1 argument, not 0"),
+        ("v:&d", "d:d", "it takes 0 arguments, not 1, besides what is its result or user data"),
+        ("v:&i&d", "d:id", "it takes 1 argument, not 2, besides what is its result"),
+        ("d:&di", "d:i&f", "argument 2 is '&f', which points to something else than '&d'"),
+        ("d:&d&di", "d:i&d&d", "its arguments are (&d, &d, i), pointers and numbers in another"),
+        ("d:&d&dq", "d:i&d&d", "its arguments are (&d, &d, q), pointers and numbers in another"),
+        ("i:&i&ii", "i:i&i&i", "its arguments are (&i, &i, i), pointers and numbers in another"),
         ("d:", "d:i&d", "it takes 0 arguments, not 2"),
         ("d:d", "d:d.", "a variadic function cannot be generated; leave '.' out"),
         ("i:&b.", "i:", "it takes at least 1 argument, not 0"),
@@ -153,6 +159,32 @@ def test_by_value_and_by_reference() -> None:
 
 
 # -- arguments as a whole -------------------------------------------------------------------------
+
+
+def test_an_array_and_its_length_in_another_order() -> None:
+    assert plan("d:&di", "d:i&d").arguments == (Given(1, PD), Given(0, INT))
+    assert plan("d:i&d", "d:&di").arguments == (Given(1, INT), Given(0, PD))
+    pointer, length = plan("v:&ib", "v:q&i").arguments
+    assert pointer == Given(1, parse_type("&i"))
+    assert isinstance(length, Convert)
+    assert length.step >= 0
+    assert plan("d:&diP", "d:i&d").arguments == (Given(1, PD), Given(0, INT), Constant(0, VOIDPTR))
+    reason = refusal("double (double *, int)", "double (int, const double *)")
+    assert reason.startswith("argument 2 is const, but the function does not promise")
+
+
+def test_numbers_by_reference_are_packed_and_unpacked() -> None:
+    made = plan("d:&d&d", "d:i&d")
+    assert made.arguments == tuple([Memory((Load(Given(1, PD), 8 * k, D),), D) for k in (0, 1)])
+    assert [check.count for check in made.checks] == [2, None]
+    made = plan("d:i&d", "d:&d&d")
+    items = tuple([Load(Given(k, PD), 0, D) for k in (0, 1)])
+    assert made.arguments == (Constant(2, INT), Memory(items, D))
+    assert [check.index for check in made.checks] == [0, 1]
+    # The first integer by reference may be the length of what follows.
+    made = plan("i:&i&i", "i:i&i")
+    assert made.arguments == (Memory((Given(0, INT),), INT), Given(1, parse_type("&i")))
+    assert plan("v:&i&d", "v:i&d").arguments == (Memory((Given(0, INT),), INT), Given(1, PD))
 
 
 @pytest.mark.parametrize("wanted", ["d:i&d", "d:q&d", "d:B&d", "d:&di", "d:&d"])

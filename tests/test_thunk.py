@@ -278,8 +278,10 @@ class Generator:
     def each(self, case: Case) -> None:
         # Two arguments with references among them might be an array and its length.
         count = self.random.choice((0, 1, 3, 4, 6))
+        # Both in one signature might be another order of the arguments.
+        reference = self.random.choice(("address", "load"))
         for index in range(count):
-            how = self.random.choice(("value", "value", "value", "address", "load"))
+            how = self.random.choice(("value", "value", reference))
             if self.random.random() < 0.2:
                 text = self.random.choice([*STRUCTS, "P"])
                 how = "value" if text == "P" else how
@@ -302,10 +304,14 @@ class Generator:
         source = self.number()
         target = self.becomes(source)
         at = self.length(case, count)
+        referred = count > 1 and kind(target) in ("float", "complex") and self.random.random() < 0.4
         for item in range(count):
             check, expression = checked(source, f"b{at}[{item}]", target)
             case.checks.append(check)
-            case.take(target, expression)
+            if referred:
+                case.take("&" + target, f"({SPELT[target]}[]){{{expression}}}", 1)
+            else:
+                case.take(target, expression)
         case.wanted[at] = "&" + source
 
     def length(self, case: Case, count: int) -> int:
@@ -322,10 +328,11 @@ class Generator:
         source = self.number()
         target = self.becomes(source)
         items = []
+        referred = count > 1 and kind(source) in ("float", "complex") and self.random.random() < 0.4
         for item in range(count):
-            check, expression = checked(source, f"b{item}", target)
+            check, expression = checked(source, f"(*b{item})" if referred else f"b{item}", target)
             case.checks.append(check)
-            case.wanted.append(source)
+            case.wanted.append("&" + source if referred else source)
             items.append(expression)
         array = f"({SPELT[target]}[]){{{', '.join(items)}}}"
         for one in self.random.choice(("nx", "xn", "x")):
