@@ -345,12 +345,17 @@ static void drop_spares(NcClosure *self)
 NC_COLD PyObject *call_unusual(NcClosure *self, PyObject **args, size_t count)
 {
     PyObject *function = Py_XNewRef(self->function);
-    PyObject *value;
+    PyObject *value = NULL;
     if (function == NULL) {
         PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
         return NULL;
     }
-    value = PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    /* Native callables may lead back here without any function of Python's, which would look. */
+    if (Py_EnterRecursiveCall(" in a callback") == 0) {
+        value =
+            PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_LeaveRecursiveCall();
+    }
     Py_DECREF(function);
     return value;
 }

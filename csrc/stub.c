@@ -1,6 +1,8 @@
 /* csrc/stub.c: pages of stubs; stub.h says what a stub is. */
 #include "stub.h"
 
+#include "nativecall/thunk.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,6 +386,11 @@ static void stub_dealloc(PyObject *object)
     void *block = self->block;
     PyObject *rest = self->rest;
     PyObject_GC_UnTrack(object);
+    if (nc_thunk_late()) {
+        /* C code may call until the process ends: the stub stays, with all that it leads to. */
+        Py_TYPE(object)->tp_free(object);
+        return;
+    }
     nc_stub_free(self->stub);
     Py_XDECREF(self->keep);
     Py_TYPE(object)->tp_free(object);

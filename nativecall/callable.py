@@ -332,7 +332,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         if signature is None:
             available = self.signatures
             if not available:
-                raise NoEntryError(f"{self.__name__!r} has no entries")
+                raise NoEntryError.none(self.__name__, self._specializer is not None)
             if len(available) > 1:
                 raise TypeError(
                     f"{self.__name__!r} has entries {', '.join(map(repr, available))}; "

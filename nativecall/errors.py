@@ -127,6 +127,15 @@ class NoEntryError(NativeCallError, KeyError):
         self.available = tuple(available)
 
     @classmethod
+    def none(cls, name: str, hooked: bool) -> NoEntryError:
+        """The error where any entry would do, and the callable `name` has none.
+
+        `hooked`: it has a hook that makes entries.
+        """
+        hint = " yet; name the signature that is wanted, and it is made" if hooked else ""
+        return cls(f"{name!r} has no entries{hint}")
+
+    @classmethod
     def missing(
         cls, signature: str, name: str, available: Iterable[str], hooked: bool = False
     ) -> NoEntryError:

@@ -139,6 +139,9 @@ class _Run:
         for node in plan.arguments[len(plan.inner.args) :]:
             self.types.append([libffi.foreign_type(_type_of(node))])
 
+    def __repr__(self) -> str:
+        return repr(self.maker)
+
     def __call__(self, *given: Any) -> object:
         memory: list[Any] = []
         plan = self.plan

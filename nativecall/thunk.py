@@ -125,7 +125,7 @@ def converted(
     specialize.ask(function, wanted.text)
     entries = function._offered()
     if not entries:
-        raise NoEntryError(f"{function.__name__!r} has no entries")
+        raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [row for row in entries if row[0] == wanted.text]
     refused: list[SignatureError] = []
     for row in exact or entries:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import math
 import os
@@ -100,7 +101,7 @@ int start(F f, int threads)
     }
     return 0;
 }
-static void at_end(void) { double y = kept(1.0); if (y == y) abort(); }
+static void at_end(void) { double y = kept(1.0); if (y == y && y != 4.0) abort(); }
 int call_at_end(F f);
 int call_at_end(F f) { kept = f; return atexit(at_end); }
 
@@ -1106,6 +1107,16 @@ def test_recursion_without_an_end_is_raised():
             function(0.0)
 
 
+@pytest.mark.parametrize("form", ["native", "partial"])
+def test_recursion_without_a_function_of_pythons_is_raised(library, callers, form):
+    """C code, a native callable, C code, and so on: no frame of Python's counts the depth."""
+    function: Any = nc.load(library).function("call_kept", "d:d")
+    endless = nc.callback("d:d", functools.partial(function) if form == "partial" else function)
+    callers.keep(ctypes.c_void_p(endless.address()))
+    with pytest.raises(RecursionError):
+        endless(1.0)
+
+
 def test_cycles_are_collected():
     class Holder:
         pass
@@ -1200,13 +1211,38 @@ def test_calls_while_python_ends(library, tmp_path, kept):
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+ENDS = {
+    "callback": 'nc.callback("d:d", lambda x: x)',
+    "bound callback": 'nc.callback("d:id", lambda n, x: x).bind(2)',
+    "bound": 'nc.load("m", "double ldexp(double, int);").ldexp.bind(..., 2)',
+    "converted": 'nc.load("m", "float ldexpf(float, int);").ldexpf.bind(..., 2).convert("d:d")',
+}
+
+
 @generated
+@pytest.mark.parametrize("what", ENDS)
+def test_threads_go_on_calling_thunks_while_python_ends(library, tmp_path, what):
+    script = f"""
+        import ctypes, sys, time, nativecall as nc
+        lib = ctypes.CDLL(sys.argv[1])
+        g = {ENDS[what]}
+        lib.start.argtypes = [ctypes.c_void_p, ctypes.c_int]
+        assert lib.start(g.address(), 3) == 0
+        time.sleep(0.05)
+        print("done")
+    """
+    done = _run(script, tmp_path, library)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@generated
+@pytest.mark.parametrize("what", ENDS)
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_call_after_python_has_ended(library, tmp_path, kept):
+def test_a_call_after_python_has_ended(library, tmp_path, kept, what):
     script = f"""
         import ctypes, sys, nativecall as nc
         lib = ctypes.CDLL(sys.argv[1])
-        g = nc.callback("d:d", lambda x: x)
+        g = {ENDS[what]}
         if {kept}:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
         lib.call_at_end.argtypes = [ctypes.c_void_p]

@@ -443,6 +443,27 @@ def test_forks_while_other_threads_generate_code(python, tmp_path, monkeypatch):
     assert python(ANSWER + FORK, timeout=120) == "20 1 2\n"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_while_another_thread_generates_the_first_code(python):
+    code = """
+import os, signal, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import llvmlite.binding
+thread = threading.Thread(target=make, args=(1,))
+thread.start()
+while "" not in engine._flights and engine._outcome is None:
+    time.sleep(0)
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(0 if call(make(2)) == 2 else 1)
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+    for _ in range(3):
+        assert python(ANSWER + code, timeout=120) == "0\n"
+
+
 def test_switched_off(python, monkeypatch):
     monkeypatch.setenv("NATIVECALL_JIT", "0")
     code = (

@@ -40,13 +40,18 @@ static double interpolated(double a, double fa, double b, double fb, double c, d
 SolverStatus find_root(Function f, void *data, Stop stop, double a, double b, double xtol,
                        double rtol, double *root, long *calls)
 {
-    double fa = f(a, data);
-    double fb = f(b, data);
+    double fa, fb, fc;
     double c = a;
-    double fc = fa;
     double step = b - a;
     double before_last = step;
     int i;
+    *calls = 0;
+    if (!isfinite(a) || !isfinite(b)) {
+        return SOLVER_ENDS;
+    }
+    fa = f(a, data);
+    fb = f(b, data);
+    fc = fa;
     *calls = 2;
     if (stop(data)) {
         return SOLVER_STOPPED;

@@ -123,6 +123,7 @@ static int finish(NcCallback *f, SolverStatus status, int *native)
 {
     static const char *const reasons[] = {
         [SOLVER_STOPPED] = "the function stopped the work",
+        [SOLVER_ENDS] = "the ends must be finite",
         [SOLVER_SAME_SIGN] = "the function has the same sign at both ends",
         [SOLVER_NOT_FINITE] = "the function gave NaN",
         [SOLVER_TOO_LONG] = "the solver did not get there in its limit of steps",

@@ -13,6 +13,7 @@ typedef int (*Stop)(const void *data);
 typedef enum {
     SOLVER_DONE,
     SOLVER_STOPPED,
+    SOLVER_ENDS,       /* an end is infinite or NaN */
     SOLVER_SAME_SIGN,  /* no root between the ends is known of */
     SOLVER_NOT_FINITE, /* a value of the function is NaN */
     SOLVER_TOO_LONG,   /* the limit of steps is reached */

@@ -99,7 +99,7 @@ def _chosen(
         return _as(part, meant.text), part._one(None)[0]
     available = callable.signatures
     if not available:
-        raise NoEntryError(f"{callable.__name__!r} has no entries")
+        raise NoEntryError.none(callable.__name__, callable._specializer is not None)
     exact = [text for text in _SPELLINGS if text in available]
     if data:
         exact = [text for text in exact if text.endswith("P")]

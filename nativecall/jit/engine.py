@@ -240,6 +240,7 @@ def _stamp() -> list[tuple[str, int, int]]:
 # -- whether code can be generated ----------------------------------------------------------------
 
 _outcome: tuple[_Machine | None, str] | None = None
+_starting = threading.RLock()
 
 
 def available() -> bool:
@@ -268,11 +269,10 @@ def _tried() -> tuple[_Machine | None, str]:
     if os.environ.get("NATIVECALL_JIT") == "0":
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
     else:
-        outcome = _probe()
+        with _starting:
+            outcome = _probe()
     # A thread that could not wait may have been first.
     if _outcome is None:
-        if outcome[0] is not None:
-            _guard_forks(outcome[0])
         _outcome = outcome
     return _outcome
 
@@ -326,21 +326,34 @@ def _refusal() -> str:
     return f"mprotect: {os.strerror(number)}" if failed else ""
 
 
-def _guard_forks(machine: _Machine) -> None:
-    """Let no fork happen while LLVM works in another thread."""
-    if not hasattr(os, "register_at_fork"):
-        return
+# No fork happens while LLVM starts, or works, in another thread.
 
-    def go_on_alone() -> None:
-        # The child's only thread is the one that forked, and so has the lock.
-        machine.lock.release()
-        # What other threads were compiling does not come, and nobody waits for it.
-        _flights.clear()
+_locked: list[Any] = []  # what the thread that forks holds
 
+
+def _before_fork() -> None:
+    _starting.acquire()
+    _locked.append(_starting)
+    if _outcome is not None and _outcome[0] is not None:
+        _outcome[0].lock.acquire()
+        _locked.append(_outcome[0].lock)
+
+
+def _after_fork() -> None:
+    while _locked:
+        _locked.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    # The child's only thread is the one that forked, and so has the locks.
+    _after_fork()
+    # What other threads were compiling does not come, and nobody waits for it.
+    _flights.clear()
+
+
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=machine.lock.acquire,
-        after_in_parent=machine.lock.release,
-        after_in_child=go_on_alone,
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
     )
 
 
