@@ -59,8 +59,6 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
     """
     if signature.variadic or not engine.available() or _lib.types.stubs_refused():
         return None
-    from .abi import Unsupported
-
     wanted = key(signature) if wanted is None else wanted
     found = _made.get(wanted)
     if found is None:
@@ -70,7 +68,7 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
 
         try:
             found = engine.compile(f"closure {wanted}", text, LINKED, (_EXPORT,), effort=0)
-        except (Unsupported, engine.Unloadable):
+        except (engine.Unsupported, engine.Unloadable):
             # Nothing else: an error in the code here must not pass for a signature without code.
             return None
         found = _made.setdefault(wanted, found)
@@ -87,11 +85,9 @@ def intermediate(signature: Signature, convention: Convention | None = None) -> 
     convention : Convention, optional
         This machine's by default.
     """
-    from .abi import Unsupported
-
     try:
         return None if signature.variadic else _text(signature, convention)
-    except Unsupported:
+    except engine.Unsupported:
         return None
 
 

@@ -44,11 +44,24 @@ if TYPE_CHECKING:
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
-__all__ = ["Code", "Unloadable", "assembly", "available", "compile", "object_cache", "reason"]
+__all__ = [
+    "Code",
+    "Unloadable",
+    "Unsupported",
+    "assembly",
+    "available",
+    "compile",
+    "object_cache",
+    "reason",
+]
 
 _PACKAGE = __name__.rpartition(".jit.")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
+
+
+class Unsupported(Exception):
+    """There is no code for a signature; the message says what is in the way."""
 
 
 class Unloadable(RuntimeError):

@@ -86,8 +86,6 @@ def trampoline(callable: NativeCallable) -> Any:
 def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
     if not engine.available():
         return None
-    from .abi import Unsupported
-
     wanted = key(signature, flags, fixed)
     known = _made.get(wanted)
     found = None if known is None else known()
@@ -96,7 +94,7 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
             return None
         try:
             made = _make(wanted, signature, flags, fixed)
-        except (Unsupported, engine.Unloadable, MemoryError) as error:
+        except (engine.Unsupported, engine.Unloadable, MemoryError) as error:
             # Nothing else: an error in the code here must not pass for a signature without code.
             _refused.put(wanted, str(error) or type(error).__name__)
             return None
@@ -234,13 +232,11 @@ def intermediate(
         How many arguments are the fixed ones of a variadic function, all of them by default where
         `signature` is one's.
     """
-    from .abi import Unsupported
-
     if fixed is None and signature.variadic:
         fixed = len(signature.args)
     try:
         return _text(signature, flags, convention, fixed)
-    except Unsupported:
+    except engine.Unsupported:
         return None
 
 

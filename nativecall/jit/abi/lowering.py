@@ -29,6 +29,7 @@ from typing import Any, Final, Literal
 from llvmlite import ir
 
 from ...ctype import CType
+from ..engine import Unsupported
 
 __all__ = [
     "MAX_ARGUMENTS",
@@ -58,10 +59,6 @@ POINTER: Final = ir.PointerType()
 _BYTE: Final = ir.IntType(8)
 _INT32: Final = ir.IntType(32)
 _INT64: Final = ir.IntType(64)
-
-
-class Unsupported(Exception):
-    """This convention does not describe the signature; the message says what and why."""
 
 
 # To mypy a subclass of Any: llvmlite has no types.
