@@ -198,6 +198,25 @@ static int is_called_from_python(void)
     return frame != NULL;
 }
 
+/* The stub whose last call in this thread ended with a report, and how many threads have one. */
+static NC_THREAD_LOCAL const void *reported;
+static Py_ssize_t threads_with_reports;
+
+static void set_reported(const void *stub)
+{
+    threads_with_reports += (stub != NULL) - (reported != NULL);
+    reported = stub;
+}
+
+int nc_closure_reported(const void *address)
+{
+    if (reported == NULL || reported != address) {
+        return 0;
+    }
+    set_reported(NULL);
+    return 1;
+}
+
 /* Reports an exception, which it takes, where nothing will raise it; none is set after. */
 static void report(PyObject *exception, PyObject *function)
 {
@@ -223,6 +242,7 @@ static PyObject *place_exception(NcClosure *self, int has_before, int holding)
         return exception;
     }
     report(exception, self->function != NULL ? self->function : self->name);
+    set_reported(self->stub);
     return NULL;
 }
 
@@ -481,6 +501,9 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
         give_up(self, value);
         for (size_t i = 1; i <= count; i++) {
             give_up(self, args[i]);
+        }
+        if (NC_UNLIKELY(threads_with_reports != 0 && reported == self->stub)) {
+            set_reported(NULL);
         }
         leave(self, call);
         return;

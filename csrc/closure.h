@@ -104,6 +104,10 @@ PyObject *nc_closure_float(NcClosure *self, double number);
  * address. A new reference, or NULL. */
 PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given);
 
+/* Whether the last call of the stub at `address` in this thread reported an exception, as (3) above
+ * says, and this was not asked since. Needs the GIL. */
+int nc_closure_reported(const void *address);
+
 /* For other native code that a C caller called: leaves the exception that is set in the thread
  * state or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */
 void nc_surface(PyObject *function);

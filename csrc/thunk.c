@@ -1,6 +1,7 @@
 /* csrc/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
+#include "closure.h"
 #include "convert.h"
 #include "nativecall/thunk.h"
 #include "pending.h"
@@ -39,6 +40,7 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     PyGILState_STATE gil;
     NcRaised before;
     PyObject *made;
+    int reported;
     if (nc_thunk_late()) {
         return;
     }
@@ -50,9 +52,11 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
         return;
     }
     nc_raised_take(&before);
-    made = PyObject_CallFunction(maker, "KK", (unsigned long long)step, (unsigned long long)bits);
+    reported = nc_closure_reported(data[0]);
+    made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step, (unsigned long long)bits,
+                                 reported);
     if (made == Py_None) {
-        /* The function's own exception. */
+        /* The function's own exception, or what follows from it. */
         nc_raised_restore(&before);
         memset(&before, 0, sizeof(before));
     } else if (made != NULL) {

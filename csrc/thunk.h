@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
-/* Raises what the maker of the thunk's data returns for (step, bits): an exception, or None where
- * the function raised one itself. It goes where those of closures go (closure.h); with `keep` it
+/* Raises what the maker of the thunk's data returns for (step, bits, reported): an exception, or None
+ * where the function raised one itself, or is a Python one that has just reported one. It goes where those of closures go (closure.h); with `keep` it
  * stays set in any case, for callers that have the GIL and look. Takes the GIL; errno stays. */
 void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep);
 /* Whether an exception is set. Needs the GIL. */

@@ -233,6 +233,13 @@ class Plan:
     flags: int
     size: int = HEADER
 
+    def follows_call(self, step: int) -> bool:
+        """Whether a step is taken when the function has returned."""
+        nodes = [self.result, *[node for _, node in self.stores]]
+        return step == self.tested or any(
+            isinstance(node, Convert) and node.step == step for node in nodes
+        )
+
     @property
     def variadic(self) -> int | None:
         """The number of fixed arguments of a variadic function, None for others."""

@@ -52,9 +52,11 @@ class _Maker:
         self.plan = plan
         self.name = name
 
-    def __call__(self, step: int, bits: int) -> BaseException | None:
+    def __call__(self, step: int, bits: int, reported: bool) -> BaseException | None:
         if step == self.plan.tested and self.plan.before == "python":
             return None  # the function raised it
+        if reported and self.plan.follows_call(step):
+            return None  # that C got the sentinel of a callback that failed is said already
         return self.make(step, self._value(step, bits))
 
     def make(self, step: int, value: object) -> BaseException:

@@ -714,6 +714,27 @@ def test_a_failure_in_a_thread_of_c_is_reported(c, builder, monkeypatch):
         "argument 1 of 'twice' is 0.5, not an integer"
     ]
 
+    # A failure that follows from an exception that was reported is none of its own.
+    def fails(*_):
+        if answers:
+            return answers.pop()
+        raise KeyError("once")
+
+    answers: list[float] = []
+    status = nc.callback("i:d&d", fails, errors="nonzero").convert("d:d")
+    number = nc.callback("d:d", fails, name="number").convert("i:d").convert("d:d")
+    for thunk in (status, number, number, status):
+        reported.clear()
+        elsewhere(thunk)
+        assert [str(one.exc_value) for one in reported] == ["'once'"]
+    reported.clear()
+    answers += [0.5, 7.0]
+    assert elsewhere(number) == 7.0
+    elsewhere(number)
+    assert [str(one.exc_value) for one in reported] == [
+        "the result of 'number' is 0.5, not an integer"
+    ]
+
 
 @pytest.mark.parametrize(
     ("before", "errors", "good", "bad"),
