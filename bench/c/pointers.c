@@ -25,7 +25,13 @@
 
 typedef void (*Pointer)(void);
 
+typedef struct {
+    double x;
+    double y;
+} Point;
+
 static double values[3] = {0.5, 0.25, 2.0};
+static const Point point = {0.5, 0.25};
 
 #define LOOPS(name, result, parameters, arguments)                                                 \
     NOINLINE static double name##_sum(Pointer pointer, size_t count)                               \
@@ -53,6 +59,8 @@ LOOPS(d_dP, double, (double, void *), (0.5, NULL))
 LOOPS(d_ddd, double, (double, double, double), (0.5, 0.25, 2.0))
 LOOPS(d_iPd, double, (int, double *), (3, values))
 LOOPS(f_f, float, (float), (0.5f))
+LOOPS(d_P, double, (void *), (values))
+LOOPS(d_Point, double, (Point), (point))
 LOOPS(q_qqq, int64_t, (int64_t, int64_t, int64_t), (1000, 2000, 3000))
 
 typedef struct {
@@ -65,6 +73,7 @@ static const Loop loops[] = {
     {"d:d", d_d_sum, d_d_each},       {"d:dP", d_dP_sum, d_dP_each},
     {"d:ddd", d_ddd_sum, d_ddd_each}, {"d:i&d", d_iPd_sum, d_iPd_each},
     {"f:f", f_f_sum, f_f_each},       {"q:qqq", q_qqq_sum, q_qqq_each},
+    {"d:P", d_P_sum, d_P_each},       {"d:T{dd}", d_Point_sum, d_Point_each},
 };
 
 static double now_ns(void)

@@ -13,10 +13,12 @@ from typing import Any
 from bench import installed
 from bench.peers import load_module
 from bench.peers.ctypes_peer import TYPES, argument_types
+from bench.peers.kernels import POINT
 
 Made = tuple[int, Any]
 CallbackPeer = Callable[[str, Callable[..., Any], bool], Made]
-C_NAMES = {"d": "double", "q": "int64_t"}
+NUMBERS = ("d:d", "d:ddd", "q:qqq")
+C_NAMES = {"d": "double", "q": "int64_t", "P": "void *", "T": "Point"}
 
 
 def needs_gil(signature: str, function: Callable[..., Any], held: bool) -> Made:
@@ -46,7 +48,8 @@ def cython(signature: str, function: Callable[..., Any], held: bool) -> Made:
 def ctypes_prototype(signature: str, function: Callable[..., Any], held: bool) -> Made:
     """``PYFUNCTYPE`` or ``CFUNCTYPE``; the callbacks of both ask for the GIL."""
     make = ctypes.PYFUNCTYPE if held else ctypes.CFUNCTYPE
-    made = make(*argument_types(signature, TYPES))(function)
+    types = {**TYPES, "P": ctypes.c_void_p}
+    made = make(*argument_types(signature, types))(function)
     return ctypes.cast(made, ctypes.c_void_p).value or 0, made
 
 
@@ -55,7 +58,8 @@ def cffi_callback(signature: str, function: Callable[..., Any], held: bool) -> M
     import cffi
 
     ffi = cffi.FFI()
-    result, _, arguments = signature.partition(":")
+    ffi.cdef("typedef struct { double x, y; } Point;")
+    result, _, arguments = signature.replace(POINT, "T").partition(":")
     made = ffi.callback(
         f"{C_NAMES[result]}({', '.join(C_NAMES[code] for code in arguments)})", function
     )
