@@ -112,10 +112,20 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
     return begin(self, call, own);
 }
 
+/* The thread state of who has the GIL, or NULL. */
+static inline PyThreadState *current_thread(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+
 /* C code of any thread, with or without the GIL. */
 static int enter_any(NcClosure *self, NcClosureCall *call)
 {
-    PyThreadState *now = _PyThreadState_UncheckedGet();
+    PyThreadState *now = current_thread();
     call->ending = 0;
 #if PY_VERSION_HEX >= 0x030C0000
     /* The one that this thread is attached with. */
@@ -136,7 +146,7 @@ static int enter_any(NcClosure *self, NcClosureCall *call)
 /* C code that was said to have the GIL. */
 static int enter_holding(NcClosure *self, NcClosureCall *call)
 {
-    PyThreadState *now = _PyThreadState_UncheckedGet();
+    PyThreadState *now = current_thread();
     if (NC_UNLIKELY(now == NULL)) {
         return enter_any(self, call);
     }

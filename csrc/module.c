@@ -14,6 +14,7 @@
 #include "pending.h"
 #include "pin.h"
 #include "probe.h"
+#include "reader.h"
 #include "stub.h"
 #include "thunk.h"
 
