@@ -57,6 +57,29 @@ static inline void give_back(const NcClosureCall *call)
     }
 }
 
+/* Gives C a reference of its own to each Python object in a result of this type. */
+static void give_objects(const NcClosure *self, const void *result)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
+        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, i));
+        PyObject *object;
+        memcpy(&object, (const char *)result + offset, sizeof(object));
+        Py_XINCREF(object);
+    }
+}
+
+/* The closure whose sentinel was the last that C got in this thread, with objects in it. */
+static NC_THREAD_LOCAL const NcClosure *lent;
+
+/* Lends the sentinel to C, as a result with references of its own. */
+NC_COLD void lend_sentinel(const NcClosure *self)
+{
+    if (PyTuple_GET_SIZE(self->objects) != 0) {
+        give_objects(self, self->sentinel);
+        lent = self;
+    }
+}
+
 /* The beginning of a call that is not as usual: 1, or 0 when the sentinel is to be returned. */
 static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
@@ -66,11 +89,13 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
             PyErr_SetString(PyExc_RuntimeError, "a Python function was called by C code in another "
                                                 "interpreter than its own");
         }
+        lend_sentinel(self);
         give_back(call);
         return 0;
     }
     if (is_set(thread)) {
         if (nc_pending_is_left()) {
+            lend_sentinel(self);
             give_back(call);
             return 0;
         }
@@ -431,6 +456,27 @@ static int pointer_result(NcClosure *self, PyObject *value, void *out)
     return keep_result(self, (PyObject *)pin);
 }
 
+/* What of `keep` C has no references to: the objects in a result come in the order of their
+ * offsets. A new list, or NULL. */
+static PyObject *rest_of(const NcClosure *self, PyObject *keep, const void *result)
+{
+    PyObject *rest = PyList_New(0);
+    Py_ssize_t next = 0;
+    for (Py_ssize_t i = 0; rest != NULL && i < PyList_GET_SIZE(keep); i++) {
+        PyObject *given = NULL;
+        if (next < PyTuple_GET_SIZE(self->objects)) {
+            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, next));
+            memcpy(&given, (const char *)result + offset, sizeof(given));
+        }
+        if (PyList_GET_ITEM(keep, i) == given) {
+            next++;
+        } else if (PyList_Append(rest, PyList_GET_ITEM(keep, i)) < 0) {
+            Py_CLEAR(rest);
+        }
+    }
+    return rest;
+}
+
 static int struct_result(NcClosure *self, PyObject *value, void *out)
 {
     PyObject *address;
@@ -448,9 +494,16 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
         done = PyObject_CallFunctionObjArgs(self->writer, value, address, keep, NULL);
     }
     if (done != NULL) {
-        /* In a tuple, so that it is one result of many. */
-        PyObject *one = PyList_GET_SIZE(keep) != 0 ? PyTuple_Pack(1, keep) : NULL;
-        status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
+        PyObject *rest = rest_of(self, keep, out);
+        if (rest != NULL) {
+            /* In a tuple, so that it is one result of many. */
+            PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
+            status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
+            Py_DECREF(rest);
+        }
+        if (status == 0) {
+            give_objects(self, out);
+        }
         Py_DECREF(done);
     }
     Py_XDECREF(address);
@@ -523,6 +576,7 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
     }
     /* Before the end of the call, in which the closure may die. */
     memcpy(out, self->sentinel, self->size);
+    lend_sentinel(self);
     fail(self, call, value);
 }
 
@@ -590,6 +644,7 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
     PyObject *made;
     if (value == NULL) {
         value = Py_NewRef(PyTuple_GET_ITEM(self->carrier, 0));
+        lend_sentinel(self);
     }
     if (left == NULL && !has_before) {
         return value;
@@ -672,8 +727,9 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Closure(function, name, who, readers, record, writer, carrier, plan, code, sentinel, stash, holding,
- *         stays, address, keep). With an address there is a stub; None is what is not there. */
+/* Closure(function, name, who, readers, record, writer, carrier, plan, code, sentinel, objects, stash,
+ *         holding, stays, address, owner, keep). With an address there is a stub; None is what is not
+ *         there. */
 static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     NcClosure *self;
@@ -685,6 +741,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *writer;
     PyObject *carrier;
     PyObject *plan;
+    PyObject *objects;
     PyObject *stash;
     PyObject *address;
     PyObject *owner;
@@ -699,9 +756,10 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OUUO!OOOOCy#OppO!OO", &function, &name, &who, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "OUUO!OOOOCy#O!OppO!OO", &function, &name, &who, &PyTuple_Type,
                           &readers, &record, &writer, &carrier, &plan, &code, &sentinel, &size,
-                          &stash, &holding, &stays, &PyLong_Type, &address, &owner, &keep)) {
+                          &PyTuple_Type, &objects, &stash, &holding, &stays, &PyLong_Type, &address,
+                          &owner, &keep)) {
         return NULL;
     }
     machine_code = PyLong_AsVoidPtr(address);
@@ -714,6 +772,16 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan, a Record and a Stash, or None");
         return NULL;
     }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
+        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(objects, i));
+        if (PyErr_Occurred()) {
+            return NULL;
+        }
+        if (offset + sizeof(PyObject *) > (size_t)size) {
+            PyErr_SetString(PyExc_ValueError, "an object lies outside of the result");
+            return NULL;
+        }
+    }
     self = (NcClosure *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
@@ -725,6 +793,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->name = Py_NewRef(name);
     self->who = Py_NewRef(who);
     self->readers = Py_NewRef(readers);
+    self->objects = Py_NewRef(objects);
     self->record = record != Py_None ? Py_NewRef(record) : NULL;
     self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
     self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
@@ -799,6 +868,7 @@ static void closure_dealloc(PyObject *object)
     }
     nc_stub_free(self->stub);
     Py_CLEAR(self->readers);
+    Py_CLEAR(self->objects);
     Py_CLEAR(self->record);
     Py_CLEAR(self->writer);
     Py_CLEAR(self->carrier);
@@ -841,6 +911,30 @@ static PyObject *closure_store(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* take_back(): drops the references of the sentinel that was lent to C, where that was the last thing
+ * that happened in this thread and C's result is lost; ctypes gives none with an exception. */
+static PyObject *closure_take_back(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    const NcClosure *self = (const NcClosure *)(void *)object;
+    if (lent == self) {
+        lent = NULL;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
+            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, i));
+            PyObject *given;
+            memcpy(&given, (const char *)self->sentinel + offset, sizeof(given));
+            Py_XDECREF(given);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* forget_lent(): of calls before this one. */
+static PyObject *closure_forget_lent(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(none))
+{
+    lent = NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *closure_get_address(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromVoidPtr(((NcClosure *)(void *)object)->stub);
@@ -849,6 +943,8 @@ static PyObject *closure_get_address(PyObject *object, void *Py_UNUSED(closure))
 static PyMethodDef closure_methods[] = {
     {"store", closure_store, METH_VARARGS, "store(value, address): as a result"},
     {"close", closure_close, METH_NOARGS, "drops the function; calls fail from now on"},
+    {"take_back", closure_take_back, METH_NOARGS, "drops what the lost sentinel refers to"},
+    {"forget_lent", closure_forget_lent, METH_NOARGS, "before a call that may take_back"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,6 +24,9 @@
  *
  * An exception that C code had set itself is put aside during the call. It is the one that stays.
  *
+ * Objects. Arguments are borrowed from C, in structs too; the Python function gets references of its
+ * own. Results are C's: each object in one, a sentinel included, comes with a new reference.
+ *
  * Life. A call that runs holds a reference, so the function may close or delete what it was called
  * by. If that was the last reference, the machine code still has to return, and nothing tells when
  * it has. So it stays in memory from then on: one piece of code for each shape that this happened to.
@@ -66,6 +69,7 @@ struct NcClosure {
     int (*enter)(NcClosure *, NcClosureCall *); /* by what is known of the GIL */
     void *sentinel;                             /* what C gets when there is no result; owned */
     size_t size;                                /* its bytes */
+    PyObject *objects;                          /* tuple: offsets of Python objects in the result */
     PyObject *function;                         /* NULL once closed */
     PyObject *name;                             /* str: what the function is called in messages */
     PyObject *who;                              /* str: begins messages on the result */

@@ -19,7 +19,7 @@ import sys
 
 from . import _lib, bufferformat, convert
 from .callable import Doc, NativeCallable
-from .ctype import VOID, Array, CType, Pointer, Struct, View
+from .ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
 from .entry import Found, Options, check_errors
 from .errors import SignatureError
 from .signature import Signature, parse
@@ -138,14 +138,16 @@ def sentinel_of(ctype: CType) -> bytes:
 
 
 _PREPARED_LIMIT = 1024
-_prepared: dict[object, tuple[tuple[Any, ...], Any, Any, str, str]] = {}
+_prepared: dict[object, tuple[tuple[Any, ...], Any, Any, str, tuple[int, ...], str]] = {}
 
 
-def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, Any, str, str]:
+def _prepare(
+    signature: Signature,
+) -> tuple[tuple[Any, ...], Any, Any, str, tuple[int, ...], str]:
     """What all Python functions of a signature share.
 
-    The readers of its arguments, the record, the plan and the letter of its result, and the key of
-    its code.
+    The readers of its arguments, the record, the plan, the letter and the Python objects of its
+    result, and the key of its code.
     """
     from .jit.closure import key
 
@@ -159,7 +161,8 @@ def _prepare(signature: Signature) -> tuple[tuple[Any, ...], Any, Any, str, str]
             plan = convert.plan(Signature(VOID, (result,)))
         readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
         record = _record(result) if result.kind == "struct" else None
-        found = readers, record, plan, convert.letter(result), key(signature)
+        objects = object_offsets(result)
+        found = readers, record, plan, convert.letter(result), objects, key(signature)
         if len(_prepared) >= _PREPARED_LIMIT:
             _prepared.clear()
         _prepared[wanted] = found
@@ -211,13 +214,24 @@ def closure(
     """
     from .jit.closure import code
 
-    readers, record, plan, letter, wanted = _prepare(signature)
+    readers, record, plan, letter, objects, wanted = _prepare(signature)
     found = code(signature, wanted)
     if found is None:
         from . import libffi
 
         return libffi.closure(
-            signature, function, name, who, readers, plan, sentinel, stash, holding, stays, keep
+            signature,
+            function,
+            name,
+            who,
+            readers,
+            plan,
+            sentinel,
+            objects,
+            stash,
+            holding,
+            stays,
+            keep,
         )
     address, owner = found
     writer = _writer(signature.result, who) if letter == "T" else None
@@ -232,6 +246,7 @@ def closure(
         plan,
         letter,
         sentinel,
+        objects,
         stash,
         holding,
         stays,
@@ -387,7 +402,8 @@ def callback(
         ``&(n)T`` as NumPy arrays over the caller's memory, which is **valid until the function
         returns** (memoryviews where there is no NumPy). The result is converted by the rules for
         arguments of native callables; what a pointer result points to is kept until the next call
-        returns another, or `close`.
+        returns another, or `close`. Python objects are borrowed from C in arguments, and C gets a
+        new reference to each one in a result, also where a struct holds it.
     function : callable, optional
         Left out in the form of a decorator.
     gil : {"take", "need"}
@@ -396,8 +412,9 @@ def callback(
     errors : object
         What C gets when the function raises, or returns what does not convert. None is NaN for
         floating-point numbers and complex ones, else zeros or NULL. Or a value that converts to
-        the result type. Or a convention that C code knows, and native callers are told:
-        ``"nonzero"`` (C gets 1), ``"zero"``, ``"null"``, ``"python"`` (the exception is set).
+        the result type, with new references to its Python objects each time. Or a convention that
+        C code knows, and native callers are told: ``"nonzero"`` (C gets 1), ``"zero"``,
+        ``"null"``, ``"python"`` (the exception is set).
     name, doc : str, optional
         The function's own by default.
 

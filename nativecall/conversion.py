@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from . import _lib
-from .ctype import VOIDPTR, Array, CType, Pointer, Scalar, scalar
+from .ctype import VOIDPTR, Array, CType, Pointer, Scalar, object_offsets, scalar
 from .entry import raise_failure
 from .errors import SignatureError
 from .signature import Signature
@@ -781,8 +781,9 @@ def _endings(
     # Dropped.
     if wanted.kind == "void" and result.kind != "void":
         after = errors or kept
-        if result.kind == "object":
-            otherwise("its result is a reference, which would be lost")
+        if object_offsets(result):
+            plural = "a reference" if result.kind == "object" else "references"
+            otherwise(f"its result is {plural}, which would be lost")
         elif after not in (*_STATUS, "null"):
             found.append(_Ending(after, own, given))
     return found, refused

@@ -654,6 +654,19 @@ def _join(base: str, declarator: str) -> str:
     return base + declarator if not declarator or base.endswith("*") else f"{base} {declarator}"
 
 
+def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
+    """Where a value in memory has references to Python objects."""
+    if isinstance(ctype, Struct):
+        parts = [object_offsets(field.type, start + field.offset) for field in ctype.fields]
+    elif isinstance(ctype, Array):
+        first = object_offsets(ctype.item)
+        places = range(start, start + ctype.size, ctype.item.size) if first else ()
+        parts = [tuple([place + offset for offset in first]) for place in places]
+    else:
+        return (start,) if ctype.kind == "object" else ()
+    return tuple([offset for part in parts for offset in part])
+
+
 def _round_up(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 

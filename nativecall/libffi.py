@@ -25,7 +25,7 @@ from _ctypes import (
 )
 from collections import deque
 from itertools import islice
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Pointer, Struct, scalar
@@ -589,10 +589,18 @@ def invoker(
         others = set_errno(0) if errno else 0
         answer: Any = None
         raised: BaseException | None = None
+        lender = (
+            _lenders.get(address if entry is None else entry._target) if holds_objects else None
+        )
+        if lender is not None:
+            lender.forget_lent()
         try:
             answer = called(callee, arguments)
         except BaseException as error:
             raised = error
+            if lender is not None:
+                # With an exception ctypes gives no result; a callback's was its sentinel.
+                lender.take_back()
         if errno:
             # The user's own copy is not for calls from here.
             code = set_errno(others)
@@ -624,6 +632,8 @@ def invoker(
 # What came to an end, which C code may be just about to return through; what runs still.
 _ended: deque[Any] = deque(maxlen=64)
 _running: list[tuple[Any, Any]] = []
+# Closures whose sentinels may be Python objects, by address.
+_lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class Thunk:
@@ -677,6 +687,7 @@ def closure(
     readers: Sequence[Any],
     plan: Any,
     sentinel: bytes,
+    objects: tuple[int, ...],
     stash: Any,
     holding: bool,
     stays: bool,
@@ -721,6 +732,7 @@ def closure(
         plan,
         convert.letter(result),
         sentinel,
+        objects,
         stash,
         holding,
         stays,
@@ -730,6 +742,8 @@ def closure(
     )
     pointer = ctypes.CFUNCTYPE(restype, *kinds)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0
+    if objects:
+        _lenders[address] = made
     return address, made, Thunk(pointer, made)
 
 

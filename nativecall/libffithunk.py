@@ -102,6 +102,7 @@ def interpreted(
         None,
         "v",
         sentinel,
+        (),
         None,
         bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         plan.after == "python",

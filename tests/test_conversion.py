@@ -137,6 +137,7 @@ def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
         ("d:d", "d:d.", "a variadic function cannot be generated; leave '.' out"),
         ("i:&b.", "i:", "it takes at least 1 argument, not 0"),
         ("O:", "v:", "its result is a reference, which would be lost"),
+        ("T{d(2)T{Od}}:", "v:", "its result is references, which would be lost"),
         ("v:d", "d:d", "its result 'v' does not become 'd'"),
         ("v:d", "i:d", "it returns nothing; errors='nonzero' or errors='zero' makes"),
     ],
