@@ -52,18 +52,43 @@ def sanitizers(session: nox.Session) -> None:
         "-p",
         "no:cacheprovider",
         *[f"--ignore=tests/test_{name}.py" for name in ("c", *UNSANITIZED)],
+        "--ignore=tests/hostile",  # has a session of its own
         "-m",
         "not allocator and not compiler",
         *session.posargs,
-        env={
-            "LD_PRELOAD": " ".join(_runtime(name) for name in ("asan", "ubsan")),
-            # CPython never frees some of what it makes at start; leaks have tests of their own.
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
-            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-            "PYTHONMALLOC": "malloc",
-            "NATIVECALL_TEST_SANITIZED": "1",
-        },
+        env=_sanitized(),
     )
+
+
+@nox.session(python=PYTHONS[0])
+def hostile(session: nox.Session) -> None:
+    """The hostile trial for an hour, or so many seconds, under ASan and UBSan."""
+    session.install(*BUILD)
+    options = ["b_sanitize=address,undefined", "b_lundef=false", "buildtype=debugoptimized"]
+    session.install(
+        "--no-build-isolation", ".[test]", *[f"-Csetup-args=-D{option}" for option in options]
+    )
+    seconds, *rest = session.posargs or ["3600"]
+    session.run(
+        "python",
+        "tests/hostile/run.py",
+        "--seconds",
+        seconds,
+        *rest,
+        env=_sanitized() | {"NATIVECALL_TEST_CFLAGS": "-fsanitize=address"},
+    )
+
+
+def _sanitized() -> dict[str, str]:
+    """The environment of a Python that loads what ASan and UBSan watch."""
+    return {
+        "LD_PRELOAD": " ".join(_runtime(name) for name in ("asan", "ubsan")),
+        # CPython never frees some of what it makes at start; leaks have tests of their own.
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+        "NATIVECALL_TEST_SANITIZED": "1",
+    }
 
 
 @nox.session(python=PYTHONS[0])

@@ -1,0 +1,63 @@
+"""The hostile trial in small: a fixed seed, so many steps of each kind, and what was found before.
+
+`nox -s hostile` runs it for an hour under sanitizers; run.py says how to replay a step.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+# As many as take some seconds each.
+STEPS = {
+    "conversions": 1500,
+    "allocation": 1200,
+    "classes": 600,
+    "boxes": 400,
+    "races": 30,
+    "endings": 10,
+    "grammar": 1500,
+    "echoes": 60,
+}
+
+
+def run(*arguments: object) -> None:
+    done = subprocess.run(
+        [sys.executable, HERE / "run.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"{done.stdout}\n{done.stderr}", pytrace=False)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_hostile_steps(kind):
+    run("--kinds", kind, "--steps", STEPS[kind], "--seed", "suite")
+
+
+def test_steps_that_were_found_bad():
+    run("--corpus")
+
+
+@pytest.mark.parametrize(
+    "program", sorted((HERE / "corpus").glob("*.py")), ids=lambda one: one.stem
+)
+def test_programs_that_were_found_bad(program, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "NATIVECALL_CACHE_DIR": ""},
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
