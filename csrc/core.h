@@ -1,4 +1,5 @@
-/* csrc/core.h: the control plane: what Python reaches through cffi (core.cdef.txt lists the same).
+/* csrc/core.h: the control plane: what Python reaches through cffi (core.cdef.txt), and
+ * libraries, which module.c gives to Python as objects.
  *
  * Rules: nothing here touches a Python object, because cffi drops the GIL around each call; status
  * codes, never exceptions. Everything may be called from any thread, once the module is loaded. */

@@ -18,11 +18,22 @@
 #include "stub.h"
 #include "thunk.h"
 
+/* Code relies on what the hooks return, so they are set once, at import. */
+static int refuse_again(PyObject *hook)
+{
+    if (hook != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
+        return -1;
+    }
+    return 0;
+}
+
 /* set_call_hooks(generate, make_invoke, failure, specialize) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *hooks[4];
-    if (!PyArg_ParseTuple(args, "OOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3])) {
+    if (!PyArg_ParseTuple(args, "OOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3]) ||
+        refuse_again(nc_hooks.generate) < 0) {
         return NULL;
     }
     Py_XSETREF(nc_hooks.generate, Py_NewRef(hooks[0]));
@@ -37,7 +48,8 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *hooks[7];
     if (!PyArg_ParseTuple(args, "OOOOOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3], &hooks[4],
-                          &hooks[5], &hooks[6])) {
+                          &hooks[5], &hooks[6]) ||
+        refuse_again(nc_hooks.store) < 0) {
         return NULL;
     }
     Py_XSETREF(nc_hooks.pointer_argument, Py_NewRef(hooks[0]));
@@ -200,23 +212,102 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-static void library_free(PyObject *capsule)
+#define LIBRARY_TEXT 4096 /* bytes for a path or a loader's message */
+
+typedef struct {
+    PyObject_HEAD
+    void *handle; /* owned; what the loader knows it by, which Python code never sees */
+} Library;
+
+/* A destructor and not a finaliser closes it: the collector runs finalisers while others may still
+ * call. */
+static void library_dealloc(PyObject *object)
 {
-    (void)nc_core_library_close(PyCapsule_GetPointer(capsule, NULL));
+    (void)nc_core_library_close(((Library *)(void *)object)->handle);
+    Py_TYPE(object)->tp_free(object);
 }
 
-/* library(handle): what keeps an open library open. Closed when the last reference is gone, by a
- * destructor and not a finaliser: the collector runs finalisers while others may still call. */
-static PyObject *library(PyObject *Py_UNUSED(module), PyObject *handle)
+/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. The loader may run
+ * code, or wait for another thread that does, so the GIL is free meanwhile. */
+static PyObject *library_symbol(PyObject *object, PyObject *name)
 {
-    void *pointer = PyLong_Check(handle) ? PyLong_AsVoidPtr(handle) : NULL;
-    if (pointer == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "library() takes the handle of an open library");
+    void *address = NULL;
+    if (!PyBytes_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
+                     Py_TYPE(name)->tp_name);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS(void) nc_core_library_symbol(((Library *)(void *)object)->handle,
+                                                        PyBytes_AS_STRING(name), &address);
+    Py_END_ALLOW_THREADS return PyLong_FromVoidPtr(address);
+}
+
+/* path: the file as bytes, None where the loader does not tell. */
+static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
+{
+    char path[LIBRARY_TEXT];
+    if (nc_core_library_path(((Library *)(void *)object)->handle, path, sizeof path) != NC_OK ||
+        path[0] == '\0') {
+        Py_RETURN_NONE;
+    }
+    return PyBytes_FromString(path);
+}
+
+static PyMethodDef library_methods[] = {
+    {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef library_getset[] = {
+    {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Library_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Library",
+    .tp_doc = "An open shared library, closed with the last reference.",
+    .tp_basicsize = sizeof(Library),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = library_dealloc,
+    .tp_methods = library_methods,
+    .tp_getset = library_getset,
+};
+
+/* open_library(path): opens the library at a path given as bytes, the process itself for None.
+ * What the loader says against it is an OSError. */
+static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
+{
+    char message[LIBRARY_TEXT] = "";
+    const char *name = NULL;
+    void *handle = NULL;
+    Library *self;
+    int status;
+    if (path != Py_None) {
+        if (!PyBytes_Check(path)) {
+            PyErr_Format(PyExc_TypeError,
+                         "the path of a library must be bytes or None (got %.200s)",
+                         Py_TYPE(path)->tp_name);
+            return NULL;
+        }
+        name = PyBytes_AS_STRING(path);
+    }
+    Py_BEGIN_ALLOW_THREADS status = nc_core_library_open(name, &handle, message, sizeof message);
+    Py_END_ALLOW_THREADS if (status != NC_OK)
+    {
+        PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+        if (text != NULL) {
+            PyErr_SetObject(PyExc_OSError, text);
+            Py_DECREF(text);
         }
         return NULL;
     }
-    return PyCapsule_New(pointer, NULL, library_free);
+    self = PyObject_New(Library, &Library_Type);
+    if (self == NULL) {
+        (void)nc_core_library_close(handle);
+        return NULL;
+    }
+    self->handle = handle;
+    return (PyObject *)self;
 }
 
 static PyMethodDef functions[] = {
@@ -235,7 +326,7 @@ static PyMethodDef functions[] = {
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
-    {"library", library, METH_O, NULL},
+    {"open_library", open_library, METH_O, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
@@ -272,6 +363,8 @@ static int module_exec(PyObject *module)
         PyType_Ready(&NcStub_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
         nc_closure_ready(module) < 0 || nc_reader_ready(module) < 0 ||
+        PyType_Ready(&Library_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||
         PyType_Ready(&NcMemory_Type) < 0 ||
         PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||
         nc_callable_ready(module) < 0 ||

@@ -136,34 +136,27 @@ def registry_size() -> tuple[int, int, int]:
     return int(count[0]), int(live[0]), int(retired[0])
 
 
-def library_open(path: str | None) -> int:
-    """Open a shared library, the process itself for None; its handle, for `types.library`."""
-    out = ffi.new("void **")
-    message = ffi.new("char[]", _TEXT)
+def library_open(path: str | None) -> Any:
+    """Open a shared library, the process itself for None; it is closed with the last reference."""
     try:
-        name = ffi.NULL if path is None else os.fsencode(path)
+        name = None if path is None else os.fsencode(path)
     except UnicodeEncodeError:
         raise LibraryError(f"{path!r} is no file name") from None
-    if _lib.nc_core_library_open(name, out, message, _TEXT) != _lib.NC_OK:
-        raise LibraryError(ffi.string(message).decode(errors="replace").strip())
-    return int(ffi.cast("uintptr_t", out[0]))
+    try:
+        return types.open_library(name)
+    except OSError as error:
+        raise LibraryError(str(error).strip()) from None
 
 
-def library_symbol(handle: int, name: str) -> int:
+def library_symbol(library: Any, name: str) -> int:
     """The address of a symbol, 0 when there is none."""
-    out = ffi.new("void **")
-    text = name.encode(errors="replace")  # lone surrogates are in no symbol
-    if _lib.nc_core_library_symbol(ffi.cast("void *", handle), text, out) != _lib.NC_OK:
-        return 0
-    return int(ffi.cast("uintptr_t", out[0]))
+    return int(library.symbol(name.encode(errors="replace")))  # lone surrogates are in no symbol
 
 
-def library_path(handle: int) -> str | None:
+def library_path(library: Any) -> str | None:
     """The file that a library was loaded from, as far as the loader tells."""
-    path = ffi.new("char[]", _TEXT)
-    if _lib.nc_core_library_path(ffi.cast("void *", handle), path, _TEXT) != _lib.NC_OK:
-        return None
-    return os.fsdecode(ffi.string(path)) or None
+    path = library.path
+    return None if path is None else os.fsdecode(path)
 
 
 def address_origin(address: int) -> tuple[str, str | None] | None:

@@ -447,6 +447,14 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
+    if not isinstance(signature, (str, Signature)) and callable(signature):
+        fault = "comes first" if function is not None else "is missing"
+        raise TypeError(
+            f"'signature' {fault}: write @nativecall.callback('d:d') above the function, or "
+            f"nativecall.callback('d:d', function) (got {type(signature).__name__})"
+        )
+    if function is not None and not callable(function):
+        raise TypeError(f"'function' must be callable (got {type(function).__name__})")
     if function is None:
 
         def decorate(function: Callable[..., object]) -> Callback:

@@ -15,6 +15,7 @@ cffi and pycparser are imported by the functions that need them.
 
 from __future__ import annotations
 
+from .cconstant import Unknown, evaluate, of_int
 from .csource import INTEGER, KEYWORDS, CSource, integer
 from .ctype import MAX_DEPTH, CType, Struct
 from .errors import SignatureError
@@ -59,6 +60,8 @@ class Declarations:
     ----------
     functions : dict of str to Signature
     variables : dict of str to CType
+    readonly : frozenset of str
+        Those of the variables that are `const`.
     typedefs : dict of str to CType
         Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
     structs : dict of str to Struct
@@ -70,11 +73,12 @@ class Declarations:
         Enumerators, integer macros and initialised constants.
     """
 
-    __slots__ = ("constants", "functions", "opaque", "structs", "typedefs", "variables")
+    __slots__ = ("constants", "functions", "opaque", "readonly", "structs", "typedefs", "variables")
 
     def __init__(self) -> None:
         self.functions: dict[str, Signature] = {}
         self.variables: dict[str, CType] = {}
+        self.readonly: frozenset[str] = frozenset()
         self.typedefs: dict[str, CType] = {}
         self.structs: dict[str, Struct] = {}
         self.opaque: tuple[str, ...] = ()
@@ -82,7 +86,9 @@ class Declarations:
 
     def __repr__(self) -> str:
         counts = ", ".join(
-            f"{len(getattr(self, kind))} {kind}" for kind in self.__slots__ if getattr(self, kind)
+            f"{len(getattr(self, kind))} {kind}"
+            for kind in self.__slots__
+            if kind != "readonly" and getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
 
@@ -136,7 +142,7 @@ def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> Signat
             if tokens[i][0] == "," and (i == 0 or tokens[i - 1][0] in ("(", ",", "{", ";")):
                 return source.error("unexpected ','", tokens[i][1])
         return source.error("not a C declaration", source.first())
-    return source.error("unexpected end of the declaration", len(source.text.rstrip()))
+    return source.error("unexpected end of the declaration", source.end())
 
 
 def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
@@ -173,7 +179,8 @@ class _Tree:
 
         self.source = source
         self.ast = c_ast
-        self.constants: dict[str, int] = dict(source.macros)
+        self.constants: dict[str, int] = {name: it[0] for name, it in source.macros.items()}
+        self._values = dict(source.macros)  # of constants, with their types
         self.typedef_nodes: dict[str, Any] = {}
         self.tags: list[tuple[str, Any]] = []  # (cffi name, node) of bodies, in order
         self.packed: set[Any] = set()  # cffi's types of the packed structs, once resolved
@@ -233,6 +240,8 @@ class _Tree:
             body = node.values if isinstance(node, c_ast.Enum) else node.decls
             if body is not None:
                 self._tag(node, hint, member)
+            if isinstance(node, c_ast.Enum) and body is not None:
+                self._enumerators(body.enumerators)
         elif isinstance(node, c_ast.ParamList):
             for parameter in node.params:
                 if isinstance(parameter, c_ast.ID):
@@ -241,12 +250,45 @@ class _Tree:
                 if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
+        elif isinstance(node, c_ast.FuncDecl) and node.args is None:
+            reason = "'()' says nothing about the arguments"
+            raise self.error(reason, node, "write '(void)' where there are none")
+        elif isinstance(node, c_ast.ArrayDecl) and node.dim is not None:
+            node.dim = self._evaluated(node.dim, node)
         if isinstance(node, (c_ast.Typedef, c_ast.Decl)):
             hint = node.name or hint
+        if isinstance(node, c_ast.Decl) and node.bitsize is not None:
+            node.bitsize = self._evaluated(node.bitsize, node)
         record = isinstance(node, (c_ast.Struct, c_ast.Union))
         for child in self._in_text_order(node):
             unnamed = record and isinstance(child, c_ast.Decl) and child.name is None
             self.prepare(child, hint, unnamed or (member and isinstance(node, c_ast.Decl)))
+
+    def _evaluated(self, expression: Any, node: Any) -> Any:
+        """A constant expression as one number; as it is where only cffi may know its value."""
+        try:
+            value = evaluate(expression, self._values)[0]
+        except Unknown as error:
+            if str(error):
+                raise self.error(str(error), node) from None
+            return expression
+        return self.ast.Constant("int", str(value), expression.coord)
+
+    def _enumerators(self, enumerators: list[Any]) -> None:
+        """Compute the values of an enum."""
+        value: int | None = -1
+        for one in enumerators:
+            if one.value is not None:
+                one.value = self._evaluated(one.value, one)
+                is_number = isinstance(one.value, self.ast.Constant)
+                value = int(one.value.value) if is_number else None
+            elif value is not None:
+                value += 1
+            if value is not None:
+                try:
+                    self._values[one.name] = of_int(value)
+                except OverflowError as error:
+                    raise self.error(str(error), one) from None
 
     def _in_text_order(self, node: Any) -> list[Any]:
         """The children of `node`, those of a function sorted as in the text."""
@@ -327,7 +369,11 @@ class _Tree:
         literal = self._generator.visit(node.init)
         if not re.fullmatch(INTEGER, literal) or "const" not in node.quals:
             raise self.error(f"{node.name!r} is not an integer constant", node, "leave it out")
-        self.constants[node.name] = integer(literal)
+        try:
+            self._values[node.name] = integer(literal)
+        except OverflowError as error:
+            raise self.error(str(error), node) from None
+        self.constants[node.name] = self._values[node.name][0]
 
     def packed_in_doubt(self) -> bool:
         """Whether the text and the tree disagree on how many bodies there are."""
@@ -436,10 +482,11 @@ class _Tree:
             const = const or "const" in node.quals
             node = target
         if isinstance(node, self.ast.ArrayDecl):
-            return const or self._is_const(node)
-        return isinstance(node, self.ast.PtrDecl) and self._is_const(node.type)
+            return const or self.is_const(node)
+        return isinstance(node, self.ast.PtrDecl) and self.is_const(node.type)
 
-    def _is_const(self, node: Any) -> bool:
+    def is_const(self, node: Any) -> bool:
+        """Whether what has the type `node`, or is an element of it, is const."""
         while isinstance(node, self.ast.ArrayDecl):
             node = node.type
         while isinstance(node, self.ast.TypeDecl):
@@ -590,6 +637,8 @@ def _read(source: CSource) -> Declarations:
         ctype = to if to.kind == "function" else to.item
         if what == "object":
             declared.variables[name] = tree.converted(convert, ctype, node)
+            if tree.is_const(node.type):
+                declared.readonly |= {name}
         elif ctype.kind == "enum" and what == "tag":
             for enumerator in node.values.enumerators:
                 declared.constants[enumerator.name] = ctype.relements[enumerator.name]

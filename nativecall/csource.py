@@ -1,21 +1,34 @@
-"""The text stage of reading C: what has no bearing on types is blanked, without moving a column.
+"""The text stage of reading C: what has no bearing on types is blanked, and no place is lost.
 
-`CSource` takes a text of declarations and leaves plain C of the same shape for a parser: comments,
-directives, `restrict`, `extern "C"` and attributes are gone, complex and half-precision types have
-names that cffi accepts, brackets balance. What would change a type or a calling convention unseen
-(``#if``, ``#pragma pack``, ``aligned``) is refused by name. `packed` is understood.
+`CSource` takes a text of declarations and leaves plain C for a parser: lines that a backslash
+continues are one, comments are spaces, digraphs are what they stand for; directives, `restrict`,
+`extern "C"` and attributes are gone; basic types are spelled in one way, however their words are
+ordered, complex and half-precision types have names that cffi accepts, brackets balance. What would
+change a type or a calling convention unseen (``#if``, ``#pragma pack``, ``aligned``) is refused by
+name. `packed` is understood.
 """
 
 from __future__ import annotations
 
-from .ctype import MAX_DEPTH
+from .ctype import MAX_DEPTH, SCALARS
 from .errors import SignatureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["INTEGER", "KEYWORDS", "CSource", "integer"]
+Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
+
+__all__ = [
+    "INTEGER",
+    "KEYWORDS",
+    "CSource",
+    "Integer",
+    "basic_type",
+    "fit",
+    "integer",
+    "typed_integer",
+]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -30,7 +43,7 @@ KEYWORDS = _words(
 )
 # Words without bearing on a type, as far as a caller can tell.
 _IGNORED = _words(
-    "inline __inline __inline__ restrict __restrict __restrict__ volatile __volatile__ register "
+    "inline __inline __inline__ restrict __restrict __restrict__ volatile __volatile __volatile__ "
     "_Noreturn __extension__ __cdecl __stdcall WINAPI APIENTRY CALLBACK _Thread_local __thread"
 )
 # Attributes that change how a value is laid out or passed.
@@ -38,25 +51,76 @@ _ABI_ATTRIBUTES = _words(
     "aligned ms_abi sysv_abi stdcall fastcall thiscall vectorcall regparm vector_size mode align "
     "scalar_storage_order transparent_union pcs ms_struct gcc_struct"
 )
-_SYNONYMS = {"__const": "const", "__const__": "const", "__signed__": "signed"}
+_SYNONYMS = {
+    "__const": "const",
+    "__const__": "const",
+    "__signed": "signed",
+    "__signed__": "signed",
+    "complex": "_Complex",
+    "__complex": "_Complex",
+    "__complex__": "_Complex",
+}
 _HALVES = ("_Float16", "__fp16")
-_COMPLEX = ("_Complex", "complex", "__complex__")
-_REAL = ("float", "double", "long")
-INTEGER = r"[-+]?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*"
+_BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
+_STORAGE = _words("typedef extern static register auto")
+_COMPLEX_NAMES = {"float": "__nc_Zf", "double": "__nc_Zd", "long double": "__nc_Zg"}
+_SUFFIX = r"(?:[uU](?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU]?)?"
+INTEGER = rf"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*){_SUFFIX}"
+# What translation phases 2 and 3 take away or spell otherwise, and what hides it.
+_SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
+_LEXICAL = (
+    r'"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])*'"
+    r"|/\*.*?\*/|//[^\n]*|/\*|<:|:>|<%|%>|%:|[\f\v]|\r(?=\n)"
+)
+_DIGRAPHS = {"<:": "[", ":>": "]", "<%": "{", "%>": "}", "%:": "#"}
+
+
+def basic_type(words: list[str]) -> str | None:
+    """The usual spelling of the type that words in any order name; None where C has none.
+
+    Never longer than the words are.
+
+    >>> basic_type(["long", "unsigned", "int", "long"]), basic_type(["short", "double"])
+    ('unsigned long long', None)
+    """
+    count = {word: words.count(word) for word in words}
+    long = count.pop("long", 0)
+    if long > 2 or any(n > 1 for n in count.values()):
+        return None
+    left = set(count)
+    if "_Complex" in left:
+        real = basic_type([word for word in words if word != "_Complex"])
+        return _COMPLEX_NAMES.get(real or "")
+    if left & {"void", "_Bool", "float"}:
+        return words[0] if len(words) == 1 else None
+    if "double" in left:
+        return {0: "double", 1: "long double"}.get(long) if len(left) == 1 else None
+    if {"signed", "unsigned"} <= left or ("short" in left and long):
+        return None
+    sign = "unsigned " if "unsigned" in left else ""
+    if "char" in left:
+        plain = left <= {"char", "signed", "unsigned"} and not long
+        return ("signed " if "signed" in left else sign) + "char" if plain else None
+    if "short" in left:
+        return sign + "short"
+    return sign + ("long", "long long")[long - 1] if long else sign.strip() or "int"
 
 
 class CSource:
-    """A text of declarations: as given, and blanked to plain C without moving a column.
+    """A text of declarations: as given, and as plain C.
+
+    Indices are those of the plain C. `error` tells the place in the text as given.
 
     Attributes
     ----------
     text : str
         As given.
     clean : str
-        Of the same shape, for pycparser.
+        For pycparser.
     tokens : list of (str, int)
         Tokens of `clean` with their indices.
-    macros : dict of str to int
+    macros : dict of str to Integer
         ``#define``\\ d integers.
     bodies : int
         How many bodies of structs and unions there are.
@@ -70,23 +134,24 @@ class CSource:
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
         self.text = text
-        self.macros: dict[str, int] = {}
+        self.macros: dict[str, Integer] = {}
         self.bodies = 0
         self.packed: set[int] = set()
-        self._characters = list(text)
-        for match in re.finditer(
-            r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|/\*.*?\*/|//[^\n]*|/\*",
-            text,
-            re.DOTALL,
-        ):
-            if match.group() == "/*":
+        self._spliced = re.sub(_SPLICE, "", text)
+        self._places: list[int] | None = None  # in `text`, where it is another one
+        if len(self._spliced) != len(text):
+            gone = {at for match in re.finditer(_SPLICE, text) for at in range(*match.span())}
+            self._places = [at for at in range(len(text)) if at not in gone]
+        self._characters = list(self._spliced)
+        for match in re.finditer(_LEXICAL, self._spliced, re.DOTALL):
+            found = match.group()
+            if found == "/*":
                 raise self.error("a comment is never closed", match.start())
-            if match.group()[0] == "/":
-                self._blank(match.start(), match.end())
-        text = "".join(self._characters)
-        for match in re.finditer(r"^[^\S\n]*#((?:\\\n|[^\n])*)", text, re.MULTILINE):
-            self._directive(match.group(1).replace("\\\n", "  "), match.start(1) - 1)
-            self._blank(match.start(), match.end())
+            if found[0] not in "\"'":
+                self._blank(*match.span(), _DIGRAPHS.get(found, ""))
+        for match in re.finditer(r"^[^\S\n]*#([^\n]*)", "".join(self._characters), re.MULTILINE):
+            self._directive(match.group(1), match.start(1) - 1)
+            self._blank(*match.span())
         self.tokens = self._tokens()
         self._attributes()
         self._brackets()
@@ -95,19 +160,25 @@ class CSource:
 
     def error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
         """The error for what begins at index `at`."""
+        if self._places is not None:
+            at = self._places[at] if at < len(self._places) else len(self.text)
         at = min(at, len(self.text))
         column = at - self.text.rfind("\n", 0, at)
         line = self.text.count("\n", 0, at) + 1 if "\n" in self.text else None
         return SignatureError(reason, self.text, column, line, hint)
 
     def index(self, line: int, column: int) -> int:
-        """The index of a line and column, or the text's length beyond its end."""
+        """The index of a line and column of `clean`, or its length beyond its end."""
         start = 0
         for _ in range(line - 1):
-            start = self.text.find("\n", start) + 1
+            start = self.clean.find("\n", start) + 1
             if start == 0:
-                return len(self.text)
-        return min(start + max(column, 1) - 1, len(self.text))
+                return len(self.clean)
+        return min(start + max(column, 1) - 1, len(self.clean))
+
+    def end(self) -> int:
+        """The index where the text ends, but for white space."""
+        return len(self._spliced.rstrip())
 
     def first(self) -> int:
         """The index where the declarations begin."""
@@ -143,25 +214,28 @@ class CSource:
         return [(match.group(), match.start()) for match in found]
 
     def _blank(self, start: int, end: int, replacement: str = "") -> None:
-        for at in range(start, end):
-            if self._characters[at] != "\n":
-                self._characters[at] = " "
-        self._characters[start : start + len(replacement)] = replacement
+        self._characters[start:end] = replacement.ljust(end - start)
 
     def _directive(self, text: str, at: int) -> None:
         import re
 
-        name, _, rest = text.strip().partition(" ")
-        rest = rest.strip()
+        name, rest = re.fullmatch(r"\s*(\w*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
         if name == "define":
             match = re.fullmatch(rf"([A-Za-z_]\w*)\s+\(?\s*({INTEGER})\s*\)?", rest, re.ASCII)
             if match is None:
                 macro = re.split(r"\W", rest, maxsplit=1)[0]
                 raise self.error(f"macro {macro!r} is not an integer", at, "leave it out")
-            self.macros[match.group(1)] = integer(match.group(2))
+            try:
+                macro, value = match.group(1), integer(match.group(2))
+            except OverflowError as error:
+                raise self.error(str(error), at) from None
+            if self.macros.setdefault(macro, value) != value:
+                raise self.error(f"macro {macro!r} has another value before", at)
         elif name == "pragma" and rest.startswith("pack"):
             hint = "declare a struct with __attribute__((packed))"
             raise self.error("'#pragma pack' is not read", at, hint)
+        elif name == "undef" and rest in self.macros:
+            raise self.error(f"macro {rest!r} has a value before", at, "give it one value")
         elif name not in ("", "include", "pragma", "line", "undef") and not name.isdigit():
             raise self.error(f"'#{name}' is not evaluated", at, "leave in what it selects")
 
@@ -264,38 +338,79 @@ class CSource:
         at = 0
         while at < len(tokens):
             token, start = tokens[at]
-            if token in _IGNORED:
-                self._blank(start, start + len(token))
-            elif token in _SYNONYMS:
-                self._blank(start, start + len(token), _SYNONYMS[token])
-            elif token in _HALVES:
+            if token in _HALVES:
                 self._blank(start, start + len(token), "__nc_e")
             elif token == "...":
                 around = [tokens[i][0] if 0 <= i < len(tokens) else "" for i in (at - 1, at + 1)]
                 if around != [",", ")"]:
                     raise self.error("'...' ends the arguments of a function, after others", start)
-            elif token in _COMPLEX or token in _REAL:
-                end = at
-                while end < len(tokens) and tokens[end][0] in _COMPLEX + _REAL:
-                    end += 1
-                run = [t for t, _ in tokens[at:end]]
-                real = [t for t in run if t in _REAL]
-                name = {
-                    ("float",): "__nc_Zf",
-                    ("double",): "__nc_Zd",
-                    ("double", "long"): "__nc_Zg",
-                }.get(tuple(sorted(real)))
-                if name and len(run) == len(real) + 1:
-                    last, last_start = tokens[end - 1]
-                    self._blank(start, last_start + len(last), name)
+            end = at
+            while end < len(tokens) and _is_specifier(tokens[end][0]):
+                end += 1
+            if end > at:
+                self._specifiers(tokens[at:end])
                 at = end
-                continue
-            at += 1
+            else:
+                at += 1
+
+    def _specifiers(self, run: list[tuple[str, int]]) -> None:
+        """Write words that specify a type, in the order that all compilers write them in."""
+        words = [_SYNONYMS.get(token, token) for token, _ in run]
+        storage = [word for word in words if word in _STORAGE]
+        basic = [word for word in words if word in _BASIC]
+        (_, start), (last, last_start) = run[0], run[-1]
+        if len(storage) > 1:
+            second = [at for word, (_, at) in zip(words, run, strict=True) if word in _STORAGE][1]
+            raise self.error(f"'{storage[0]} {storage[1]}' cannot be said of one thing", second)
+        kept = [word for word in storage if word in ("typedef", "extern", "static")]
+        kept += ["const"] * ("const" in words)
+        if basic:
+            name = basic_type(basic)
+            if name is None:
+                first = next(at for word, (_, at) in zip(words, run, strict=True) if word in _BASIC)
+                raise self.error(f"C has no type {' '.join(basic)!r}", first)
+            kept.append(name)
+        self._blank(start, last_start + len(last), " ".join(kept))
 
 
-def integer(literal: str) -> int:
-    """The value of an integer literal of C, which may have a sign."""
-    sign, digits = (-1, literal[1:]) if literal[0] == "-" else (1, literal.lstrip("+"))
-    digits = digits.rstrip("uUlL")
-    octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
-    return sign * int(digits, 8 if octal else 0)
+def _is_specifier(token: str) -> bool:
+    token = _SYNONYMS.get(token, token)
+    return token in _BASIC or token in _STORAGE or token in _IGNORED or token == "const"
+
+
+def integer(literal: str) -> Integer:
+    """The value of an integer literal of C, which may have a sign, and its type.
+
+    >>> [integer(text)[0] for text in ("-3", "-1U", "0x10", "010", "0b11")]
+    [-3, 4294967295, 16, 8, 3]
+    """
+    value, bits, signed = typed_integer(literal.lstrip("+-"))
+    return fit(-value, bits, signed) if literal[0] == "-" else value, bits, signed
+
+
+def typed_integer(literal: str) -> Integer:
+    """The value of an integer literal without a sign, and its type.
+
+    Raises
+    ------
+    OverflowError
+        No type of C has the value.
+    """
+    suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
+    digits = literal[: len(literal) - len(suffix)].lower()
+    base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[0] == "0" else 10
+    value = int(digits, base)
+    suffix = suffix.lower()
+    widths = [8 * SCALARS[code].size for code in "ilq"][suffix.count("l") :]
+    for bits in widths:
+        if "u" not in suffix and value < 2 ** (bits - 1):
+            return value, bits, True
+        if ("u" in suffix or base != 10) and value < 2**bits:
+            return value, bits, False
+    raise OverflowError(f"integer {literal} is too large")
+
+
+def fit(value: int, bits: int, signed: bool) -> int:
+    """What is left of `value` in an integer of so many bits."""
+    value %= 2**bits
+    return value - 2**bits if signed and value >= 2 ** (bits - 1) else value

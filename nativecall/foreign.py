@@ -18,6 +18,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import BuiltinFunctionType
 
+from . import _lib
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -129,6 +131,13 @@ def signatures(obj: object) -> list[Signature] | None:
     find = getattr(_bridge(obj), "signatures", None)
     found: list[Signature] | None = find(obj) if find is not None else None
     return found
+
+
+def is_python_function(obj: object) -> bool:
+    """Whether `obj` can be called from Python, and holds no C function."""
+    if not callable(obj) or isinstance(obj, _lib.types.CallableBase):
+        return False
+    return _lib.types.viewed(obj) is None and function(obj) is None
 
 
 def pointer(obj: object) -> Pointer | None:

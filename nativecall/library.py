@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import namedtuple
 
-from . import _lib
+from . import _lib, foreign
 from .callable import NativeCallable, wrap
 from .errors import LibraryError, SignatureError, SymbolError
 from .signature import Signature, parse
@@ -21,30 +22,30 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .cdecl import Declarations
+    from .ctype import CType
     from .entry import Errors, Gil
 
+_NUMBERS = ("bool", "int", "float", "complex")
+_POINTERS = ("pointer", "voidptr", "function")
+# What C variables point to since they were assigned, by their addresses: it lives until another
+# value is assigned, since C code may follow the pointer at any time.
+_pointed: dict[int, list[object]] = {}
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
 
 
-class _Handle:
-    """An open library, closed when the last thing found in it is gone."""
-
-    __slots__ = ("_open", "value")
-
-    def __init__(self, path: str | None) -> None:
-        self.value = _lib.library_open(path)
-        self._open = _lib.types.library(self.value)
+_Opened = _lib.types.Library
 
 
-class Symbol:
-    """What owns a function that was found in a library: the open library and the names."""
+class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
+    """What owns a function that was found in a library: the open library and the names.
 
-    __slots__ = ("handle", "library", "name")
+    Immutable, since the function's code is there as long as `handle` is.
+    """
 
-    def __init__(self, handle: _Handle, library: str | None, name: str) -> None:
-        self.handle = handle
-        self.library = library
-        self.name = name
+    __slots__ = ()
+    handle: Any
+    library: str | None
+    name: str
 
     def __repr__(self) -> str:
         return f"<symbol {self.name!r} of {self.library!r}>"
@@ -80,7 +81,9 @@ class Library:
     """An open shared library. Made by `load`.
 
     Declared functions are attributes, made once; so are the constants of declared enums and
-    macros. Usable in a ``with`` statement, which closes it.
+    macros. A declared variable that is a number or a pointer is read and assigned as an attribute;
+    a struct or an array is a pointer to it. Nothing else can be assigned. Usable in a ``with``
+    statement, which closes it.
 
     Attributes
     ----------
@@ -95,21 +98,25 @@ class Library:
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
-    _handle: _Handle | None = None
+    _handle: Any = None
     _text: str | None = None
 
     def __init__(
         self,
         name: str | None,
-        handle: _Handle,
+        handle: Any,
         declarations: Declarations | None,
         text: str | None,
     ) -> None:
-        self.name = name
-        self.path = _lib.library_path(handle.value)
-        self.declarations = declarations
-        self._handle = handle
-        self._text = text
+        if not isinstance(handle, _Opened):
+            raise TypeError("a Library is made by nativecall.load(name, declarations)")
+        self.__dict__.update(
+            name=name,
+            path=_lib.library_path(handle),
+            declarations=declarations,
+            _handle=handle,
+            _text=text,
+        )
 
     def __copy__(self) -> Library:
         return self
@@ -129,7 +136,7 @@ class Library:
 
     def close(self) -> None:
         """End looking up. Functions found before stay usable, and keep the library open."""
-        self._handle = None
+        self.__dict__["_handle"] = None
 
     def __enter__(self) -> Library:
         return self
@@ -142,7 +149,7 @@ class Library:
     ) -> None:
         self.close()
 
-    def _open(self) -> _Handle:
+    def _open(self) -> Any:
         if self._handle is None:
             raise LibraryError(f"library {self.name!r} is closed; load it again")
         return self._handle
@@ -158,7 +165,7 @@ class Library:
         if not isinstance(symbol, str):
             raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
         handle = self._open()
-        address = _lib.library_symbol(handle.value, symbol) if "\0" not in symbol else 0
+        address = _lib.library_symbol(handle, symbol) if "\0" not in symbol else 0
         if address == 0:
             raise SymbolError.missing(symbol, self.name or "the process", self._names_like(symbol))
         return address
@@ -225,12 +232,8 @@ class Library:
             if name in declarations.constants:
                 return declarations.constants[name]
             if name in declarations.variables:
-                from .bridges.cffi import pointer_from
-                from .ctype import pointer
-
-                kind = pointer(declarations.variables[name])
-                return pointer_from(kind, self.address(name), owner=self._open())
-        if self._handle is not None and _lib.library_symbol(self._handle.value, name):
+                return self._variable(name, declarations.variables[name])
+        if self._handle is not None and _lib.library_symbol(self._handle, name):
             raise SymbolError(
                 f"{name!r} of library {self.name!r} has no declaration; "
                 f"use function({name!r}, signature)",
@@ -241,6 +244,69 @@ class Library:
         if declarations is not None:
             known = [*declarations.functions, *declarations.constants, *declarations.variables]
         raise SymbolError.missing(name, self.name or "the process", known or self._names_like(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Write a declared variable of the library; nothing else of it can be set."""
+        declarations = self.declarations
+        if hasattr(type(self), name):
+            raise AttributeError(f"{name!r} of a Library cannot be set")
+        if declarations is None or name not in declarations.variables:
+            self._open()
+            if declarations is not None and name in declarations.functions:
+                problem = f"{name!r} is a function of library {self.name!r}"
+            elif declarations is not None and name in declarations.constants:
+                problem = f"{name!r} is a constant of library {self.name!r}"
+            else:
+                problem = f"library {self.name!r} has no declared variable {name!r}"
+            raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
+        self._write(name, declarations.variables[name], value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} of a Library cannot be deleted")
+
+    def _variable(self, name: str, ctype: CType) -> Any:
+        """The value of a number or pointer; a pointer to any other variable."""
+        from . import convert
+        from .bridges.cffi import pointer_from
+        from .ctype import pointer
+
+        address = self.address(name)
+        if ctype.kind in _NUMBERS:
+            return convert.load(ctype, address)
+        if ctype.kind not in _POINTERS:
+            return pointer_from(pointer(ctype), address, owner=self._open())
+        word = int(_lib.ffi.cast("uintptr_t *", address)[0])
+        # What it points to is often the library's own.
+        return None if word == 0 else pointer_from(ctype, word, owner=self._open())
+
+    def _write(self, name: str, ctype: CType, value: Any) -> None:
+        from . import convert
+
+        assert self.declarations is not None
+        address = self.address(name)
+        who = f"variable {name!r}"
+        if name in self.declarations.readonly:
+            raise AttributeError(f"{who} of library {self.name!r} is const")
+        if ctype.kind not in (*_NUMBERS, *_POINTERS):
+            raise TypeError(
+                f"{who} is a {ctype.text!r}, which is written through the pointer that reading it "
+                "gives"
+            )
+        if ctype.kind == "function" and foreign.is_python_function(value):
+            raise TypeError(
+                f"{who} must be a C function that stays (got {type(value).__name__}); make one "
+                f"with nativecall.callback({ctype.text[2:-1]!r}, function)"
+            )
+        keep: list[object] = []
+        # Into memory of ours first: a conversion that fails changes nothing.
+        memory = _lib.ffi.new("char[]", ctype.size + 16)
+        convert.store(ctype, value, int(_lib.ffi.cast("uintptr_t", memory)), who, keep)
+        before = _pointed.get(address)
+        if keep:
+            _pointed[address] = keep
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), memory, ctype.size)
+        if before is not None and not keep:
+            del _pointed[address]
 
     def __dir__(self) -> list[str]:
         declared: list[str] = []
@@ -277,7 +343,7 @@ class Library:
             for length in range(len(symbol) - 2, len(symbol) + 3):
                 if 1 < length <= len(match):
                     found.add(match[-length:].decode("ascii", "replace"))
-        handle = self._handle.value
+        handle = self._handle
         return sorted(name for name in found if _lib.library_symbol(handle, name))
 
 
@@ -292,11 +358,11 @@ def _candidates(name: str) -> list[str]:
     return [f"lib{name}.so", name]
 
 
-def _find(name: str) -> _Handle:
+def _find(name: str) -> Any:
     reasons = []
     for candidate in _candidates(name):
         try:
-            return _Handle(candidate)
+            return _lib.library_open(candidate)
         except LibraryError as error:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
@@ -305,7 +371,7 @@ def _find(name: str) -> _Handle:
     found = None if os.path.dirname(name) else find_library(name)
     if found is not None:
         try:
-            return _Handle(found)
+            return _lib.library_open(found)
         except LibraryError as error:
             reasons.append(str(error))
     raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
@@ -320,8 +386,8 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
         A name as a linker takes it (``"m"``), a file name or a path; None for what the process has
         loaded already.
     declarations : str, optional
-        C declarations: functions, with the typedefs, structs and enums that they need. Those of
-        functions become attributes of the library.
+        C declarations: functions and variables, with the typedefs, structs and enums that they
+        need. Functions, variables and constants become attributes of the library.
 
     Returns
     -------
@@ -356,15 +422,21 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
         from .cdecl import parse_declarations
 
         known = parse_declarations(declarations)
-    library = Library(name, _Handle(None) if name is None else _find(name), known, declarations)
-    for symbol in known.functions if known is not None else ():
-        library.address(symbol)
+    library = Library(
+        name, _lib.library_open(None) if name is None else _find(name), known, declarations
+    )
+    for symbol in (*known.functions, *known.variables) if known is not None else ():
+        is_function = known is not None and symbol in known.functions
+        if is_function:
+            library.address(symbol)
         if hasattr(Library, symbol):
             import warnings
 
+            what, use = ("variable", f"address({symbol!r})")
+            if is_function:
+                what, use = ("function", f"function({symbol!r})")
             warnings.warn(
-                f"the declared function {symbol!r} is hidden by Library.{symbol}; "
-                f"use function({symbol!r})",
+                f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",
                 stacklevel=2,
             )
     return library

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import re
+import subprocess
 import threading
+from pathlib import Path
+from typing import Any
 
 import cffi
 import pytest
@@ -13,6 +19,7 @@ from nativecall.cdecl import ffi, from_ffi, parse_declarations, parse_function, 
 from nativecall.ctype import Struct, scalar
 from nativecall.errors import SignatureError
 from nativecall.signature import Signature, parse, parse_type
+from nativecall.slots import get_include
 
 CHAR = scalar("c").text
 WORD = scalar("n").text
@@ -26,7 +33,6 @@ LONG = scalar("l").text
         ("double f(double x, const float *y);", "d:d&f"),
         ("extern double cos(double)", "d:d"),
         ("static inline double cos(double);", "d:d"),
-        ("void f()", "v:"),
         ("void f(void)", "v:"),
         ("double (*)(int)", "d:i"),
         ("double (*f)(int)", "d:i"),
@@ -174,6 +180,263 @@ def test_no_declarations_are_no_error() -> None:
     assert repr(parse_declarations("  /* nothing */ ;")) == "<Declarations: none>"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "struct s { char c; int a; // old \\\n char hidden;\n};",
+        "struct s { char c; int a; // old \\ \t\r\n char hidden;\r\n};",
+        "struct s { char c; in\\\nt a; };",
+        "struct s { char c; /\\\n* int b; *\\\n/ int a; };",
+        "#def\\\nine N \\\n 1\nstruct s { char c; int a[N * 1]; };",
+        "#define N /* of\nints */ 1\nstruct s { char c; int/**/a[N]; };",
+        "struct s <% char c;\f\v int a<:1:>; %>;",
+        "%:define N 1\nstruct s { char c; int a[N]; };",
+        "struct s { char c; int a; // ??/\n};",
+        "struct s { char c; int a; };\\",
+    ],
+)
+def test_lines_comments_and_tokens_are_those_of_c(text: str) -> None:
+    assert parse_declarations(text).structs["s"].text in (f"T{{{CHAR}i}}", f"T{{{CHAR}(1)i}}")
+
+
+def test_const_variables_are_told() -> None:
+    declared = parse_declarations(
+        "typedef const double cd; extern const int k; extern int *const p; extern const int *q;"
+        "extern cd r; extern const char s[6]; int x; extern int const volatile y[2][3];"
+    )
+    assert declared.readonly == {"k", "p", "r", "s", "y"}
+
+
+_BASIC_WORDS = {
+    *("void", "char", "short", "int", "long", "float", "double", "signed", "unsigned"),
+    *("_Bool", "_Complex"),
+}
+_ALL_WORDS = sorted(_BASIC_WORDS) + ["const", "volatile", "static", "extern", "inline"]
+
+
+def _wordings() -> list[str]:
+    """Every choice of up to four words in some order, and longer ones by chance."""
+    found = [words for count in (1, 2) for words in itertools.product(_ALL_WORDS, repeat=count)]
+    chance = random.Random(11)
+    for count in (3, 4, 5, 6, 7):
+        found += [tuple(chance.choices(_ALL_WORDS, k=count)) for _ in range(40)]
+    # Those that C takes, shuffled.
+    for basic in ("unsigned long long int", "signed char", "long double _Complex", "short int"):
+        for _ in range(20):
+            words = [*basic.split(), *chance.choices(["const", "volatile", "extern"], k=2)]
+            chance.shuffle(words)
+            found.append(tuple(words))
+    return [" ".join(words) for words in found if _BASIC_WORDS & set(words)]
+
+
+def _is_extension(words: set[str]) -> bool:
+    """Whether GNU C may take what no standard does: complex integers."""
+    return "_Complex" in words and not words & {"float", "double"}
+
+
+@pytest.mark.compiler
+def test_words_in_any_order_are_what_a_compiler_takes_them_for(build: Any, tmp_path: Path) -> None:
+    command = build.compiler()
+    if command is None:
+        pytest.skip("no C compiler")
+    wordings = _wordings()
+    names = "_Bool,c,signed char,unsigned char,short,unsigned short,int,unsigned,long"
+    codes = dict(zip(names.split(","), "?cbBhHiIl", strict=True))
+    codes |= {"unsigned long": "L", "long long": "q", "unsigned long long": "Q", "float": "f"}
+    codes |= {"double": "d", "long double": "g", "float _Complex": "Zf", "double _Complex": "Zd"}
+    codes |= {"long double _Complex": "Zg", "char": "c"}
+    del codes["c"]
+    cases = " ".join(f'{name}*: "{code}",' for name, code in codes.items())
+    # Diagnostics have the line of each declaration; those that are taken are then asked for.
+    source = tmp_path / "words.c"
+    source.write_text("".join(f"{text} *f{i}(int);\n" for i, text in enumerate(wordings)))
+    checked = subprocess.run(
+        [*command, "-std=gnu17", "-fmax-errors=0", "-fsyntax-only", "-w", str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    refused = {int(at) - 1 for at in re.findall(r"words\.c:(\d+):\d+: error", checked.stderr)}
+    taken = [i for i in range(len(wordings)) if i not in refused]
+    lines = [
+        f'printf("%d %s\\n", {i}, _Generic(f{i}(0), '
+        f'{cases} void*: "v", const void*: "v", volatile void*: "v", const volatile void*: "v"));'
+        for i in taken
+    ]
+    program = tmp_path / "taken.c"
+    strip = re.compile(r"\b(?:const|volatile|static|extern|inline)\b")
+    declared = "".join(
+        f"static {strip.sub('', wordings[i])} *f{i}(int x) {{ (void)x; return 0; }}\n"
+        for i in taken
+        if not _is_extension(set(wordings[i].split()))
+    )
+    kept = [
+        line
+        for i, line in zip(taken, lines, strict=True)
+        if not _is_extension(set(wordings[i].split()))
+    ]
+    program.write_text(
+        f"#include <stdio.h>\n{declared}int main(void) {{ {chr(10).join(kept)} return 0; }}\n"
+    )
+    binary = tmp_path / "taken"
+    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
+    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    expected = {int(i): code for i, code in (line.split() for line in output.splitlines())}
+    assert len(expected) > 100
+    assert len(refused) > 150
+    for i, text in enumerate(wordings):
+        if i in expected:
+            assert parse_function(f"{text} *f(int);") == parse(
+                "P:i" if expected[i] == "v" else f"&{expected[i]}:i"
+            ), text
+        elif i in refused:
+            with pytest.raises(SignatureError):
+                parse_function(f"{text} *f(int);")
+
+
+def _expression(chance: random.Random, depth: int, names: list[str]) -> str:
+    if depth == 0 or chance.random() < 0.2:
+        numbers = ["0", "1", "7", "010", "0x1F", "3u", "0xFFFFFFFF", "2147483647", "5L", "0b101"]
+        return chance.choice([*numbers, *names, "1ull", "0x80000000"])
+    a, b = (_expression(chance, depth - 1, names) for _ in range(2))
+    op = chance.choice(["+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "<", "&&", "?"])
+    if op == "?":
+        return f"({a} ? {b} : {_expression(chance, depth - 1, names)})"
+    if op in ("<<", ">>"):
+        return f"(({a}) {op} {chance.randrange(31)})"
+    prefix = chance.choice(["", "", "-", "~", "!"])
+    return f"{prefix}({a} {op} {b})"
+
+
+@pytest.mark.compiler
+def test_constant_expressions_have_the_values_that_a_compiler_gives_them(
+    build: Any, tmp_path: Path
+) -> None:
+    command = build.compiler()
+    if command is None:
+        pytest.skip("no C compiler")
+    chance = random.Random(12)
+    # One enum each; what C refuses is left out.
+    kept: dict[str, str] = {}
+    values: dict[str, int] = {}
+    for i in range(200):
+        text = _expression(chance, 3, [*kept][-3:])
+        used = sorted(set(re.findall(r"E\d+", text)))
+        source = "".join(f"enum {{ {name} = {values[name]} }};" for name in used)
+        try:
+            declared = parse_declarations(f"{source} enum {{ E{i} = {text} }};")
+        except SignatureError:
+            continue
+        # Enumerators that do not fit an int are an extension whose type compilers differ on.
+        if -(2**31) <= declared.constants[f"E{i}"] < 2**31:
+            kept[f"E{i}"], values[f"E{i}"] = text, declared.constants[f"E{i}"]
+    assert len(kept) > 80
+    lines = "".join(f"enum {{ {name} = {text} }};\n" for name, text in kept.items())
+    shown = "".join(f'printf("{name} %lld\\n", (long long){name});' for name in kept)
+    program = tmp_path / "constants.c"
+    program.write_text(f"#include <stdio.h>\n{lines}int main(void) {{ {shown} return 0; }}\n")
+    binary = tmp_path / "constants"
+    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
+    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    assert {name: int(value) for name, value in map(str.split, output.splitlines())} == values
+
+
+def _member(chance: random.Random, index: int) -> tuple[str, list[str]]:
+    """A declaration of members in odd spelling, and their names."""
+    basic = chance.choice(
+        ["char", "int unsigned", "long int long", "double const long", "short signed", "float"]
+    )
+    gap = chance.choice([" ", "/**/", "\\\n ", " // a \\\n b\n", "\t\f", "\r\n", "/* ;\n*/"])
+    basic = basic.replace(" ", gap)
+    names = [f"m{index}_{i}" for i in range(chance.randint(1, 3))]
+    shapes = ["{}", "{}[2 + 1]", "*{}", "(*{})(int)", "({})", "{}<:2:>", "*const {}[2]", "{}[2][3]"]
+    declarators = ", ".join(chance.choice(shapes).format(name) for name in names)
+    return f"{basic}{gap}{declarators};", names
+
+
+@pytest.mark.compiler
+def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(
+    build: Any, tmp_path: Path
+) -> None:
+    command = build.compiler()
+    if command is None:
+        pytest.skip("no C compiler")
+    chance = random.Random(13)
+    texts, members = [], []
+    for i in range(60):
+        lines = [_member(chance, index) for index in range(chance.randint(1, 5))]
+        texts.append(f"struct s{i} {{ {' '.join(line for line, _ in lines)} }};\n")
+        members.append([name for _, names in lines for name in names])
+    shown = "".join(
+        f'printf("%zu {" ".join(["%zu"] * len(names))}\\n", sizeof(struct s{i}), '
+        + ", ".join(f"offsetof(struct s{i}, {name})" for name in names)
+        + ");\n"
+        for i, names in enumerate(members)
+    )
+    program = tmp_path / "layouts.c"
+    program.write_bytes(
+        "".join(
+            [
+                "#include <stdio.h>\n#include <stddef.h>\n",
+                *texts,
+                "int main(void) {\n",
+                shown,
+                "}\n",
+            ]
+        ).encode()
+    )
+    binary = tmp_path / "layouts"
+    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
+    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    declared = parse_declarations("".join(texts))
+    for i, line in enumerate(output.splitlines()):
+        struct = declared.structs[f"s{i}"]
+        assert [struct.size, *[field.offset for field in struct.fields]] == [
+            int(number) for number in line.split()
+        ], texts[i]
+
+
+READER = r"""
+#include <stdio.h>
+#include <string.h>
+#include "nativecall/declaration.h"
+int main(void)
+{
+    char line[4096];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        NcSignatureText text;
+        int status = nc_declaration_function(line, strcspn(line, "\n"), &text);
+        puts(status == NC_OK ? text.text : "refused");
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.compiler
+def test_the_reader_in_c_agrees(build: Any, tmp_path: Path) -> None:
+    command = build.compiler()
+    if command is None:
+        pytest.skip("no C compiler")
+    wordings = [text for text in _wordings() if "_Complex" not in text or "double" in text]
+    program = tmp_path / "reader.c"
+    program.write_text(READER)
+    binary = tmp_path / "reader"
+    include = Path(get_include())
+    subprocess.run([*command, "-w", f"-I{include}", str(program), "-o", str(binary)], check=True)
+    lines = "".join(f"double f({text} *)\n" for text in wordings)
+    output = subprocess.run(
+        [str(binary)], input=lines, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(output) == len(wordings)
+    for text, found in zip(wordings, output, strict=True):
+        try:
+            expected = parse_function(f"double f({text} *)").text
+        except SignatureError:
+            continue
+        assert found == expected, text
+
+
 def test_packed_structs() -> None:
     for text in (
         "struct __attribute__((packed)) s { char c; double d; }; void f(struct s);",
@@ -297,6 +560,19 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ('int f(int) __asm__("g")', None, 12, "a renamed symbol is not read"),
         ('int f("x")', None, 7, "a declaration has no string literals"),
         ("int f(int) /* open", None, 12, "a comment is never closed"),
+        ("int f(i\\\nnt, foo_t x)", 2, 5, "unknown type name 'foo_t'"),
+        ("int f(int) /\\\n* open", 1, 12, "a comment is never closed"),
+        ("double f()", None, 8, "'()' says nothing about the arguments"),
+        ("double f(int (*g)())", None, 15, "write '(void)' where there are none"),
+        ("long long long f(int)", None, 1, "C has no type 'long long long'"),
+        ("int f(unsigned const float x)", None, 7, "C has no type 'unsigned float'"),
+        ("static int extern f(int)", None, 12, "'static extern' cannot be said of one thing"),
+        ("#define N 3\n#undef N\nint f(int);", 2, 1, "macro 'N' has a value before"),
+        ("#define N 3\n#define N 4\nint f(int);", 2, 1, "macro 'N' has another value before"),
+        ("#define N 08\n", 1, 1, "macro 'N' is not an integer"),
+        ("#define N 0x10000000000000000\n", 1, 1, "integer 0x10000000000000000 is too large"),
+        ("int f(int x[3 / 0]); struct s { int x[3 / 0]; };", None, 37, "divided by zero"),
+        ("enum e { A = 1 << 40 }; int f(enum e);", None, 10, "shifted by more than its bits"),
         ("#if 1\nint f(int);\n#endif", 1, 1, "'#if' is not evaluated"),
         ("int f(int);\n#pragma pack(1)\n", 2, 1, "'#pragma pack' is not read"),
         ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive stands at the"),

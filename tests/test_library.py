@@ -70,8 +70,8 @@ def test_declared_names_are_attributes(small):
     assert small.square is small.square
     assert small.add_points((1, 2), (3, 4)) == (4.0, 6.0)
     assert (small.RED, small.GREEN, small.BLUE, small.LIMIT) == (0, 5, 6, 42)
-    small.counter[0] += 1
-    assert small.counter[0] == 4
+    assert small.counter == 3
+    assert bytes(small.greeting[0]) == b"hello\0"
     assert {"square", "add_points", "GREEN", "LIMIT", "counter", "function"} <= set(dir(small))
 
 
@@ -305,23 +305,194 @@ print(kept[0](3.0))
 
 def test_a_variable_keeps_its_library_open(tmp_path, builder, python):
     source = tmp_path / "variable.c"
-    source.write_text("int counter = 42;\n")
+    source.write_text("int counter[1] = {42}; int *which = counter;\n")
     out = python(
         """
 import gc, sys, nativecall as nc
-counter = nc.load(sys.argv[1], "extern int counter;").counter
+lib = nc.load(sys.argv[1], "extern int counter[1], *which;")
+counter, which = lib.counter, lib.which
+del lib
 gc.collect()
-print(counter[0])
+print(counter[0][0], which[0])
+del counter
+gc.collect()
+print(which[0])
 """,
         builder.library(source, "variable"),
     )
-    assert out == "42\n"
+    assert out == "42 42\n42\n"
+
+
+VARIABLES = """
+    typedef double fn(double); typedef struct { int a, b; } pair;
+    extern _Bool flag; extern unsigned char small; extern long long big; extern float single;
+    extern double real; extern double _Complex z; extern const char *text; extern double *xs;
+    extern fn *hook; extern pair both; extern int numbers[3]; extern const int fixed;
+    extern const int *to_const; extern char letter; extern void *anything;
+    enum { ONE = 1 };
+    double use(double x); int sum(void); double first(void); int letters(void);
+"""
+WITH_VARIABLES = """
+    #include <complex.h>
+    #include <string.h>
+    typedef struct { int a, b; } pair;
+    _Bool flag; unsigned char small = 7; long long big = 1; float single; double real = 0.5;
+    double _Complex z; const char *text; double *xs; double (*hook)(double); pair both = {1, 2};
+    int numbers[3] = {1, 2, 3}; const int fixed = 9; const int *to_const; char letter;
+    void *anything;
+    double use(double x) { return hook ? hook(x) : -1; }
+    int sum(void) { return flag + small + (int)big + (int)single + (int)real + (int)creal(z); }
+    double first(void) { return xs ? xs[0] : -1; }
+    int letters(void) { return text ? (int)strlen(text) : -1; }
+"""
+
+
+@pytest.fixture
+def variables(builder):
+    return nc.load(builder.library(WITH_VARIABLES, "variables"), VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flag", True),
+        ("small", 255),
+        ("big", -(2**63)),
+        ("single", 1.5),
+        ("real", -2.25),
+        ("z", 1 + 2j),
+    ],
+)
+def test_numbers_that_are_c_variables(variables, name, value):
+    setattr(variables, name, value)
+    assert getattr(variables, name) == value
+    assert type(getattr(variables, name)) is type(value)
+    assert name not in vars(variables)
+
+
+def test_an_assigned_variable_is_what_c_code_sees(variables):
+    for name in ("flag", "small", "big", "single", "real", "z"):
+        setattr(variables, name, 0)
+    assert variables.sum() == 0
+    variables.small, variables.z = 200, 3
+    variables.flag = 1
+    assert variables.sum() == 204
+    other = nc.load(variables.path, VARIABLES)
+    assert other.small == 200
+
+
+def test_pointers_that_are_c_variables(variables):
+    import array
+
+    variables.xs = array.array("d", [4.5, 1.0])
+    gc.collect()
+    assert variables.first() == 4.5
+    assert variables.xs[1] == 1.0
+    variables.xs = None
+    assert (variables.first(), variables.xs) == (-1.0, None)
+    variables.text = b"four"
+    gc.collect()
+    assert variables.letters() == 4
+    assert variables.text[0] == ord("f")
+
+
+def test_functions_that_are_c_variables(variables, fails):
+    variables.hook = nc.load("m", "double sqrt(double);").sqrt
+    gc.collect()
+    assert variables.use(4.0) == 2.0
+    variables.hook = nc.callback("d:d", lambda x: x + 1)
+    gc.collect()
+    assert variables.use(4.0) == 5.0
+    with fails(
+        TypeError,
+        "variable 'hook' must be a C function that stays (got function); make one with "
+        "nativecall.callback('d:d', function)",
+    ):
+        variables.hook = lambda x: x
+    with pytest.raises(TypeError, match=r"^variable 'hook' must be a function 'd:d'"):
+        variables.hook = nc.load("m", "float sqrtf(float);").sqrtf
+    assert variables.use(4.0) == 5.0
+    variables.hook = None
+    assert variables.use(4.0) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("small", 256, OverflowError, "variable 'small'"),
+        ("small", "7", TypeError, "variable 'small'"),
+        ("real", None, TypeError, "variable 'real'"),
+        ("xs", [1.0], TypeError, "variable 'xs'"),
+        ("fixed", 1, AttributeError, "variable 'fixed' of library .* is const$"),
+        ("both", (1, 2), TypeError, r"variable 'both' is a 'T\{ii\}', which is written through"),
+        ("numbers", [1, 2, 3], TypeError, r"variable 'numbers' is a '\(3\)i', which is written"),
+        ("use", 1, AttributeError, "'use' is a function of library"),
+        ("ONE", 2, AttributeError, "'ONE' is a constant of library"),
+        ("nothing", 2, AttributeError, "library .* has no declared variable 'nothing'; only C"),
+        ("close", 2, AttributeError, "'close' of a Library cannot be set$"),
+        ("name", "m", AttributeError, "'name' of a Library cannot be set$"),
+        ("declarations", None, AttributeError, "'declarations' of a Library cannot be set$"),
+        ("_handle", 5, AttributeError, "'_handle' of a Library cannot be set$"),
+        ("__dict__", {}, AttributeError, "'__dict__' of a Library cannot be set$"),
+    ],
+)
+def test_what_cannot_be_assigned(variables, name, value, error, message):
+    before = variables.small, variables.real, variables.xs, variables.fixed
+    with pytest.raises(error, match=f"^{message}"):
+        setattr(variables, name, value)
+    assert (variables.small, variables.real, variables.xs, variables.fixed) == before
+    assert (variables.both.a, variables.numbers[0][0], variables.ONE) == (1, 1, 1)
+    assert not variables.closed
+
+
+def test_an_assignment_without_a_declaration_is_refused(path, fails):
+    lib = nc.load(path)
+    with fails(
+        AttributeError,
+        f"library {str(path)!r} has no declared variable 'counter'; only C variables can be set, "
+        "declare 'extern int x;'",
+    ):
+        lib.counter = 7
+    with fails(AttributeError, "'close' of a Library cannot be deleted"):
+        del lib.close
+    lib.close()
+    with fails(nc.LibraryError, f"library {str(path)!r} is closed; load it again"):
+        lib.counter = 7
+
+
+def test_structs_and_arrays_are_pointers(variables):
+    variables.both.b = 11
+    variables.numbers[0][2] = 12
+    again = nc.load(variables.path, VARIABLES)
+    assert (again.both.b, again.numbers[0][2]) == (11, 12)
+
+
+def test_only_load_makes_libraries(fails):
+    import ctypes
+
+    for handle in (5, None, ctypes.c_int(5), object()):
+        with fails(TypeError, "a Library is made by nativecall.load(name, declarations)"):
+            nc.Library("x", handle, None, None)
+
+
+def test_what_owns_a_function_is_immutable(small):
+    owner = small.square.entries[0].owner
+    for name in ("handle", "library", "name"):
+        with pytest.raises(AttributeError):
+            setattr(owner, name, None)
+        with pytest.raises(AttributeError):
+            delattr(owner, name)
+    with pytest.raises(TypeError, match="cannot create"):
+        type(owner.handle)()
+    assert small.square(3) == 9.0
 
 
 def test_a_declared_name_that_a_library_hides_is_told():
     with pytest.warns(UserWarning, match=r"'close' is hidden by Library\.close; use function"):
         lib = nc.load(None, "int close(int fd);")
     assert lib.function("close", errors="none")(-1) == -1
+    with pytest.warns(UserWarning, match=r"variable 'name' is hidden by Library\.name; use"):
+        nc.load(None, "extern int name;")
 
 
 def test_names_that_no_file_system_has(fails):

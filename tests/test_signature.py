@@ -79,7 +79,7 @@ def test_the_canonical_form_has_integers_by_width() -> None:
         ],
         ["i:d&f", "int (double, float *)", "int f(double x, float *y)", "d&f)i"],
         ["d:dd", "dd->d", " d d -> d ", "dd)d", "double (double, double)"],
-        ["v:", "->", "void (void)", "void f();", ")v"],
+        ["v:", "->", "void (void)", "void f(void);", ")v"],
         ["v:d", "d->", "d)v", "void (double)"],
         ["Zd:ZfZg", "FG->D", "ZfZg)Zd", "double _Complex (float _Complex, long double complex)"],
         ["O:O", "O->O", "O)O", "PyObject *(PyObject *)"],

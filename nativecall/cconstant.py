@@ -1,0 +1,106 @@
+"""Integer constant expressions of C, computed as a compiler does: by type, width and sign.
+
+`evaluate` takes a node of pycparser's tree: what stands between an array's brackets, after an
+enumerator or after a bit-field's colon. Sizes of types and casts are nothing that is known here.
+"""
+
+from __future__ import annotations
+
+from .csource import Integer, fit, typed_integer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = ["Unknown", "evaluate", "of_int"]
+
+_INT = typed_integer("0")[1]  # its bits
+
+
+class Unknown(Exception):
+    """An expression is none, or one whose value is not known here; it says what is wrong, or ""."""
+
+
+def of_int(value: int) -> Integer:
+    """An enumerator's value with its type: int, or the first longer type that has it."""
+    _, bits, signed = typed_integer(str(abs(value)))
+    return value, bits, signed
+
+
+def evaluate(node: Any, known: Mapping[str, Integer]) -> Integer:
+    """The value of a constant expression, the bits of its type, and its signedness.
+
+    Parameters
+    ----------
+    node : Node
+    known : mapping
+        The constants that were declared before.
+
+    Raises
+    ------
+    Unknown
+    """
+    kind = type(node).__name__
+    if kind == "Constant" and "int" in node.type and "'" not in node.value:
+        try:
+            return typed_integer(node.value)
+        except (OverflowError, ValueError) as error:
+            raise Unknown(str(error)) from None
+    if kind == "ID" and node.name in known:
+        return known[node.name]
+    if kind == "UnaryOp" and node.op in ("+", "-", "~", "!"):
+        value, bits, signed = evaluate(node.expr, known)
+        if node.op == "!":
+            return int(not value), _INT, True
+        value = {"+": value, "-": -value, "~": ~value}[node.op]
+        return _fitting(value, bits, signed)
+    if kind == "TernaryOp":
+        condition = evaluate(node.cond, known)[0]
+        yes, no = evaluate(node.iftrue, known), evaluate(node.iffalse, known)
+        return _converted(yes if condition else no, *_common(yes, no))
+    if kind == "BinaryOp":
+        return _binary(node.op, evaluate(node.left, known), evaluate(node.right, known))
+    raise Unknown("")
+
+
+def _common(left: Integer, right: Integer) -> tuple[int, bool]:
+    """The type that both operands are converted to."""
+    bits = max(left[1], right[1])
+    return bits, all(one[2] for one in (left, right) if one[1] == bits)
+
+
+def _converted(number: Integer, bits: int, signed: bool) -> Integer:
+    return fit(number[0], bits, signed), bits, signed
+
+
+def _fitting(value: int, bits: int, signed: bool) -> Integer:
+    found = fit(value, bits, signed)
+    if signed and found != value:
+        raise Unknown("a constant overflows its type")
+    return found, bits, signed
+
+
+def _binary(op: str, left: Integer, right: Integer) -> Integer:
+    if op in ("<<", ">>"):
+        value, bits, signed = left
+        if not 0 <= right[0] < bits:
+            raise Unknown("a constant is shifted by more than its bits")
+        return fit(value << right[0] if op == "<<" else value >> right[0], bits, signed), *left[1:]
+    if op in ("&&", "||"):
+        both = (left[0] != 0, right[0] != 0)
+        return int(all(both) if op == "&&" else any(both)), _INT, True
+    bits, signed = _common(left, right)
+    a, b = _converted(left, bits, signed)[0], _converted(right, bits, signed)[0]
+    compared = {"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b, "==": a == b, "!=": a != b}
+    if op in compared:
+        return int(compared[op]), _INT, True
+    if op in ("/", "%"):
+        if b == 0:
+            raise Unknown("a constant is divided by zero")
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return _fitting(quotient if op == "/" else a - quotient * b, bits, signed)
+    simple = {"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b}
+    if op not in simple:
+        raise Unknown("")
+    return _fitting(simple[op], bits, signed)
