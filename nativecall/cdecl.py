@@ -111,7 +111,7 @@ def _syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Any
     lines += [f'{before}\n# 1 "c"', f"{source.clean}\n{after}\n"]
     try:
         tree = pycparser.CParser().parse("\n".join(lines), "before")
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise
     except Exception as error:
         # Whatever another parser raises on a malformed text, the text is at fault.
@@ -401,7 +401,7 @@ class _Tree:
         try:
             parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
             fields = parser.typeof(f"struct {_ALL}").fields
-        except RecursionError:
+        except (RecursionError, MemoryError):
             raise
         except Exception as error:
             # cffi raises half a dozen classes, some of them built-in, for what it cannot represent.

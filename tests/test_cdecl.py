@@ -763,3 +763,20 @@ def test_ffi_types_are_one_object_in_all_threads() -> None:
         thread.join()
     assert len(found) == 8
     assert len(set(map(id, found))) == 1
+
+
+def test_want_of_memory_is_no_fault_of_the_text():
+    testcapi = pytest.importorskip("_testcapi")
+    parse_function("double (double x)")
+    failed = 0
+    for allocation in range(0, 1500, 11):
+        # A name that no text had before, for what was read is kept.
+        text = f"double (double x{allocation})"
+        testcapi.set_nomemory(allocation, allocation + 1)
+        try:
+            parse_function(text)
+        except MemoryError:
+            failed += 1
+        finally:
+            testcapi.remove_mem_hooks()
+    assert failed > 10
