@@ -49,7 +49,7 @@ def test_the_directory_without_platformdirs(monkeypatch, tmp_path):
 
 
 def test_what_is_put_is_got_by_all(tmp_path):
-    where = tmp_path / "made" / "here"
+    where = tmp_path / "made" / "above" / "here"
     first, second = Cache(str(where)), Cache(str(where))
     assert first.get(key(1)) is None
     first.put(key(1), b"code")
@@ -57,8 +57,39 @@ def test_what_is_put_is_got_by_all(tmp_path):
     assert second.get(key(2)) is None
     assert [path.name for path in files(where)] == [key(1).hex() + ".ncobj"]
     if POSIX:
-        assert stat.S_IMODE(where.stat().st_mode) == 0o700
         assert stat.S_IMODE(files(where)[0].stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not POSIX, reason="needs the rights of POSIX")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_all_folders_that_are_made_are_the_owners_alone(tmp_path, umask):
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    before = os.umask(umask)
+    try:
+        Cache(str(there / "made" / "above" / "here")).put(key(1), b"code")
+    finally:
+        os.umask(before)
+    made = [there / "made", there / "made" / "above", there / "made" / "above" / "here"]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in made] == [0o700] * 3
+    assert stat.S_IMODE(files(made[-1])[0].stat().st_mode) == 0o600
+    assert stat.S_IMODE(there.stat().st_mode) == 0o755
+
+
+def test_folders_that_cannot_be_made_leave_memory(tmp_path):
+    (tmp_path / "file").touch()
+    kept = Cache(str(tmp_path / "file" / "below" / "here"))
+    kept.put(key(1), b"code")
+    assert kept.get(key(1)) == b"code"
+    assert files(tmp_path) == [tmp_path / "file"]
+
+
+def test_what_is_for_memory_alone_makes_no_file(tmp_path):
+    kept = Cache(str(tmp_path / "none"))
+    kept.put(key(1), b"code", file=False)
+    assert kept.get(key(1)) == b"code"
+    assert not (tmp_path / "none").exists()
 
 
 def test_memory_serves_alone():

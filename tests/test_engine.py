@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import os
 import sys
 import threading
@@ -377,6 +378,44 @@ def test_memory_is_level_after_rounds_of_making_and_dropping():
     # A library costs LLVM 10 KB as long as its LLJIT lives.
     assert resident() - used < 4 << 20
     assert call(kept) == 1
+
+
+@LINUX
+@pytest.mark.allocator
+def test_memory_of_optimized_code_is_bounded(monkeypatch):
+    """The optimizer keeps a little of each module that it sees, and nothing of its passes."""
+    machine, _ = engine._start()
+
+    def rounds(count: int) -> int:
+        before = resident()
+        for n in range(count):
+            # None of them is kept, so each one is compiled.
+            engine.object_cache().forget()
+            code = engine.compile(f"pass {n}", lambda n=n: answer(n), {}, ["answer"], effort=2)
+            assert call(code) == n
+        return resident() - before
+
+    monkeypatch.setattr(engine, "_objects", Cache(None))
+    monkeypatch.setattr(engine, "_OPTIMIZED", 200)
+    monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
+    rounds(50)
+    # The passes alone would be 30 KB of each.
+    assert rounds(150) < 150 * 10 << 10
+    # From now on nothing is kept.
+    assert rounds(300) < 2 << 20
+
+
+def test_what_is_not_optimized_goes_into_no_file(monkeypatch, objects, tmp_path):
+    machine, _ = engine._start()
+    spent = itertools.count(engine._OPTIMIZED + 1)
+    monkeypatch.setattr(machine, "_optimizations", spent)
+    assert call(engine.compile("plain", lambda: answer(7), {}, ["answer"], effort=2)) == 7
+    assert objects.usage().files == 0
+    gc.collect()
+    assert call(engine.compile("plain", never, {}, ["answer"], effort=2)) == 7
+    monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
+    assert call(engine.compile("whole", lambda: answer(8), {}, ["answer"], effort=2)) == 8
+    assert objects.usage().files == 1
 
 
 def test_a_linker_goes_with_its_last_code():

@@ -1195,3 +1195,30 @@ def test_a_thunk_that_dies_in_its_own_call_fails_as_others_do():
         call = nc.wrap(held["thunk"].address(), "i:d")
         with pytest.raises(error):
             call(x)
+
+
+SHAPES = """
+import gc, itertools, sys
+import nativecall as nc
+def resident():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1]) * 4
+address = nc.load("m").address("cos")
+used = []
+for n, letters in enumerate(itertools.islice(itertools.product("bhiqfd", repeat=4), 300)):
+    f = nc.wrap(address, "d:" + "".join(letters))
+    if sys.argv[1] == "convert":
+        f.convert("d:dddd")
+    else:
+        f.bind(1)
+    if n % 100 == 99:
+        used.append(resident())
+print((used[2] - used[0]) // 200)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its memory")
+@pytest.mark.parametrize("method", ["convert", "bind"])
+def test_shapes_that_come_and_go_leave_little(python, method):
+    """KB for each shape, once the bounded caches begin to fill; LLVM's passes alone were 50."""
+    assert int(python(SHAPES, method, timeout=600)) < 25

@@ -9,9 +9,11 @@ The directory is, by one rule:
 
 Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
 length and SHA-256; any other file is ignored and replaced. Files not used for longest are deleted
-when all take more than the bound. A directory that is missing, full, read-only, or that others
-could write to, is no error: then the memory serves. No lock is held or taken; the
-methods of a `Cache` may be called from any thread, from finalizers and after a fork.
+when all take more than the bound. Files and folders that are made, the folders above them included,
+are for their owner alone; the rights of those that exist stay as they are. A directory that is
+missing, full, read-only, or that others could write to, is no error: then the memory serves. No
+lock is held or taken; the methods of a `Cache` may be called from any thread, from finalizers and
+after a fork.
 
 The files hold machine code that will be executed. Therefore a directory or a file that belongs to
 another user, or that a group or everybody may write to, is not used; nor is what is no plain file.
@@ -35,7 +37,7 @@ __all__ = ["Cache", "Usage", "directory"]
 
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # object files
-_LARGE = 1 << 20  # bytes; larger object files are not kept in memory
+_LARGE = 1 << 16  # bytes; larger object files are not kept in memory, so 64 MB are the most
 _ABANDONED = 3600.0  # seconds after which a file that is still being written is nobody's
 
 _SUFFIX = ".ncobj"
@@ -128,11 +130,12 @@ class Cache:
             self._remember(key, found)
         return found
 
-    def put(self, key: bytes, data: bytes) -> None:
-        """Keep an object file, in place of any other of that key."""
+    def put(self, key: bytes, data: bytes, *, file: bool = True) -> None:
+        """Keep an object file, in place of any other of that key; in memory only without `file`."""
         self._memory.pop(key, None)
         self._remember(key, data)
-        self._write(key, data)
+        if file:
+            self._write(key, data)
 
     def discard(self, key: bytes) -> None:
         """Forget the object file of a key."""
@@ -232,7 +235,7 @@ class Cache:
         )
         header = _HEADER.pack(_MAGIC, key, len(data), hashlib.sha256(data).digest())
         try:
-            os.makedirs(self.where, mode=0o700, exist_ok=True)
+            _make_folders(self.where)
             made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF, 0o600)
         except OSError:
             return
@@ -266,6 +269,21 @@ class Cache:
                 continue
             if path != keep and _remove(path):
                 total -= size
+
+
+def _make_folders(where: str) -> None:
+    """Make a folder and those above it that are missing, all of them for their owner alone."""
+    missing = []
+    while not os.path.isdir(where):
+        missing.append(where)
+        above = os.path.dirname(where)
+        if above == where:
+            break
+        where = above
+    for folder in reversed(missing):
+        # os.makedirs gives the folders above the last one what the umask allows.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, mode=0o700)
 
 
 def _distrust(found: os.stat_result) -> str:

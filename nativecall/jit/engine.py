@@ -18,7 +18,9 @@ Guarantees:
   at the end of the process it stays, since what else is torn down may call it.
 - LLVM keeps about 10 KB for every library that was ever linked, until the LLJIT that linked it is
   disposed of. Hence an LLJIT links a limited number of libraries, then another follows, and the
-  first is disposed of with the last `Code` from it. Memory is level however much is made and
+  first is disposed of with the last `Code` from it. LLVM's optimizer keeps 1.5 KB for every module
+  that it sees, for ever; hence it sees a limited number, and later ones are left to the code
+  generator, whose code is right and a little longer. Memory is level however much is made and
   dropped.
 - A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
   it, and it can make more.
@@ -57,6 +59,7 @@ __all__ = [
 
 _PACKAGE = __name__.rpartition(".jit.")[0]
 _LIBRARIES = 64  # that one LLJIT links
+_OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
 
 
@@ -135,6 +138,7 @@ class _Machine:
         self._target_machines: dict[int, Any] = {}
         self._names = itertools.count()
         self._linker: _Linker | None = None
+        self._optimizations = itertools.count(1)
         # Every call of llvmlite holds this lock, so whoever has it has LLVM alone. llvmlite offers
         # no other way to it.
         self.lock = llvm.ffi.lib._lock._lock
@@ -167,8 +171,12 @@ class _Machine:
             found = self._target_machines.setdefault(effort, made)
         return found
 
+    def affordable(self, effort: Effort) -> Effort:
+        """The effort that is made where one is wanted: the optimizer sees so many modules."""
+        return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
+
     @contextlib.contextmanager
-    def module(self, text: str, effort: int) -> Iterator[Any]:
+    def module(self, text: str, effort: Effort) -> Iterator[Any]:
         """A module of IR, verified, and at effort 2 optimized."""
         # In this order: a module that outlives its context crashes when it is disposed of, and
         # the frames of an exception keep both in any order.
@@ -176,13 +184,26 @@ class _Machine:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()
             if effort == 2:
-                options = self.llvm.create_pipeline_tuning_options(speed_level=2)
-                options.loop_vectorization = options.slp_vectorization = True
-                builder = self.llvm.create_pass_builder(self.target_machine(effort), options)
-                builder.getModulePassManager().run(made, builder)
+                self.optimize(made)
             yield made
 
-    def emit(self, text: str, effort: int) -> bytes:
+    def optimize(self, module: Any) -> None:
+        """Run LLVM's optimizer over a module."""
+        llvm = self.llvm
+        with llvm.create_pipeline_tuning_options(speed_level=2) as options:
+            options.loop_vectorization = options.slp_vectorization = True
+            # 1.5 KB stay: llvmlite never frees the list of a builder's observers.
+            with llvm.create_pass_builder(self.target_machine(2), options) as builder:
+                passes = builder.getModulePassManager()
+                try:
+                    passes.run(module, builder)
+                finally:
+                    # Its own close() does nothing, for a base class that does nothing comes first:
+                    # 30 to 60 KB of passes would stay.
+                    llvm.newpassmanagers.NewPassManager._dispose(passes)
+                    passes.detach()
+
+    def emit(self, text: str, effort: Effort) -> bytes:
         """The object file of a module of IR."""
         with self.module(text, effort) as module:
             made: bytes = self.target_machine(effort).emit_object(module)
@@ -458,7 +479,7 @@ def compile(
         What LLVM may spend. 0: the fastest compilation; variables live on the stack. 1: registers
         are allocated globally; the attributes ``optnone noinline`` on a function halve the time,
         for straight-line code that is in its final form. 2: LLVM's optimizer first, with
-        vectorized loops.
+        vectorized loops; for the first 1024 modules of a process, see above.
 
     Returns
     -------
@@ -506,9 +527,11 @@ def _linked(
         except RuntimeError:
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)
-    made = machine.emit(module(), effort)
+    spent = machine.affordable(effort)
+    made = machine.emit(module(), spent)
     code = machine.link(key, made, wanted[1], wanted[2])
-    objects.put(digest, made)
+    # Other processes get nothing that they would make better.
+    objects.put(digest, made, file=spent == effort)
     return code
 
 
@@ -530,6 +553,7 @@ def assembly(text: str, effort: Effort = 1) -> str:
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
+    effort = machine.affordable(effort)
     with machine.module(text, effort) as module:
         made: str = machine.target_machine(effort).emit_assembly(module)
     return made
