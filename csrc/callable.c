@@ -586,6 +586,26 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
+/* (plan, address, flags) of a single as they are at one moment; None without entries. */
+static PyObject *callable_single(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcPlan *plan = self->plan;
+    uintptr_t flags = self->flags;
+    PyObject *address;
+    if (plan == NULL) {
+        Py_RETURN_NONE;
+    }
+    /* What follows may run code that replaces the entry. */
+    Py_INCREF(plan);
+    address = PyLong_FromVoidPtr(self->target);
+    if (address == NULL) {
+        Py_DECREF(plan);
+        return NULL;
+    }
+    return Py_BuildValue("(NNn)", plan, address, (Py_ssize_t)flags);
+}
+
 /* Rows of the call table as readers see them: [(text, address, flags)]. */
 static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
 {
@@ -662,6 +682,7 @@ static PyMethodDef callable_methods[] = {
     {"_set_parts", callable_set_parts, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
     {"_rows", callable_rows, METH_NOARGS, NULL},
+    {"_single", callable_single, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
     {"_way", callable_way, METH_NOARGS, NULL},
     {"_choose", callable_choose, METH_O, NULL},

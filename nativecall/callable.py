@@ -158,13 +158,28 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
     def _listed(self) -> list[tuple[str, int, int, object, Any]]:
         """The rows as native callers find them, each with its owner and its single callable."""
-        # In this order: with an entry added meanwhile there is an owner too many, not too few.
+        with _writing:
+            rows = self._offered()
+            parts = self._parts or (self,)
+            owners = [part._owners for part in parts]
+            return [
+                (*row, owner[-1] if owner else None, part)
+                for row, owner, part in zip(rows, owners, parts, strict=False)
+            ]
+
+    def _singles(self) -> list[tuple[NativeCallable, Signature, int, int]]:
+        """The entries as native callers find them, read once: with each its single callable.
+
+        Whoever decides by them decides by this list: entries may be added or replaced meanwhile.
+        """
         rows = self._offered()
-        parts = self._parts or (self,)
-        owners = [part._owners for part in parts]
+        # In this order: with an entry added meanwhile there is a part too many, not too few.
+        parts = self._parts
+        parts = (self,) if parts is None else parts
         return [
-            (*row, owner[-1] if owner else None, part)
-            for row, owner, part in zip(rows, owners, parts, strict=False)
+            (part, plan.signature, address, flags)
+            for part in parts[: len(rows)]
+            for plan, address, flags in [part._single()]
         ]
 
     def address(self, signature: str | Signature | None = None) -> int:
@@ -305,7 +320,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         >>> f["f:f"](4.0), f.signatures
         (2.0, ('d:d', 'f:f'))
         """
-        return None if self._specializer is None else self._specializer.hook
+        specializer = self._specializer
+        return None if specializer is None else specializer.hook
 
     @specialize.setter
     def specialize(self, hook: Any) -> None:
@@ -319,9 +335,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """The single callable of our only entry, which stays single when there are more."""
         with _writing:
             if self._only is None:
-                _, address, flags = self._rows()[0]
+                plan, address, flags = self._single()
                 owner = self._owners[-1] if self._owners else None
-                self._only = _part(Found(address, self._plan.signature, flags, owner, None), self)
+                self._only = _part(Found(address, plan.signature, flags, owner, None), self)
         only: NativeCallable = self._only
         return only
 
@@ -329,20 +345,19 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
     def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
         """Signature, address and flags of an entry; of the only one for None."""
-        if signature is None:
-            available = self.signatures
-            if not available:
-                raise NoEntryError.none(self.__name__, self._specializer is not None)
-            if len(available) > 1:
-                raise TypeError(
-                    f"{self.__name__!r} has entries {', '.join(map(repr, available))}; "
-                    "'signature' must name one"
-                )
-            if self._parts is not None:
-                signature = available[0]  # the first entry of one that was made without any
-        single = self if signature is None else self[signature]
-        _, address, flags = single._rows()[0]
-        return single._plan.signature, address, flags
+        if signature is not None:
+            plan, address, flags = self[signature]._single()
+            return plan.signature, address, flags
+        available = self._singles()
+        if not available:
+            raise NoEntryError.none(self.__name__, self._specializer is not None)
+        if len(available) > 1:
+            raise TypeError(
+                f"{self.__name__!r} has entries "
+                f"{', '.join([repr(found.text) for _, found, _, _ in available])}; "
+                "'signature' must name one"
+            )
+        return available[0][1:]
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
@@ -532,14 +547,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                 "set 'specialize' to None first"
             )
         entries = self._listed()
-        _, _, flags, symbol, _ = entries[0] if len(entries) == 1 else (None,) * 5
-        if flags is not None and hasattr(symbol, "pickled"):
+        _, _, flags, symbol, part = entries[0] if len(entries) == 1 else (None,) * 5
+        if part is not None and flags is not None and hasattr(symbol, "pickled"):
             options: dict[str, Any] = {
                 "gil": gil_name(flags),
                 "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
             }
             options["errno"] = bool(flags & _lib.FLAG_ERRNO)
-            return symbol.pickled(self._plan.signature, self.__name__, self._doc, options)
+            return symbol.pickled(part._plan.signature, self.__name__, self._doc, options)
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"

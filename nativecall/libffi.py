@@ -508,8 +508,8 @@ def called(function: Any, arguments: Sequence[Any]) -> Any:
 
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
-    _, address, flags = callable._rows()[0]
-    return invoker(callable._plan, callable.__name__, address, flags, ref(callable))
+    plan, address, flags = callable._single()
+    return invoker(plan, callable.__name__, address, flags, ref(callable))
 
 
 def invoker(

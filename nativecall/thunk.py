@@ -125,14 +125,12 @@ def converted(
         check_errors(wanted, errors)
     # A function that is made for the signature is better than one that is converted to it.
     specialize.ask(function, wanted.text)
-    entries = function._offered()
+    entries = function._singles()
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
-    exact = [row for row in entries if row[0] == wanted.text]
+    exact = [entry for entry in entries if entry[1].text == wanted.text]
     refused: list[SignatureError] = []
-    for row in exact or entries:
-        single = function if len(entries) == 1 else function[row[0]]
-        found, address, flags = single._one(None)
+    for single, found, address, flags in exact or entries:
         known = ERROR_NAMES[flags & _lib.ERRORS_MASK]
         if exact and name is None and errors in (None, known) and _keeps(found, wanted):
             return single

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -45,6 +46,27 @@ def race(*tasks, seconds=0.5):
         raise errors[0]
     assert all(counts), counts
     return counts
+
+
+def together(*tasks):
+    """Run each task once, all at the same time."""
+    gate = threading.Barrier(len(tasks))
+    errors = []
+
+    def run(task):
+        gate.wait()
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 @pytest.mark.parametrize(
@@ -165,6 +187,86 @@ def test_one_of_two_equal_entries_is_refused(lib):
     for f, done in targets:
         assert done.count("added") == 1
         assert f.signatures == ("d:d", "d:dd")
+
+
+USES = {
+    "convert": lambda f: f.convert("d:dP"),
+    "bind": lambda f: f.bind(1.0),
+    "address": lambda f: f.address(),
+    "to_ctypes": lambda f: f.to_ctypes(),
+    "to_cffi": lambda f: f.to_cffi(),
+    "to_capsule": lambda f: f.to_capsule(),
+    "wrap": lambda f: nc.wrap(f, name="other"),
+}
+
+
+@contextlib.contextmanager
+def _must_name_one():
+    try:
+        yield
+    except TypeError as error:
+        if "must name one" not in str(error):
+            raise
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("when", range(4))
+def test_an_entry_that_is_added_while_others_are_looked_at(lib, monkeypatch, use, when):
+    """The second entry comes after each look at the table: what is decided is decided by one."""
+    added = []
+
+    class Watched(nc.NativeCallable):
+        def _rows(self):
+            rows = super()._rows()
+            looks.append(rows)
+            if len(looks) == when + 1 and not added:
+                added.append(True)
+                super().add("f:f", lib.address("same_f32"))
+            return rows
+
+    looks: list[object] = []
+    f = Watched(lib.address("square"), "d:d")
+    # The first look had one entry, so none has to be named.
+    use(f)
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_adding_races_with_other_uses_of_the_only_entry(lib, use):
+    square, other = lib.address("square"), lib.address("same_f32")
+    use(nc.wrap(square, "d:d"))  # what is made once for all is made
+
+    # All but convert() may find two entries when they look, and ask which one is meant.
+    named = contextlib.nullcontext if use is USES["convert"] else _must_name_one
+
+    def look():
+        with named():
+            use(f)
+
+    for _ in range(200):
+        f = nc.wrap(square, "d:d")
+        together(lambda: f.add("f:f", other), look)
+
+
+def test_replacing_races_with_conversions(lib):
+    """A conversion takes function and promises of one moment: the old ones or the new ones."""
+    fill, total = lib.address("fill"), lib.address("sum")
+    old, new = "double (double *x, int64_t n)", "double (const double *x, int64_t n)"
+    f = nc.wrap(fill, old)
+    stop = threading.Event()
+    seen = set()
+
+    def replace():
+        for n in range(2000):
+            f.add(*((new, total), (old, fill))[n % 2], replace=True)
+        stop.set()
+
+    def look():
+        while not stop.is_set():
+            found, address, _ = f._one(None)
+            seen.add((found.readonly[0], address))
+
+    together(replace, look, look)
+    assert seen <= {(False, fill), (True, total)}
 
 
 def test_restricted_callables_are_made_once(lib):

@@ -78,9 +78,10 @@ def trampoline(callable: NativeCallable) -> Any:
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
     That of a variadic function takes the fixed arguments only; `variadic` is for more.
     """
-    signature: Signature = callable._plan.signature
+    single, _, flags = callable._single()
+    signature: Signature = single.signature
     fixed = len(signature.args) if signature.variadic else None
-    return _find(signature, callable._rows()[0][2], fixed)
+    return _find(signature, flags, fixed)
 
 
 def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
@@ -165,9 +166,8 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
     from ..libffi import extra_argument, invoker
     from .abi import MAX_ARGUMENTS
 
-    fewest = callable._plan
+    fewest, address, flags = callable._single()
     signature: Signature = fewest.signature
-    _, address, flags = callable._rows()[0]
     name = callable.__name__
     owner = weakref.ref(callable)
     fixed = len(signature.args)
