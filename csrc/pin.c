@@ -2,10 +2,15 @@
  * pointers and buffers inside of aggregates. */
 #include "pin.h"
 
-/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. */
+/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview is
+ * left out before CPython 3.13, where the collector clears one that is still exported, and releasing
+ * that export reads NULL: it is kept until the Pin is gone. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    Py_VISIT(((NcPin *)(void *)object)->pointer.buffer.obj);
+    PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
+    if (PY_VERSION_HEX >= 0x030D0000 || (exporter != NULL && !PyMemoryView_Check(exporter))) {
+        Py_VISIT(exporter);
+    }
     Py_VISIT(((NcPin *)(void *)object)->pointer.keep);
     return 0;
 }
