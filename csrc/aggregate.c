@@ -62,7 +62,7 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
             Py_DECREF(found);
             return NULL;
         }
-        Py_XSETREF(plan->record, found);
+        nc_keep_first(&plan->record, found);
     }
     return nc_tuple_new((PyTypeObject *)(void *)plan->record, count);
 }

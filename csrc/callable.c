@@ -532,7 +532,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     PyMethodDef *method;
     PyObject *view;
     PyObject *reference;
-    if (((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset == 0) {
+    if (nc_native_table(object) == NULL) {
         PyErr_Format(
             PyExc_AttributeError,
             "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",

@@ -112,6 +112,18 @@ typedef struct {
 } NcHooks;
 
 extern NcHooks nc_hooks;
+
+/* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
+ * kept is used by borrowed references, so it never changes. Takes the reference. */
+static inline void nc_keep_first(PyObject **place, PyObject *made)
+{
+    if (*place == NULL) {
+        *place = made;
+    } else {
+        Py_DECREF(made);
+    }
+}
+
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcPlan_Type;
 extern PyTypeObject NcGenerated_Type;

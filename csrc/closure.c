@@ -252,11 +252,14 @@ int nc_closure_reported(const void *address)
     return 1;
 }
 
-/* Reports an exception, which it takes, where nothing will raise it; none is set after. */
+/* Reports an exception, which it takes, where nothing will raise it; none is set after. The hook
+ * may close the callback, which drops its function. */
 static void report(PyObject *exception, PyObject *function)
 {
+    Py_INCREF(function);
     put_exception(exception);
     PyErr_WriteUnraisable(function);
+    Py_DECREF(function);
 }
 
 /* Finds the place for the exception that is set: an object to be left in the thread, or NULL when

@@ -148,9 +148,10 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
     if (PyComplex_CheckExact(value)) {
         number = ((PyComplexObject *)(void *)value)->cval;
     } else {
-        PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
         number = PyComplex_AsCComplex(value);
         if (number.real == -1.0 && PyErr_Occurred()) {
+            /* Read here: __complex__ may give the value another class, and the old one go. */
+            PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
             if (PyErr_ExceptionMatches(PyExc_TypeError) &&
                 (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
                 type_error(name, index, "a complex number", value);
@@ -671,6 +672,7 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
 {
     Py_buffer buffer;
     PyObject *type = PyTuple_GET_ITEM(plan->types, index);
+    PyTypeObject *class_;
     int suits;
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         if (nc_clear_refusal()) {
@@ -679,21 +681,24 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
         return;
     }
     suits = nc_buffer_suits(plan, index, value, &buffer);
+    /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
+    class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
     if (suits == 0) {
         nc_conversion_error(PyExc_TypeError, name, place,
                             "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
-                            buffer.format != NULL ? buffer.format : "B", Py_TYPE(value)->tp_name);
+                            buffer.format != NULL ? buffer.format : "B", class_->tp_name);
     } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, 'C')) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must be C-contiguous, this %.200s is not; pass a contiguous copy",
-                            Py_TYPE(value)->tp_name);
+                            class_->tp_name);
     } else if (suits > 0) {
         nc_conversion_error(
             PyExc_ValueError, name, place,
             "must be writable, this %.200s is read-only; a C declaration with const "
             "makes the argument read-only",
-            Py_TYPE(value)->tp_name);
+            class_->tp_name);
     }
+    Py_DECREF(class_);
     PyBuffer_Release(&buffer);
 }
 
@@ -940,9 +945,13 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
     if (first == NULL) {
         return value;
     }
-    Py_XDECREF(value);
     exception = stash->exception;
     stash->exception = NULL;
+    if (exception == NULL) {
+        Py_DECREF(first); /* somebody called __del__, which has reported it */
+        return value;
+    }
+    Py_XDECREF(value);
     /* What the call itself raised came of the zero that it got. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
@@ -983,7 +992,7 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
         if (found == NULL) {
             return NULL;
         }
-        Py_XSETREF(plan->pointer_type, found);
+        nc_keep_first(&plan->pointer_type, found);
     }
     return nc_cffi_pointer(address, plan->pointer_type);
 }

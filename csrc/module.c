@@ -36,10 +36,10 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         refuse_again(nc_hooks.generate) < 0) {
         return NULL;
     }
-    Py_XSETREF(nc_hooks.generate, Py_NewRef(hooks[0]));
-    Py_XSETREF(nc_hooks.make_invoke, Py_NewRef(hooks[1]));
-    Py_XSETREF(nc_hooks.failure, Py_NewRef(hooks[2]));
-    Py_XSETREF(nc_hooks.specialize, Py_NewRef(hooks[3]));
+    nc_hooks.generate = Py_NewRef(hooks[0]);
+    nc_hooks.make_invoke = Py_NewRef(hooks[1]);
+    nc_hooks.failure = Py_NewRef(hooks[2]);
+    nc_hooks.specialize = Py_NewRef(hooks[3]);
     Py_RETURN_NONE;
 }
 
@@ -52,13 +52,13 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         refuse_again(nc_hooks.store) < 0) {
         return NULL;
     }
-    Py_XSETREF(nc_hooks.pointer_argument, Py_NewRef(hooks[0]));
-    Py_XSETREF(nc_hooks.pointer_type, Py_NewRef(hooks[1]));
-    Py_XSETREF(nc_hooks.match, Py_NewRef(hooks[2]));
-    Py_XSETREF(nc_hooks.struct_buffer, Py_NewRef(hooks[3]));
-    Py_XSETREF(nc_hooks.store, Py_NewRef(hooks[4]));
-    Py_XSETREF(nc_hooks.load, Py_NewRef(hooks[5]));
-    Py_XSETREF(nc_hooks.record, Py_NewRef(hooks[6]));
+    nc_hooks.pointer_argument = Py_NewRef(hooks[0]);
+    nc_hooks.pointer_type = Py_NewRef(hooks[1]);
+    nc_hooks.match = Py_NewRef(hooks[2]);
+    nc_hooks.struct_buffer = Py_NewRef(hooks[3]);
+    nc_hooks.store = Py_NewRef(hooks[4]);
+    nc_hooks.load = Py_NewRef(hooks[5]);
+    nc_hooks.record = Py_NewRef(hooks[6]);
     Py_RETURN_NONE;
 }
 
@@ -155,7 +155,7 @@ static PyObject *slots(PyObject *Py_UNUSED(module), PyObject *type)
 /* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere. */
 static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    if (!PyType_Check(type) || !nc_type_has_metatype((PyTypeObject *)(void *)type, nc_metatype)) {
+    if (!PyType_Check(type) || !nc_native_type_is_called((PyTypeObject *)(void *)type)) {
         return PyLong_FromLong(0);
     }
     return PyLong_FromSsize_t(

@@ -163,10 +163,12 @@ done:
 void nc_pins_close(PyObject *list, PyObject **first)
 {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        PyObject *item = PyList_GET_ITEM(list, i);
+        /* Held: an exception that is reported goes to a hook of Python's. */
+        PyObject *item = Py_NewRef(PyList_GET_ITEM(list, i));
         if (Py_IS_TYPE(item, &NcPin_Type)) {
             nc_stash_close(&((NcPin *)(void *)item)->pointer, first);
         }
+        Py_DECREF(item);
     }
 }
 

@@ -24,7 +24,7 @@ PyObject *nc_pointer_read(PyObject *object, void *pointer)
         if (found == NULL) {
             return NULL;
         }
-        Py_XSETREF(self->foreign, found);
+        nc_keep_first(&self->foreign, found);
     }
     return nc_cffi_pointer(pointer, self->foreign);
 }

@@ -52,6 +52,7 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
         return;
     }
     nc_raised_take(&before);
+    Py_INCREF(maker); /* Python code runs, and may drop the thunk */
     reported = nc_closure_reported(data[0]);
     made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step, (unsigned long long)bits,
                                  reported);
@@ -66,6 +67,7 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     if (PyErr_Occurred()) {
         place_exception(maker, keep, &before);
     }
+    Py_DECREF(maker);
     PyGILState_Release(gil);
     errno = code;
 }

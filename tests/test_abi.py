@@ -51,6 +51,7 @@ PRIVATE = {
     "NcInternChunk",
     "NcNativeApiRow",
     "NcPackedColons",
+    "NcBasesChange",
     "NcRetiredTable",
     "NcSlotBucket",
     "NcSlotLink",

@@ -540,21 +540,11 @@ def test_a_provider_of_c_follows_the_same_rule(consumer, provider):
         def __call__(self, x):
             return 7.0
 
-    class Bringing(Overriding):
-        """Brings a row of its own after the override: it vouches for it."""
-
-        __customslots__ = {CALL_ID: provider_offset(consumer, provider)}
-
     assert consumer.total(Overriding(), 1.0, 1) == (7.0, "python")
     assert consumer.entry(Overriding(), "d:d", 0, True) is None
     first = consumer.table(Overriding())[0]
     assert first[1] == 1, "a skip row keeps the positions of those behind it"
     assert consumer.find(Overriding(), ID) == consumer.find(provider.Base(), ID)
-    assert consumer.entry(Bringing(), "d:d", 0, True)[1] == provider.HALF
-
-
-def provider_offset(consumer, provider):
-    return consumer.find(provider.Base(), CALL_ID)[3]
 
 
 # -- keys ----------------------------------------------------------------------------------------

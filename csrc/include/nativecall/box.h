@@ -59,14 +59,21 @@ NC_STATIC PyObject *nc_box_attribute(PyObject *obj, const char *name)
 NC_STATIC PyObject *nc_box_imported(const char *module, const char *name)
 {
     PyObject *found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-    return found != NULL ? nc_box_attribute(found, name) : NULL;
+    PyObject *value;
+    if (found == NULL) {
+        return NULL;
+    }
+    Py_INCREF(found); /* its __getattr__ may take it out of sys.modules */
+    value = nc_box_attribute(found, name);
+    Py_DECREF(found);
+    return value;
 }
 
 /* Whether obj is an instance of a class of an imported module. 1, 0, or -1 with an exception. */
 NC_STATIC int nc_box_is(PyObject *obj, const char *module, const char *name)
 {
     PyObject *type = nc_box_imported(module, name);
-    int is = 0;
+    int is = 0; /* obj's own class is read when no more Python code runs */
     if (type != NULL) {
         is = PyType_Check(type) && PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject *)(void *)type);
         Py_DECREF(type);

@@ -53,6 +53,7 @@ done:
 NC_STATIC int nc_cffi_struct(PyObject *ctype, NcSignatureText *out, int depth)
 {
     PyObject *fields = nc_box_attribute(ctype, "fields"); /* None: opaque */
+    PyObject *pairs = NULL; /* a tuple: no attribute of a field can change it */
     NcBoxStruct layout;
     size_t size;
     size_t alignment;
@@ -63,11 +64,16 @@ NC_STATIC int nc_cffi_struct(PyObject *ctype, NcSignatureText *out, int depth)
         nc_text_refuse(out, "one of its structs is not declared in full");
         return PyErr_Occurred() ? -1 : 0;
     }
-    nc_box_struct_begin(&layout, out);
-    for (i = 0; status == 0 && i < PyList_GET_SIZE(fields); i++) {
-        status = nc_cffi_field(PyList_GET_ITEM(fields, i), &layout, out, depth);
-    }
+    pairs = PyList_AsTuple(fields);
     Py_DECREF(fields);
+    if (pairs == NULL) {
+        return -1;
+    }
+    nc_box_struct_begin(&layout, out);
+    for (i = 0; status == 0 && i < PyTuple_GET_SIZE(pairs); i++) {
+        status = nc_cffi_field(PyTuple_GET_ITEM(pairs, i), &layout, out, depth);
+    }
+    Py_DECREF(pairs);
     if (status < 0 || nc_box_measure("_cffi_backend", "sizeof", ctype, &size) < 0 ||
         nc_box_measure("_cffi_backend", "alignof", ctype, &alignment) < 0) {
         return -1;
@@ -198,7 +204,9 @@ NC_STATIC int nc_box_cffi_api(PyObject *obj, NcBox *box)
     module = nc_box_attribute(obj, "__module__");
     if (name != NULL && module != NULL && PyUnicode_Check(module)) {
         PyObject *found = PyDict_GetItemWithError(PyImport_GetModuleDict(), module);
+        Py_XINCREF(found); /* its __getattr__ may take it out of sys.modules */
         ffi = found != NULL ? nc_box_attribute(found, "ffi") : NULL;
+        Py_XDECREF(found);
     }
     if (ffi != NULL) {
         pointer = PyObject_CallMethod(ffi, "addressof", "OO", self, name);

@@ -133,12 +133,13 @@ NC_STATIC int nc_box_capsule(PyObject *obj, NcBox *box)
  * by the name of its class. 1, 0, or -1 with an exception. */
 NC_STATIC int nc_box_is_scipy(PyObject *obj)
 {
-    PyTypeObject *type = Py_TYPE(obj);
+    PyTypeObject *type;
     int is;
     if (PyTuple_GET_SIZE(obj) != 3 || !PyCapsule_CheckExact(PyTuple_GET_ITEM(obj, 0))) {
         return 0;
     }
     is = nc_box_is(obj, "scipy._lib._ccallback", "LowLevelCallable");
+    type = Py_TYPE(obj); /* only now: modules may have a __getattr__, and classes go */
     while (is == 0 && type != NULL) {
         is = strcmp(type->tp_name, "LowLevelCallable") == 0;
         type = type->tp_base;

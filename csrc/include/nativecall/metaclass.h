@@ -41,6 +41,14 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
                          key);
             return -1;
         }
+        if ((id & 1) != 0 && (id >> 8) == (PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8)) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff): "
+                         "native code follows its data into the object, so only a type written in "
+                         "C can bring it; derive from one, such as nativecall.NativeCallable",
+                         key);
+            return -1;
+        }
         *out = (uintptr_t)id;
         return 0;
     }
@@ -99,7 +107,8 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
 /* Reads a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
-    PyObject *items = NULL;
+    PyObject *list = NULL;
+    PyObject *items = NULL; /* a tuple: nobody can change it while keys and data are converted */
     PyCustomSlot *rows = NULL;
     Py_ssize_t i;
     PyObject *seen = NULL;
@@ -115,11 +124,16 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
             return -1;
         }
     }
-    items = PyMapping_Items(mapping);
+    list = PyMapping_Items(mapping);
+    if (list == NULL) {
+        return -1;
+    }
+    items = PyList_AsTuple(list);
+    Py_DECREF(list);
     if (items == NULL) {
         return -1;
     }
-    count = PyList_GET_SIZE(items);
+    count = PyTuple_GET_SIZE(items);
     rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
     seen = PySet_New(NULL);
     if (rows == NULL || seen == NULL) {
@@ -127,7 +141,7 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         goto fail;
     }
     for (i = 0; i < count; i++) {
-        PyObject *pair = PyList_GET_ITEM(items, i);
+        PyObject *pair = PyTuple_GET_ITEM(items, i);
         PyObject *key = NULL;
         PyObject *value = NULL;
         if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
@@ -191,67 +205,246 @@ fail:
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
+/* The __customslots__ of a class's namespace as rows; none without one. */
+NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
+{
+    PyObject *mapping = NULL;
+    int status;
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *dict = PyType_GetDict(type);
+#else
+    PyObject *dict = Py_XNewRef(type->tp_dict);
+#endif
+    if (dict == NULL) {
+        PyErr_Format(PyExc_TypeError, "class '%s' has no namespace", type->tp_name);
+        return -1;
+    }
+    mapping = PyMapping_GetItemString(dict, "__customslots__");
+    Py_DECREF(dict);
+    if (mapping == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    status = nc_slots_from_python(mapping, out, out_count);
+    Py_DECREF(mapping);
+    return status;
+}
+
 /* type.__init__, then the tables: the fix-up is here and not in tp_new so that cooperative
  * metaclasses, ABCMeta for one, work in either Python version's way of making types. */
 NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
-    PyObject *dict = NULL;
-    PyObject *mapping = NULL;
     PyCustomSlot *own = NULL;
     size_t own_count = 0;
+    PyObject *tree = NULL;
+    int status;
     if (PyType_Type.tp_init(object, args, kwargs) < 0) {
         return -1;
     }
     if (self->etp_private != NULL) {
         return 0; /* __init__ called again by hand: the class is as it was made */
     }
-    dict = nc_type_dict((PyTypeObject *)(void *)object);
-    if (dict == NULL) {
-        return -1;
-    }
-    mapping = PyMapping_GetItemString(dict, "__customslots__");
-    Py_DECREF(dict);
-    if (mapping == NULL) {
-        PyErr_Clear();
-    } else {
-        int status = nc_slots_from_python(mapping, &own, &own_count);
-        Py_DECREF(mapping);
-        if (status < 0) {
-            return -1;
-        }
-    }
-    if (nc_type_adopt(self, own, own_count, 0) < 0) {
-        PyMem_Free(own);
+    if (nc_type_own_slots((PyTypeObject *)(void *)object, &own, &own_count) < 0) {
         return -1;
     }
     /* __init_subclass__ may have made subclasses already. */
-    if (nc_type_refresh_tree((PyTypeObject *)(void *)object) < 0) {
-        nc_store_release_ptr(&self->etp_custom_slots, NULL);
-        nc_store_release_intptr(&self->etp_table_shift, 0);
-        nc_store_release_intptr(&self->etp_obj_custom_slots_offset, 0);
+    tree = nc_type_tree((PyTypeObject *)(void *)object);
+    if (tree == NULL) {
+        PyMem_Free(own);
+        return -1;
+    }
+    if (self->etp_private != NULL) {
+        /* Reading the mapping has run Python code, which has called __init__. */
+        PyMem_Free(own);
+        Py_DECREF(tree);
+        return 0;
+    }
+    if (nc_type_adopt(self, own, own_count, 0) < 0) {
+        PyMem_Free(own);
+        Py_DECREF(tree);
+        return -1;
+    }
+    status = nc_types_refresh(tree);
+    if (status < 0) {
+        nc_type_withdraw(self);
         nc_type_release((NcTypePrivate *)self->etp_private);
         self->etp_private = NULL;
-        return -1;
+    }
+    Py_DECREF(tree);
+    return status;
+}
+
+/* An assignment to __bases__ that is under way in a thread. Its tables are made anew when it is
+ * done. */
+typedef struct NcBasesChange {
+    PyThreadState *thread;
+    PyTypeObject *type;
+    struct NcBasesChange *next;
+} NcBasesChange;
+
+static NcBasesChange *nc_bases_changes = NULL;
+
+/* Whether the new MRO of a class, a list, comes from such an assignment of this thread, to it or to
+ * a class that it derives from. */
+NC_STATIC int nc_bases_change_covers(PyObject *mro)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    NcBasesChange *change;
+    Py_ssize_t i;
+    for (change = nc_bases_changes; change != NULL; change = change->next) {
+        for (i = 0; change->thread == thread && i < PyList_GET_SIZE(mro); i++) {
+            if (PyList_GET_ITEM(mro, i) == (PyObject *)change->type) {
+                return 1;
+            }
+        }
     }
     return 0;
 }
 
+/* Whether the table of a class would be the same with another MRO: its ready classes are, and so
+ * are those that could take the call from a call table that the class offers. Runs no Python code.
+ */
+NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
+{
+    PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
+    Py_ssize_t size = PyTuple_GET_SIZE(changed);
+    Py_ssize_t before;
+    Py_ssize_t offset;
+    Py_ssize_t i;
+    Py_ssize_t k = 0;
+    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
+        if (type == NULL) {
+            continue;
+        }
+        while (k < size && nc_mro_extensible(changed, k) == NULL) {
+            k++;
+        }
+        if (k == size || nc_mro_extensible(changed, k++) != type) {
+            return 0;
+        }
+    }
+    while (k < size) {
+        if (nc_mro_extensible(changed, k++) != NULL) {
+            return 0;
+        }
+    }
+    if (nc_mro_call_table(mro, &before) == NULL ||
+        nc_type_call_table((PyTypeObject *)(uintptr_t)self, &offset)) {
+        return 1;
+    }
+    for (i = 0; i < before; i++) {
+        if (i == size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
+            return 0;
+        }
+    }
+    return before < PyTuple_GET_SIZE(mro) || before == size;
+}
+
+/* mro(): type's own, which CPython asks for whenever the bases of a class or of one behind it
+ * change. A change that goes past the metaclass, by the descriptor of type.__bases__ or of a class
+ * of another metaclass, would leave the table as it was; where that makes a difference it is
+ * refused, and CPython then takes it back. */
+NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
+{
+    PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
+    PyObject *changed = NULL;
+    PyObject *mro = PyObject_CallMethod((PyObject *)&PyType_Type, "mro", "O", object);
+    int refused = 0;
+    (void)none;
+    if (mro == NULL || self->etp_private == NULL || ((PyTypeObject *)self)->tp_mro == NULL) {
+        return mro;
+    }
+    changed = PyList_AsTuple(mro);
+    if (changed == NULL) {
+        Py_DECREF(mro);
+        return NULL;
+    }
+    refused = !nc_bases_change_covers(mro) && !nc_mro_changes_nothing(self, changed);
+    Py_DECREF(changed);
+    if (refused) {
+        PyErr_Format(PyExc_TypeError,
+                     "the bases of class '%s', or of one that it derives from, cannot be changed "
+                     "past its metaclass: its slots would stay those of the old bases; assign to "
+                     "'__bases__' of a class with slots",
+                     ((PyTypeObject *)self)->tp_name);
+        Py_DECREF(mro);
+        return NULL;
+    }
+    return mro;
+}
+
+/* type's own __setattr__, with an assignment to __bases__ made known to nc_metatype_mro. */
+NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value, int bases)
+{
+    NcBasesChange change;
+    NcBasesChange **link = &nc_bases_changes;
+    int status;
+    if (!bases) {
+        return PyType_Type.tp_setattro(object, name, value);
+    }
+    change.thread = PyThreadState_Get();
+    change.type = (PyTypeObject *)(void *)object;
+    change.next = nc_bases_changes;
+    nc_bases_changes = &change;
+    status = PyType_Type.tp_setattro(object, name, value);
+    while (*link != &change) {
+        link = &(*link)->next; /* those of other threads came later */
+    }
+    *link = change.next;
+    return status;
+}
+
 NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
+    PyObject *before = NULL;
+    PyObject *after = NULL;
+    PyObject *raised[3] = {NULL, NULL, NULL};
+    Py_ssize_t i;
+    int status;
+    int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
         PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
                                          "make a subclass to add or override slots");
         return -1;
     }
-    if (PyType_Type.tp_setattro(object, name, value) < 0) {
+    if (!bases &&
+        !(PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__call__") == 0)) {
+        return PyType_Type.tp_setattro(object, name, value);
+    }
+    /* Who derives from it is asked beforehand too: were there no memory to ask afterwards, their
+     * tables would have to be withdrawn. */
+    before = nc_type_tree((PyTypeObject *)(void *)object);
+    if (before == NULL) {
         return -1;
     }
-    if (PyUnicode_Check(name) && (PyUnicode_CompareWithASCIIString(name, "__call__") == 0 ||
-                                  PyUnicode_CompareWithASCIIString(name, "__bases__") == 0)) {
-        return nc_type_refresh_tree((PyTypeObject *)(void *)object);
+    status = nc_metatype_set(object, name, value, bases);
+    if (status < 0) {
+        /* Python code that ran meanwhile may have relied on what follows. */
+        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
     }
-    return 0;
+    after = nc_type_tree((PyTypeObject *)(void *)object);
+    if (after != NULL && nc_types_refresh(after) < 0) {
+        status = -1;
+    } else if (after == NULL) {
+        for (i = 0; i < PyList_GET_SIZE(before); i++) {
+            PyObject *item = PyList_GET_ITEM(before, i);
+            if (nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype)) {
+                nc_type_withdraw((PyHeapExtensibleTypeObject *)(void *)item);
+            }
+        }
+        status = -1;
+    }
+    if (raised[0] != NULL) {
+        PyErr_Restore(raised[0], raised[1], raised[2]);
+    }
+    Py_DECREF(before);
+    Py_XDECREF(after);
+    return status;
 }
 
 NC_STATIC void nc_metatype_dealloc(PyObject *object)
@@ -347,6 +540,10 @@ fail:
 NC_STATIC PyTypeObject *nc_metatype_bundled(void)
 {
     static PyTypeObject metatype;
+    static PyMethodDef methods[] = {
+        {"mro", nc_metatype_mro, METH_NOARGS, "The classes that attributes are looked up in."},
+        {NULL, NULL, 0, NULL},
+    };
     if (metatype.tp_name == NULL) {
         Py_SET_REFCNT((PyObject *)&metatype, 1);
         metatype.tp_name = "nativecall.extensibletype";
@@ -361,6 +558,7 @@ NC_STATIC PyTypeObject *nc_metatype_bundled(void)
         metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
         metatype.tp_base = &PyType_Type;
         metatype.tp_init = nc_metatype_init;
+        metatype.tp_methods = methods;
         metatype.tp_setattro = nc_metatype_setattro;
         metatype.tp_dealloc = nc_metatype_dealloc;
     }

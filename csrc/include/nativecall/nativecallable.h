@@ -93,12 +93,34 @@ NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
     return viewed != NULL ? viewed : obj;
 }
 
+/* Whether a class of a metaclass derived from ours is called by the code that its call table comes
+ * with. Python code can give such a metaclass a __setattr__ or a mro() that goes past ours, so that
+ * an override of __call__ is not noticed; what a call in Python goes by is tp_call. A call table
+ * always comes from a static type. */
+NC_NOINLINE int nc_native_derived_is_called(PyTypeObject *type)
+{
+    PyTypeObject *base = type;
+    if (!nc_metatype_derives(Py_TYPE((PyObject *)type), nc_metatype)) {
+        return 0;
+    }
+    while (base != NULL && (PyType_GetFlags(base) & Py_TPFLAGS_HEAPTYPE) != 0) {
+        base = base->tp_base;
+    }
+    return base != NULL && base->tp_call == type->tp_call;
+}
+
+/* Whether the call tables of a type, if it has any, are those of a call in Python. */
+NC_STATIC_INLINE int nc_native_type_is_called(PyTypeObject *type)
+{
+    return NC_LIKELY(Py_TYPE((PyObject *)type) == nc_metatype) || nc_native_derived_is_called(type);
+}
+
 /* The call table at the offset that obj's type gives, NULL without one. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
     Py_ssize_t offset;
-    if (!nc_type_has_metatype(type, nc_metatype)) {
+    if (!nc_native_type_is_called(type)) {
         return NULL;
     }
     offset = (Py_ssize_t)nc_load_acquire_intptr(
@@ -109,11 +131,19 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
     return (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj + offset);
 }
 
+/* The slot of a call table, or NULL. */
+NC_STATIC_INLINE const PyCustomSlot *nc_native_slot(PyObject *obj, uintptr_t id,
+                                                    Py_ssize_t expected_pos)
+{
+    return nc_native_type_is_called(Py_TYPE(obj)) ? PyCustomSlots_Find(obj, id, expected_pos)
+                                                  : NULL;
+}
+
 /* The same table, found through the slot table. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *obj)
 {
     const PyCustomSlot *slot =
-        PyCustomSlots_Find(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+        nc_native_slot(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
     if (NC_UNLIKELY(slot == NULL)) {
         return NULL;
     }
@@ -276,7 +306,7 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
 NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 {
     const PyCustomSlot *slot =
-        PyCustomSlots_Find(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID, PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
+        nc_native_slot(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID, PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
     if (NC_UNLIKELY(slot == NULL)) {
         return NULL;
     }

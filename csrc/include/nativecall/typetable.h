@@ -36,35 +36,6 @@ NC_STATIC int nc_is_call_key(uintptr_t id)
     return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
 }
 
-/* A type's namespace: a new reference. From 3.12 on tp_dict is not public. */
-NC_STATIC PyObject *nc_type_dict(PyTypeObject *type)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return PyType_GetDict(type);
-#else
-    Py_XINCREF(type->tp_dict);
-    return type->tp_dict;
-#endif
-}
-
-/* 1 when the class statement or static type defines __call__ itself, 0 when not, -1 on error. */
-NC_STATIC int nc_type_defines_call(PyTypeObject *type)
-{
-    PyObject *dict = nc_type_dict(type);
-    PyObject *name = NULL;
-    int found = -1;
-    if (dict == NULL) {
-        return 0;
-    }
-    name = PyUnicode_InternFromString("__call__");
-    if (name != NULL) {
-        found = PyDict_Contains(dict, name);
-        Py_DECREF(name);
-    }
-    Py_DECREF(dict);
-    return found;
-}
-
 /* Whether a class can be given a __call__ without our knowing: a mutable one that another metaclass
  * made. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
@@ -104,38 +75,56 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
     return count + 1;
 }
 
-/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there
- * is a call table but a __call__ hides it (D12): one that is defined, or may be at any time, by a
- * class that comes before the one that brought the table. 0 otherwise, -1 on error. */
-NC_STATIC int nc_type_call_table(PyObject *mro, Py_ssize_t *out)
+/* Whether a ready type itself brings a call table. */
+NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
 {
-    Py_ssize_t size = PyTuple_GET_SIZE(mro);
+    const NcTypePrivate *keeps = (const NcTypePrivate *)type->etp_private;
+    int brings = keeps->own_offset != 0;
+    size_t n;
+    for (n = 0; n < keeps->own_count; n++) {
+        brings |= nc_is_call_key(keeps->own[n].id);
+    }
+    return brings;
+}
+
+/* The first type of an MRO that brings a call table, or NULL; *before is how many classes there are
+ * that can take the call from it. Those behind it can when it has none itself. */
+NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *before)
+{
     Py_ssize_t i;
-    int hidden = 0;
-    *out = 0;
-    for (i = 0; i < size; i++) {
-        PyTypeObject *item = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
-        PyHeapExtensibleTypeObject *base = nc_mro_extensible(mro, i);
-        if (base != NULL) {
-            NcTypePrivate *keeps = (NcTypePrivate *)base->etp_private;
-            int brings = keeps->own_offset != 0;
-            size_t n;
-            for (n = 0; n < keeps->own_count; n++) {
-                brings |= nc_is_call_key(keeps->own[n].id);
-            }
-            if (brings) {
-                *out = hidden ? 0 : keeps->own_offset;
-                return hidden;
-            }
-        }
-        if (!hidden) {
-            hidden = nc_type_is_beyond(item) ? 1 : nc_type_defines_call(item);
-            if (hidden < 0) {
-                return -1;
-            }
+    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
+        if (type != NULL && nc_type_brings_call_table(type)) {
+            *before = ((PyTypeObject *)type)->tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
+            return type;
         }
     }
-    return 0;
+    *before = 0;
+    return NULL;
+}
+
+/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there
+ * is a call table but the type hides it (D12): a call in Python runs something else than where the
+ * table comes from, or may do so at any time. Else 0. */
+NC_STATIC int nc_type_call_table(PyTypeObject *self, Py_ssize_t *out)
+{
+    PyObject *mro = self->tp_mro;
+    Py_ssize_t before;
+    Py_ssize_t i;
+    PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
+    int hidden;
+    *out = 0;
+    if (from == NULL) {
+        return 0;
+    }
+    hidden = self->tp_call != ((PyTypeObject *)from)->tp_call;
+    for (i = 0; i < before; i++) {
+        hidden |= nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i));
+    }
+    if (!hidden) {
+        *out = ((NcTypePrivate *)from->etp_private)->own_offset;
+    }
+    return hidden;
 }
 
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
@@ -151,11 +140,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     size_t n;
     Py_ssize_t i;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
-    int hidden = nc_type_call_table(mro, out_offset);
+    int hidden = nc_type_call_table((PyTypeObject *)self, out_offset);
 
-    if (hidden < 0) {
-        return -1;
-    }
     for (i = 0; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
@@ -307,6 +293,9 @@ NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
     size_t count = 0;
     Py_ssize_t offset = 0;
     int status;
+    if (((PyTypeObject *)self)->tp_mro == NULL) {
+        return 0; /* the collector has cleared it */
+    }
     if (nc_type_merge(self, &rows, &count, &offset) < 0) {
         return -1;
     }
@@ -318,25 +307,66 @@ NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
     return status;
 }
 
-/* The same for a type and all that derive from it, bases first. */
-NC_STATIC int nc_type_refresh_tree(PyTypeObject *type)
+/* Takes back what a type offers. Cannot fail. */
+NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
+{
+    nc_store_release_ptr(&self->etp_custom_slots, NULL);
+    nc_store_release_intptr(&self->etp_table_shift, 0);
+    nc_store_release_intptr(&self->etp_obj_custom_slots_offset, 0);
+    nc_type_inherit_vectorcall(self, 0);
+}
+
+/* Appends a type and all that derive from it to a list, bases first; a class that is reached by
+ * several ways stands there as often. */
+NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
 {
     PyObject *subclasses = NULL;
+    PyObject *item = NULL;
     Py_ssize_t i;
-    int status = 0;
-    if (nc_type_has_metatype(type, nc_metatype) &&
-        ((PyHeapExtensibleTypeObject *)(void *)type)->etp_private != NULL &&
-        nc_type_refresh((PyHeapExtensibleTypeObject *)(void *)type) < 0) {
-        return -1;
-    }
-    subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
-    if (subclasses == NULL) {
-        return -1;
+    int status = PyList_Append(list, (PyObject *)type);
+    if (status == 0) {
+        subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
+        status = subclasses != NULL ? 0 : -1;
     }
     for (i = 0; status == 0 && i < PyList_GET_SIZE(subclasses); i++) {
-        status = nc_type_refresh_tree((PyTypeObject *)(void *)PyList_GET_ITEM(subclasses, i));
+        item = PyList_GET_ITEM(subclasses, i);
+        Py_INCREF(item);
+        status = PyType_Check(item) ? nc_types_collect((PyTypeObject *)(void *)item, list) : 0;
+        Py_DECREF(item);
     }
-    Py_DECREF(subclasses);
+    Py_XDECREF(subclasses);
+    return status;
+}
+
+/* A list of a type and all that derive from it, bases first: a new reference. */
+NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
+{
+    PyObject *list = PyList_New(0);
+    if (list != NULL && nc_types_collect(type, list) < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Makes the tables of all ready types in a list of classes what their MROs say now. A table that
+ * cannot be made is withdrawn, for the old one may be wrong; the others are made all the same.
+ * Returns -1 with the last exception when there was one. */
+NC_STATIC int nc_types_refresh(PyObject *list)
+{
+    int status = 0;
+    Py_ssize_t i;
+    for (i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)item;
+        if (!nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype) ||
+            type->etp_private == NULL) {
+            continue;
+        }
+        if (nc_type_refresh(type) < 0) {
+            nc_type_withdraw(type);
+            status = -1;
+        }
+    }
     return status;
 }
 
