@@ -15,7 +15,7 @@ import os
 from _thread import RLock
 from collections.abc import Mapping
 
-from . import _lib, foreign, specialize
+from . import _fork, _lib, foreign, specialize  # noqa: F401  # a fork waits for imports
 from .entry import (
     ERROR_NAMES,
     Entry,

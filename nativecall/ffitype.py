@@ -282,6 +282,7 @@ def from_ffi(ctype: Any) -> CType | Signature:
 
 
 _lock = allocate_lock()
+_PATIENCE = 30.0  # seconds
 _ffi: Any = None
 _ffi_types: dict[str, Any] = {}  # by `CType.named`: cffi keeps every type it was told of anyway
 _ffi_structs: dict[str, str] = {}
@@ -299,6 +300,31 @@ def ffi() -> Any:
                 made.cdef(STAND_INS["__nc_Zg"][1] + ";")
                 _ffi = made
     return _ffi
+
+
+_locked: list[Any] = []  # what the thread that forks holds
+
+
+def hold() -> None:
+    """Wait until no other thread reads C, and keep all from it until `release`: for a fork."""
+    from cffi import cparser
+
+    own = [] if _ffi is None else [getattr(_ffi, "_lock", None)]
+    # In the order in which they are taken one inside the other.
+    for lock in (_lock, *own, getattr(cparser, "lock", None)):
+        # This thread has one only where it forks in the middle of its own reading.
+        if lock is not None and lock.acquire(timeout=_PATIENCE):
+            _locked.append(lock)
+
+
+def release() -> None:
+    """The end of `hold`, in the parent and in the child."""
+    while _locked:
+        _locked.pop().release()
+
+
+def begin_anew() -> None:
+    """Nothing is left of other threads: a fork waited for them."""
 
 
 def to_ffi(ctype: CType | Signature) -> Any:

@@ -81,7 +81,8 @@ def _after_fork() -> None:
     for key, question in [*_questions.items()]:
         if question.thread != me:
             del _questions[key]
-            question.answered.release()
+            # Whoever waits for it asks: a signal handler may fork while its thread waits.
+            question.answered._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):

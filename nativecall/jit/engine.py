@@ -360,12 +360,13 @@ def _refusal() -> str:
     return f"mprotect: {os.strerror(number)}" if failed else ""
 
 
-# No fork happens while LLVM starts, or works, in another thread.
+# No fork happens while LLVM starts, or works, in another thread: .._fork sees to it.
 
 _locked: list[Any] = []  # what the thread that forks holds
 
 
-def _before_fork() -> None:
+def hold() -> None:
+    """Wait until LLVM is idle, and keep other threads from it until `release`."""
     _starting.acquire()
     _locked.append(_starting)
     if _outcome is not None and _outcome[0] is not None:
@@ -373,22 +374,15 @@ def _before_fork() -> None:
         _locked.append(_outcome[0].lock)
 
 
-def _after_fork() -> None:
+def release() -> None:
+    """The end of `hold`, in the parent and in the child, whose only thread it is that forked."""
     while _locked:
         _locked.pop().release()
 
 
-def _after_fork_in_child() -> None:
-    # The child's only thread is the one that forked, and so has the locks.
-    _after_fork()
-    # What other threads were compiling does not come, and nobody waits for it.
+def begin_anew() -> None:
+    """What other threads were compiling does not come in a child, and nobody waits for it."""
     _flights.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
-    )
 
 
 # -- one at a time, without a lock ----------------------------------------------------------------

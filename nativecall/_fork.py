@@ -1,0 +1,90 @@
+"""What a fork waits for: imports that other threads are in the middle of, and generated code.
+
+The lock of a module that another thread is importing stays locked in the child, which would wait
+for it for ever. Much of this package, and the libraries that it uses, is imported when it is first
+needed. So a fork waits until no thread is importing any of that, and none begins to until it is
+over. It waits for LLVM (jit/engine.py) and for cffi's parser (ffitype.py), too. Where an import
+takes longer than the limit, perhaps because it waits for the thread that forks, the fork goes on.
+"""
+
+from __future__ import annotations
+
+import _imp
+import os
+import sys
+import time
+from _thread import get_ident
+from importlib import _bootstrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__: list[str] = []
+
+_PACKAGE = __name__.partition(".")[0]
+# Modules whose `hold` waits until other threads are done and keeps them off until `release`.
+_HOLDERS = (f"{_PACKAGE}.jit.engine", f"{_PACKAGE}.ffitype")
+#: What functions of this package import: packages with all that is in them, and modules.
+_OURS = frozenset(
+    f"{_PACKAGE} llvmlite numpy cffi _cffi_backend pycparser ctypes _ctypes platformdirs inspect "
+    "keyword mmap hashlib importlib collections threading contextlib weakref fractions".split()
+)
+_LIMIT = 30.0  # seconds
+_BRIEF = 1.0  # seconds that a thread takes from finding a module's lock to having it, at most
+_held: list[list[Any]] = []  # what the thread that forks has to release
+
+
+def _importing(brief: bool) -> bool:
+    """Whether another thread is importing what is ours or, if `brief`, is about to."""
+    # CPython has no public way to see it. A lock exists as long as somebody imports its module.
+    locks: dict[Any, Any] = getattr(_bootstrap, "_module_locks", {})
+    others = (get_ident(),) if brief else (get_ident(), None)
+    for name, reference in [*locks.items()]:
+        if isinstance(name, str) and name.partition(".")[0] in _OURS:
+            lock = reference()
+            if lock is not None and getattr(lock, "owner", None) not in others:
+                return True
+    return False
+
+
+def _holders() -> list[Any]:
+    """The modules of `_HOLDERS` that there are, as far as they are ready."""
+    found = [sys.modules.get(name) for name in _HOLDERS]
+    return [module for module in found if hasattr(module, "begin_anew")]
+
+
+def _before() -> None:
+    start = time.monotonic()
+    while True:
+        holders = _holders()
+        for module in holders:
+            module.hold()
+        # Nobody begins to import while this is held; the fork itself takes it, too.
+        _imp.acquire_lock()
+        waited = time.monotonic() - start
+        ready = not _importing(waited < _BRIEF) and holders == _holders()
+        if ready or waited > _LIMIT:
+            _held.append(holders)
+            return
+        _imp.release_lock()
+        for module in holders:
+            module.release()
+        time.sleep(0.001)
+
+
+def _after() -> None:
+    if _held:
+        _imp.release_lock()
+        for module in _held.pop():
+            module.release()
+
+
+def _after_in_child() -> None:
+    _after()
+    for module in _holders():
+        module.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
