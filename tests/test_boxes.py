@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from pathlib import Path
 
 import cffi
 import pytest
@@ -364,3 +365,73 @@ def test_single_complex_numbers_of_numba_are_called_through_python(c):
         assert c.box(numba.cfunc(text)(lambda x: x.real)) == (None, COMPLEX)
     made = numba.cfunc("float64(CPointer(complex64), float32)")(lambda p, x: x)
     assert c.box(made) == ("d:&Zff", None)
+
+
+# -- objects that change while they are looked into ----------------------------------------------
+
+CHANGING = """
+import gc, sys, types
+sys.path.insert(0, sys.argv[1])
+import {name} as c
+"""
+
+
+def test_fields_that_go_while_they_are_read(c, python, monkeypatch):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")
+    code = """
+class Data:
+    pass
+class Type:
+    def __init__(self, kind, **other):
+        self.kind = kind
+        self.__dict__.update(other)
+double = Type("primitive", cname="double")
+fields = []
+class Field:
+    bitsize, offset = -1, 0
+    @property
+    def type(self):
+        fields.clear()
+        gc.collect()
+        self.junk = [(i, i) for i in range(100)]
+        return double
+fields[:] = [("a", Field()), ("b", Field())]
+struct = Type("struct", fields=fields)
+function = Type("function", args=(struct,), result=double, ellipsis=False)
+backend = types.ModuleType("_cffi_backend")
+backend._CDataBase = Data
+backend.typeof = lambda obj: function
+backend.new_primitive_type = lambda name: name
+backend.cast = lambda type, obj: 64
+backend.sizeof = backend.alignof = lambda type: 8
+sys.modules["_cffi_backend"] = backend
+print(c.box(Data()))
+"""
+    text = python(CHANGING.format(name=c.__name__) + code, Path(c.__file__).parent)
+    assert text.startswith("(None, ")
+
+
+def test_a_tuple_that_changes_its_class_while_it_is_looked_into(c, python, monkeypatch):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")
+    code = """
+import datetime
+class Other(tuple):
+    pass
+class Gone(tuple):
+    pass
+obj = Gone((datetime.datetime_CAPI, None, None))
+class Module(types.ModuleType):
+    def __getattr__(self, name):
+        global Gone
+        obj.__class__ = Other
+        del Gone
+        gc.collect()
+        raise AttributeError(name)
+sys.modules["scipy._lib._ccallback"] = Module("scipy._lib._ccallback")
+try:
+    c.box(obj)
+except AssertionError as error:
+    print(error)
+"""
+    text = python(CHANGING.format(name=c.__name__) + code, Path(c.__file__).parent)
+    assert text.endswith("is no box\n")

@@ -632,3 +632,30 @@ assert failed > 4, failed
 print("whole")
 """
     assert python(code) == "whole\n"
+
+
+# -- classes of values ---------------------------------------------------------------------------
+
+
+def test_a_value_that_changes_its_class_while_it_is_converted(python, monkeypatch):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")
+    code = """
+import gc
+import nativecall as nc
+f = nc.callback("Zd:")(lambda: value)
+class Other:
+    pass
+class Gone:
+    def __complex__(self):
+        global Gone
+        self.__class__ = Other
+        del Gone
+        gc.collect()
+        raise TypeError("my own")
+value = Gone()
+try:
+    nc.wrap(f.address("Zd:"), "Zd:", owner=f)()
+except TypeError as error:
+    print(error)
+"""
+    assert "must be a complex number (got Other)" in python(code)
