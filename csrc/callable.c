@@ -628,6 +628,13 @@ static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
     return rows;
 }
 
+int nc_callable_is_only(PyObject *callable, const void *address)
+{
+    const PyNativeCallableTable *table =
+        nc_calltable_published(&((NcCallable *)(void *)callable)->native.calls);
+    return nc_calltable_count(table) == 1 && nc_calltable_funcptr(&table->entries[0]) == address;
+}
+
 static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;

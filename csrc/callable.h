@@ -131,6 +131,9 @@ extern PyTypeObject NcGenerated_Type;
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);
 
+/* Whether a native callable has one entry, of the function at this address. */
+int nc_callable_is_only(PyObject *callable, const void *address);
+
 /* The way of every call that a trampoline does not take: keywords, a wrong number of arguments. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);

@@ -210,6 +210,24 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
     return made;
 }
 
+/* capsule_entry(capsule): the callable of one entry that a capsule of `capsule` owns, if its function
+ * is the one that the capsule holds; else None. Nobody else has the destructor. */
+static PyObject *capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
+{
+    const char *name;
+    PyObject *owner;
+    if (!PyCapsule_CheckExact(made) || PyCapsule_GetDestructor(made) != capsule_free) {
+        Py_RETURN_NONE;
+    }
+    name = PyCapsule_GetName(made);
+    owner = ((NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name)))->owner;
+    if (!PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type) ||
+        !nc_callable_is_only(owner, PyCapsule_GetPointer(made, name))) {
+        Py_RETURN_NONE;
+    }
+    return Py_NewRef(owner);
+}
+
 /* ---- libraries ------------------------------------------------------------------------------- */
 
 #define LIBRARY_TEXT 4096 /* bytes for a path or a loader's message */
@@ -326,6 +344,7 @@ static PyMethodDef functions[] = {
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
+    {"capsule_entry", capsule_entry, METH_O, NULL},
     {"open_library", open_library, METH_O, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},

@@ -359,6 +359,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             )
         return available[0][1:]
 
+    def _carried(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
+        """An entry as it is now, for a box to carry, so that nothing is lost on the way through it.
+
+        It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
+        """
+        found, address, flags = self._one(signature)
+        return _part(Found(address, found, flags, self if owner is None else owner, None), self)
+
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
 
@@ -366,8 +374,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """
         from .bridges import ctypes as bridge
 
-        found, address, flags = self._one(signature)
-        return bridge.from_callable(self, found, address, not flags & _lib.FLAG_RELEASE_GIL)
+        return bridge.from_entry(self._carried(signature))
 
     def to_cffi(self, signature: str | Signature | None = None) -> Any:
         """A cffi function pointer to an entry; it keeps this callable alive.
@@ -376,19 +383,22 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """
         from .bridges import cffi as bridge
 
-        found, address, flags = self._one(signature)
-        if flags & _lib.FLAG_NEEDS_GIL:
+        entry = self._carried(signature)
+        if entry._one(None)[2] & _lib.FLAG_NEEDS_GIL:
             raise ValueError(
                 f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
             )
-        return bridge.from_callable(self, found, address)
+        return bridge.from_entry(entry)
 
     def to_capsule(self, signature: str | Signature | None = None) -> Any:
-        """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive."""
+        """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
+
+        The name does not say whether the entry needs the GIL. Whoever goes by names (SciPy, Cython)
+        must call with the GIL what needs it; nativecall and its headers know from the capsule.
+        """
         from .bridges import capsule as bridge
 
-        found, address, _ = self._one(signature)
-        return bridge.from_callable(self, found, address)
+        return bridge.from_entry(self._carried(signature))
 
     def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
         """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
@@ -602,7 +612,8 @@ def wrap(
     gil : {"hold", "release", "need"}
         What calls from Python do with the GIL, and what native callers are told: ``"hold"``
         keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
-        the function must not be called without it.
+        the function must not be called without it, as it is for ``errors="python"`` and Python
+        objects in the signature.
     errors : {"none", "python", "nonzero", "zero", "null", "errno"}
         How the function reports failure, which calls from Python turn into an exception: a Python
         exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`), or
@@ -619,9 +630,9 @@ def wrap(
     Raises
     ------
     SignatureError
-        A malformed signature, or one that contradicts the target.
+        A malformed signature, or one that contradicts what another library's box says.
     NoEntryError
-        A signature that a native callable has no entry of.
+        A `KeyError`: a signature that a native callable, or its built-in view, has no entry of.
     TypeError, ValueError
         A target that holds no C function, an address out of range, duplicate overloads, or options
         that contradict each other.

@@ -308,7 +308,7 @@ class Callback(NativeCallable):
         if options.doc is None:
             known = getattr(function, "__doc__", None)
             doc = known if isinstance(known, str) and "\0" not in known else None
-        needs = gil == "need" or any(one.kind == "object" for one in (wanted.result, *wanted.args))
+        needs = gil == "need" or "O" in wanted.text
         flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
         assert name is not None
         address, made, owner = closure(

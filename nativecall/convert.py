@@ -383,6 +383,15 @@ def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[ob
     found = foreign.pointer(value)
     if found is not None:
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
+        if found.variable is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
+            # ctypes passes such a variable by reference: the function is to fill it, and its value
+            # is no place for a pointer.
+            if wanted.kind == "voidptr" and found.pointee is None:
+                return found.variable, found.owner
+            raise TypeError(
+                f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
+                f"(got {type(value).__name__}); pass ctypes.byref() of one"
+            )
         if wanted is not None and found.pointee is not None and not _same(wanted, found.pointee):
             raise TypeError(
                 f"{who} must be a pointer {ctype.text!r} (got '&{found.pointee.text}' from "
@@ -394,6 +403,9 @@ def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[ob
         f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
         f"(got {type(value).__name__}){hint}"
     )
+
+
+_HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
 
 
 def _same(wanted: CType, found: CType) -> bool:
@@ -414,7 +426,8 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[ob
     rows = [] if native is None else native._offered()
     if rows:
         for text, address, flags in rows:
-            if text == signature and not flags & _lib.FLAG_NEEDS_GIL:
+            if text == signature:
+                _check_gil(signature, flags, native, who)
                 return address, native
         offers = ", ".join(repr(row[0]) for row in rows)
         raise TypeError(f"{who} must be a function {signature!r}; {value!r} offers {offers}")
@@ -425,10 +438,20 @@ def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[ob
                 f"{who} must be a function {signature!r} (got {found.signature.text!r} from "
                 f"{type(value).__name__})"
             )
+        _check_gil(signature, found.flags, value, who)
         return found.address, found.owner
     if callable(value):
         return _python_function(ctype, value, who)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
+    """Refuse a function that needs the GIL; C code that hands it Python objects has that."""
+    if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
+        raise TypeError(
+            f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
+            "needs"
+        )
 
 
 _callees: dict[str, Signature] = {}  # of Python functions that were arguments

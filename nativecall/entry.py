@@ -152,15 +152,39 @@ def _from_address(address: int) -> int:
     return address
 
 
-def _inherit(options: Options, gil: str, errors: str) -> int:
+_ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
+
+
+def _inherit(options: Options, known: int) -> int:
     """Flags from the options, and from what the target says where an option was left alone."""
     flags = options.flags
-    if gil == "need" and flags & _lib.FLAG_RELEASE_GIL:
+    if known & _lib.FLAG_NEEDS_GIL and flags & _lib.FLAG_RELEASE_GIL:
         raise ValueError("gil='release' cannot be right: the target needs the GIL")
-    if not flags & (_lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL):
-        flags |= _GIL[gil]
-    if not flags & _lib.ERRORS_MASK and not (errors == "python" and gil == "release"):
-        flags |= _lib.ERRORS[errors]
+    if not flags & _ANY_GIL:
+        flags |= known & _ANY_GIL
+    if not flags & _lib.FLAG_NEEDS_GIL:
+        flags |= known & _lib.FLAG_TAKES_GIL
+    if not flags & _lib.ERRORS_MASK:
+        flags |= known & _lib.ERRORS_MASK
+    return flags | (known & _lib.FLAG_ERRNO)
+
+
+def _needs_gil(signature: Signature, flags: int) -> int:
+    """Flags with the need for the GIL, where the function has it whatever it was said to have.
+
+    Raises
+    ------
+    ValueError
+        When calls drop the GIL.
+    """
+    # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
+    objects = "O" in signature.text
+    raising = flags & _lib.ERRORS_MASK == _lib.ERRORS["python"]
+    if flags & _lib.FLAG_RELEASE_GIL and (objects or raising):
+        what = "handles Python objects" if objects else "sets Python exceptions"
+        raise ValueError(f"gil='release' cannot be right for {signature.text!r}, which {what}")
+    if objects or (raising and not flags & _lib.FLAG_TAKES_GIL):
+        flags |= _lib.FLAG_NEEDS_GIL
     return flags
 
 
@@ -175,8 +199,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
     if native is not None:
         known, address, inherited = native._one(wanted)
         owner, name = native, native.__name__
-        flags = _inherit(options, gil_name(inherited), ERROR_NAMES[inherited & _lib.ERRORS_MASK])
-        flags |= inherited & _lib.FLAG_ERRNO
+        flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
         address = _from_address(target)
     else:
@@ -196,7 +219,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
         address, known, owner, name = found.address, found.signature, found.owner, found.name
         if address == 0:
             raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
-        flags = _inherit(options, found.gil or "hold", found.errors or "none")
+        flags = _inherit(options, found.flags)
     if wanted is None:
         if known is None:
             raise TypeError(
@@ -209,13 +232,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
             hint="leave 'signature' out to take the target's own",
         )
     check_errors(wanted, options.errors)
-    # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
-    if "O" in wanted.text:
-        if flags & _lib.FLAG_RELEASE_GIL:
-            raise ValueError(
-                f"gil='release' cannot be right for {wanted.text!r}, which handles Python objects"
-            )
-        flags |= _lib.FLAG_NEEDS_GIL
+    flags = _needs_gil(wanted, flags)
     if name is None and options.name is None:
         origin = _lib.address_origin(address)
         name = origin[1] if origin is not None else None

@@ -5,12 +5,18 @@ the module that defines the object's type, and loaded only then; so nothing is i
 library that the program does not use. A bridge may have
 
     function(obj) -> Function | None      the C function inside a box
+    carried(obj) -> NativeCallable | None the entry that a box of ours was made of
     pointer(obj) -> Pointer | None        the data pointer inside a box
     instance(obj, signature, errors) -> Function | None
                                           the C function that is compiled for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
 
 and answers None for objects that it does not know after all.
+
+Boxes that are made here carry the entry that they were made of (`NativeCallable._carried`), because
+no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
+it reports failure. So `function` finds the entry itself in them. It is believed only for the
+address that the box holds.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from .callable import NativeCallable
     from .ctype import CType
     from .signature import Signature
 
@@ -49,14 +56,11 @@ class Function:
     owner : object
         What keeps the function alive.
     name : str or None
-    gil : str or None
-        ``"need"`` where the box's own calls hold the GIL for the function's sake, None where it
-        does not say.
-    errors : str or None
-        The error convention (see `wrap`) that the box's own calls follow, None likewise.
+    flags : int
+        What the box says about calls of the function, as an entry has it (docs/abi.md).
     """
 
-    __slots__ = ("address", "errors", "gil", "name", "owner", "signature")
+    __slots__ = ("address", "flags", "name", "owner", "signature")
 
     def __init__(
         self,
@@ -64,15 +68,13 @@ class Function:
         signature: Signature | None,
         owner: object,
         name: str | None = None,
-        gil: str | None = None,
-        errors: str | None = None,
+        flags: int = 0,
     ) -> None:
         self.address = address
         self.signature = signature
         self.owner = owner
         self.name = name
-        self.gil = gil
-        self.errors = errors
+        self.flags = flags
 
 
 class Pointer:
@@ -85,14 +87,19 @@ class Pointer:
         What it points to; None for `void`.
     owner : object
         What keeps the data alive.
+    variable : int or None
+        Where the pointer itself lies, if the box is a variable of C that holds it.
     """
 
-    __slots__ = ("address", "owner", "pointee")
+    __slots__ = ("address", "owner", "pointee", "variable")
 
-    def __init__(self, address: int, pointee: CType | None, owner: object) -> None:
+    def __init__(
+        self, address: int, pointee: CType | None, owner: object, variable: int | None = None
+    ) -> None:
         self.address = address
         self.pointee = pointee
         self.owner = owner
+        self.variable = variable
 
 
 def _bridge(obj: object) -> ModuleType | None:
@@ -110,10 +117,32 @@ def _bridge(obj: object) -> ModuleType | None:
     return None
 
 
+def holds_entry(obj: object, address: int) -> bool:
+    """Whether `obj` is a native callable of one entry, whose function is at `address`."""
+    base = _lib.types.CallableBase
+    if not issubclass(type(obj), base):
+        return False
+    rows = base._rows(obj)
+    return len(rows) == 1 and rows[0][1] == address
+
+
+def carried(obj: object) -> NativeCallable | None:
+    """The entry that a box of ours was made of, as a callable of that one; else None.
+
+    Consumers in C ask here too (box.h).
+    """
+    find = getattr(_bridge(obj), "carried", None)
+    found: NativeCallable | None = find(obj) if find is not None else None
+    return found
+
+
 def function(obj: object) -> Function | None:
     """The C function inside `obj`, None when no bridge knows one."""
-    bridge = _bridge(obj)
-    find = getattr(bridge, "function", None)
+    entry = carried(obj)
+    if entry is not None:
+        signature, address, flags = entry._one(None)
+        return Function(address, signature, obj, entry.__name__, flags)
+    find = getattr(_bridge(obj), "function", None)
     found: Function | None = find(obj) if find is not None else None
     return found
 

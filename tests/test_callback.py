@@ -473,10 +473,8 @@ def test_names_may_be_distrusted(c, fails):
     data = ctypes.c_void_p(1)
     kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
     address = nc.load("m").address("erf")
-    capsule = box_capsule()
     why = "(says a capsule's name, which the caller does not trust)"
     for made, offered in [
-        (capsule, "'d:d'"),
         (box_cython_special(), "'d:d'"),
         (scipy.LowLevelCallable(box_cython_special()), "'d:d'"),
         (scipy.LowLevelCallable(ctypes_erf()), "'d:d'"),
@@ -489,8 +487,8 @@ def test_names_may_be_distrusted(c, fails):
             f"{made!r}; it offers {offered} {why}",
         ):
             c.integrate(made, 0, 1, 1, "pd", options)
-    # What tells its type itself is taken as ever.
-    for name in ("native", "view", "ctypes", "cffi", "cffi_api", "numba"):
+    # What tells its type itself is taken as ever, and what carries its entry.
+    for name in ("native", "view", "ctypes", "cffi", "cffi_api", "numba", "capsule", "to_scipy"):
         assert c.integrate(NATIVE[name](), 0, 1, 100, "p", options)[1], name
 
 

@@ -759,6 +759,54 @@ def test_pointer_results_are_cffi_pointers(lib):
     assert cffi.FFI().string(lib.function("null_unless", "const char *(_Bool)")(True)) == b"found"
 
 
+# -- pointer variables of ctypes -----------------------------------------------------------------
+
+
+def test_a_void_pointer_of_ctypes_is_passed_by_reference():
+    process = nc.load(None)
+    allocate = process.function("posix_memalign", "int (void **, size_t, size_t)")
+    free = process.function("free", "void (void *)")
+    variable = ctypes.c_void_p()
+    assert allocate(variable, 64, 100) == 0
+    assert variable.value % 64 == 0
+    free(variable)
+    variable.value = None
+    bound = allocate.bind(variable)
+    assert bound(64, 100) == 0
+    assert variable.value
+    free(variable)
+    also = ctypes.c_void_p(1)
+    assert allocate(ctypes.byref(also), 64, 100) == allocate(ctypes.pointer(variable), 64, 1) == 0
+    free(also)
+    free(variable)
+    choose = nc.wrap({"i:&P": process.address("abs"), "i:d": process.address("abs")})
+    assert nc._lib.types.match(choose["i:&P"]._plan, variable) == 0
+
+
+@pytest.mark.parametrize("make", [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p])
+@pytest.mark.parametrize("type", ["&d", "&c", "&&d", "X{d:d}", "O", "P"])
+def test_other_pointer_variables_of_ctypes_are_not_passed_by_value(lib, make, type):
+    """Their value, NULL for a new one, is not where the function is to put a pointer."""
+    if make is ctypes.c_void_p and type == "P":
+        return  # by reference, above
+    place = lib.address("called0")
+    one = nc.wrap(place, f"v:&{type}", name="f")
+    text = one.signatures[0][2:]
+    message = (
+        f"must be a pointer {text!r} to a variable of {text[1:]!r} (got {make.__name__}); "
+        "pass ctypes.byref() of one"
+    )
+    for call in (
+        lambda: one(make()),
+        lambda: nc.wrap(place, f"v:T{{&{type}}}", name="f")((make(),)),
+        lambda: nc.wrap(place, f"v:&{type}i", name="f").bind(make()),
+        nc.callback(f"&{type}:", make, errors="python"),
+    ):
+        with pytest.raises(TypeError) as info:
+            call()
+        assert str(info.value).endswith(message)
+
+
 # -- function pointers ---------------------------------------------------------------------------
 
 

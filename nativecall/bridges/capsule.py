@@ -1,7 +1,9 @@
 """PyCapsules: function pointers named by a C declaration, as Cython and SciPy exchange them.
 
 Consumers compare the names character by character, so a name is spelt as Cython spells it: plain C
-types, no argument names, one space after each comma.
+types, no argument names, one space after each comma. A strided view, which C has no name for, is
+``void *`` in it, and no name says whether a function needs the GIL; so capsules that are made here
+carry their entry as well.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ _get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
 _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+
+def carried(obj: object) -> NativeCallable | None:
+    """The entry that a capsule of ours was made of."""
+    found: NativeCallable | None = _lib.types.capsule_entry(obj)
+    return found
 
 
 def function(obj: object) -> Function | None:
@@ -63,11 +71,12 @@ def _spell(ctype: CType) -> str:
         # The platform's own type of that size, as for npy_intp and Py_ssize_t.
         name = "long" if ctypes.sizeof(ctypes.c_long) == ctype.size else "long long"
         return name if ctype.text == "q" else "unsigned " + name
-    if ctype.kind in ("voidptr", "view", "object"):
+    if ctype.kind in ("voidptr", "view"):
         return "void *"
     return _SPELLINGS.get(ctype.text) or ctype.c_declaration().strip()
 
 
-def from_callable(callable: NativeCallable, signature: Signature, address: int) -> object:
-    """A capsule of one entry, named by the entry's C declaration; it keeps the callable alive."""
-    return _lib.types.capsule(address, spelling(signature).encode(), callable)
+def from_entry(entry: NativeCallable, name: str | None = None) -> object:
+    """A capsule that carries an entry, named by its C declaration or as a consumer spells that."""
+    signature, address, _ = entry._one(None)
+    return _lib.types.capsule(address, (name or spelling(signature)).encode(), entry)

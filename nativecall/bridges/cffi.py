@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from .. import ffitype, libffi
 from ..ctype import VOIDPTR, CType
 from ..errors import SignatureError
-from ..foreign import Function, Pointer
+from ..foreign import Function, Pointer, holds_entry
 from ..signature import Signature
 
 TYPE_CHECKING = False
@@ -49,6 +50,24 @@ def function(obj: Any) -> Function | None:
     return Function(address, signature, owner, name)
 
 
+def carried(obj: Any) -> NativeCallable | None:
+    """The entry that a cffi function pointer of ours was made of."""
+    if not _is_cdata(obj) or ffitype.ffi().typeof(obj).kind != "function":
+        return None
+    address = int(ffitype.ffi().cast("uintptr_t", obj))
+    while True:
+        # What keeps a pointer's destructor shows it to nobody but the collector.
+        held = gc.get_referents(obj)
+        for one in held:
+            if type(one) is _Keep and holds_entry(one.owner, address):
+                found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
+                return found
+        # Another ffi.gc() around ours keeps ours.
+        obj = next((one for one in held if _is_cdata(one)), None)
+        if obj is None:
+            return None
+
+
 def pointer(obj: Any) -> Pointer | None:
     """The address in a cffi pointer or array."""
     if not _is_cdata(obj):
@@ -87,14 +106,15 @@ def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
     return made if owner is None else ffitype.ffi().gc(made, _Keep(owner))
 
 
-def from_callable(callable: NativeCallable, signature: Signature, address: int) -> Any:
-    """A cffi function pointer to one entry, which keeps the callable alive."""
+def from_entry(entry: NativeCallable) -> Any:
+    """A cffi function pointer, which carries its entry."""
+    signature, address, _ = entry._one(None)
     gap = libffi.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
     ffi = ffitype.ffi()
     made = ffi.cast(ffitype.to_ffi(signature), address)
-    return ffi.gc(made, _Keep(callable))
+    return ffi.gc(made, _Keep(entry))
 
 
 class _Keep:

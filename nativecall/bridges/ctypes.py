@@ -6,11 +6,11 @@ import ctypes
 import sys
 from _ctypes import FUNCFLAG_PYTHONAPI
 
-from .. import libffi
+from .. import _lib, libffi
 from ..ctype import VOID, CType, Struct, scalar
 from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
-from ..foreign import Function, Pointer
+from ..foreign import Function, Pointer, holds_entry
 from ..signature import Signature
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CFuncPtr: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Any = ctypes.c_int.__mro__[1]
+_CData: Any = _SimpleCData.__mro__[1]
+_MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
 # The letters of ctypes' simple types that mean the same as ours; text and objects come after.
 _SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
 _TYPE_CODES = {**_SIMPLE, "c": "c"}
@@ -144,24 +146,54 @@ def function(obj: Any) -> Function | None:
     """The function behind a ctypes function pointer; its signature when argtypes are set."""
     if not isinstance(obj, _CFuncPtr):
         return None
-    address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-    if hasattr(obj.restype, "_check_retval_"):
+    if _is_checked(obj):
         raise SignatureError(
             f"ctypes calls {obj.restype.__name__}._check_retval_ with the results of {obj!r}",
             hint="for the function without that check, pass its address and a signature",
         )
     signature = _signature(obj.argtypes, obj.restype)
     name = getattr(obj, "__name__", None)
-    gil = errors = None
-    made_here = getattr(obj, "_nativecall_owner", None)
-    if made_here is not None:
-        for row in made_here.entries:
-            if row.address == address:
-                gil, errors = row.gil, row.errors
-    elif type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
+    flags = 0
+    if type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
         # Such functions are called with the GIL, and raise what they set.
-        gil, errors = "need", "python"
-    return Function(address, signature, obj, name if isinstance(name, str) else None, gil, errors)
+        flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    return Function(_address(obj), signature, obj, name if isinstance(name, str) else None, flags)
+
+
+def _address(obj: Any) -> int:
+    """The pointer in an object that holds one; a cast would make the object keep itself alive."""
+    return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
+
+
+def _is_checked(obj: Any) -> bool:
+    """Whether Python code looks at the function's results before its callers do."""
+    return hasattr(obj.restype, "_check_retval_")
+
+
+def carried(obj: Any) -> NativeCallable | None:
+    """The entry that a ctypes function pointer of ours was made of.
+
+    ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
+    arrays that it is assigned to.
+    """
+    if not isinstance(obj, _CFuncPtr) or _is_checked(obj):
+        return None
+    address = _address(obj)
+    pending: list[Any] = [obj]
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST_KEPT:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if type(one) is dict:
+            pending += list(one.values())
+        elif issubclass(type(one), _CData):
+            pending += (one._objects, one._b_base_)
+        elif holds_entry(one, address):
+            found: NativeCallable = one
+            return found
+    return None
 
 
 def pointer(obj: Any) -> Pointer | None:
@@ -172,11 +204,10 @@ def pointer(obj: Any) -> Pointer | None:
         known = None if found.signature is None else found.signature.function
         return Pointer(found.address, known, obj)
     if isinstance(obj, _Pointer):
-        address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-        return Pointer(address, _pointee(type(obj)._type_), obj)
+        return Pointer(_address(obj), _pointee(type(obj)._type_), obj)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
-        address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-        return Pointer(address, getattr(ctype_of(type(obj)), "pointee", None), obj)
+        pointee = getattr(ctype_of(type(obj)), "pointee", None)
+        return Pointer(_address(obj), pointee, obj, ctypes.addressof(obj))
     if isinstance(obj, ctypes.Array):
         return Pointer(ctypes.addressof(obj), _pointee(type(obj)._type_), obj)
     if type(obj).__name__ == "CArgObject":  # what byref() makes
@@ -193,15 +224,19 @@ def _pointee(kind: Any) -> CType | None:
         return None
 
 
-def from_callable(callable: NativeCallable, signature: Signature, address: int, hold: bool) -> Any:
-    """A ctypes function pointer to one entry, which keeps the callable alive.
+def from_entry(entry: NativeCallable) -> Any:
+    """A ctypes function pointer, which carries its entry.
 
-    Calls through it hold the GIL where the entry says so, else they drop it.
+    Calls through it drop the GIL where the entry asks for that, else they hold it.
     """
+    signature, address, flags = entry._one(None)
     gap = libffi.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
+    hold = not flags & _lib.FLAG_RELEASE_GIL
     kind = libffi.prototype(signature, hold=hold, plain=True)
-    made = kind(address)
-    made._nativecall_owner = callable
+    # A cast makes the dictionary of what is kept alive, which a pointer to a number has none of.
+    made = ctypes.cast(ctypes.c_void_p(address), kind)
+    made._objects.clear()  # the number, which has the same dictionary: a cycle
+    made._objects["nativecall"] = entry
     return made

@@ -17,7 +17,7 @@ from ..entry import ERROR_NAMES
 from ..errors import NoEntryError, SignatureError
 from ..foreign import Function
 from ..signature import Signature, canonical, parse
-from .capsule import spelling
+from .capsule import from_entry, spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,18 @@ _SPELLINGS = {
 }
 # The results that scipy.ndimage asks for say whether to go on: 0 is failure. quad does not ask.
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
+
+
+def carried(obj: Any) -> NativeCallable | None:
+    """The entry that the box in a LowLevelCallable was made of."""
+    from scipy import LowLevelCallable
+
+    if not isinstance(obj, LowLevelCallable):
+        return None
+    entry = foreign.carried(obj.function)
+    called = foreign.function(tuple.__getitem__(obj, 0))
+    same = entry is not None and called is not None and called.address == entry.address()
+    return entry if same else None
 
 
 def function(obj: Any) -> Function | None:
@@ -67,12 +79,12 @@ def from_callable(
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
     part, meant = _chosen(callable, signature, user_data is not None)
-    found, address, _ = part._one(None)
+    found = part._one(None)[0]
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = _SPELLINGS.get(found.text) or spelling(found)
-    capsule = _lib.types.capsule(address, name.encode(), (callable, part))
+    capsule = from_entry(part._carried(None, (callable, part)), name)
     if user_data is None:
         return LowLevelCallable(capsule)
     if not found.args or found.args[-1].kind != "voidptr":

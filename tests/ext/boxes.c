@@ -149,10 +149,49 @@ static PyObject *count(PyObject *module, PyObject *args)
                                        : Py_BuildValue("(iO)", x, native ? Py_True : Py_False);
 }
 
+/* entry(obj) -> (signature or None, flags) of a box */
+static PyObject *entry(PyObject *module, PyObject *obj)
+{
+    NcBox found;
+    (void)module;
+    if (nc_box_open(obj, &found) <= 0) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_AssertionError, "%R is no box", obj);
+    }
+    return Py_BuildValue("(zn)", found.unknown == NULL ? found.signature.text : NULL,
+                         (Py_ssize_t)found.flags);
+}
+
+/* take(obj, signature, options): the address of obj's function, native only */
+static PyObject *take(PyObject *module, PyObject *args)
+{
+    NcCallback f;
+    NcCallbackSignature accepted[1];
+    PyObject *obj;
+    PyObject *address;
+    const char *signature;
+    unsigned options;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OsI", &obj, &signature, &options)) {
+        return NULL;
+    }
+    memset(accepted, 0, sizeof accepted);
+    accepted[0].signature = signature;
+    accepted[0].user_data = -1;
+    if (nc_callback_prepare(&f, obj, accepted, 1, options) < 0) {
+        return NULL;
+    }
+    address = PyLong_FromVoidPtr((void *)(uintptr_t)f.function);
+    if (nc_callback_release(&f) < 0) {
+        Py_CLEAR(address);
+    }
+    return address;
+}
+
 static PyMethodDef functions[] = {
     {"box", box, METH_O, NULL},           {"add", add, METH_O, NULL},
     {"twice", twice, METH_O, NULL},       {"call", call, METH_VARARGS, NULL},
-    {"count", count, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"count", count, METH_VARARGS, NULL}, {"entry", entry, METH_O, NULL},
+    {"take", take, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = MODULE_DEFINITION(functions);

@@ -2,6 +2,8 @@
  *
  * Idea:    a box is an object of another library that holds a C function pointer and knows its
  *          type, but nothing of us. boxes.h opens them.
+ * Own:     what nativecall made of a native callable (`f.to_capsule()` and its like) carries the entry,
+ *          because no box says all that an entry does. nc_box_carried() finds it.
  * Imports: nothing, ever. An object of a library exists only if that library is in sys.modules, and
  *          is asked through its own attributes.
  * Errors:  an attribute that is missing is no error: a box that does not tell its function's type
@@ -15,18 +17,21 @@
 
 #include "calltable.h"
 #include "declaration.h"
+#include "nativecallable.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct {
-    const char *kind;          /* "a ctypes function pointer", for messages; static */
-    void *address;             /* of the function, may be NULL */
-    void *user_data;           /* NULL unless has_user_data */
-    int has_user_data;         /* the function must get user_data in one of its arguments */
-    uintptr_t flags;           /* NC_FLAG_* */
-    const char *unknown;       /* why the signature is not known, static; NULL: it is */
+    const char *kind;    /* "a ctypes function pointer", for messages; static */
+    void *address;       /* of the function, may be NULL */
+    void *user_data;     /* NULL unless has_user_data */
+    int has_user_data;   /* the function must get user_data in one of its arguments */
+    uintptr_t flags;     /* NC_FLAG_* */
+    int python;          /* Python code looks at its results, so the function alone is not it */
+    int carried;         /* signature and flags are those of the entry that it was made of */
+    const char *unknown; /* why the signature is not known, static; NULL: it is */
     NcSignatureText signature; /* canonical */
 } NcBox;
 
@@ -135,6 +140,36 @@ NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
         nc_declaration_type(text, (size_t)length, out);
     }
     return 0;
+}
+
+/* ---- our own --------------------------------------------------------------------------------- */
+
+/* Takes signature and flags from the entry that nativecall made a box of, if it is one of its boxes.
+ * The entry is believed for the very function that the box holds. 1, 0, or -1 with an exception. */
+NC_STATIC int nc_box_carried(PyObject *obj, NcBox *box)
+{
+    PyObject *carried = nc_box_imported("nativecall.foreign", "carried");
+    PyObject *callable = carried != NULL ? PyObject_CallOneArg(carried, obj) : NULL;
+    const PyNativeCallableEntry *entry = NULL;
+    Py_XDECREF(carried);
+    if (callable == NULL) {
+        return nc_box_shrug();
+    }
+    if (PyCustomSlots_Import() < 0) {
+        Py_DECREF(callable);
+        return -1;
+    }
+    entry = callable != Py_None ? nc_native_next(callable, NULL) : NULL;
+    if (entry != NULL && nc_calltable_funcptr(entry) == box->address) {
+        nc_text_init(&box->signature);
+        box->unknown = nc_text_put(&box->signature, entry->signature) == NC_OK
+                           ? NULL
+                           : "its signature is too long";
+        box->flags = entry->flags;
+        box->carried = 1;
+    }
+    Py_DECREF(callable);
+    return box->carried;
 }
 
 /* ---- structs --------------------------------------------------------------------------------- */

@@ -249,14 +249,14 @@ NC_STATIC int nc_box_ctypes(PyObject *obj, NcBox *box)
         memcpy(&box->address, view.buf, sizeof box->address);
     }
     PyBuffer_Release(&view);
+    box->python = (errcheck != NULL && errcheck != Py_None) || checks != NULL;
     if (argtypes == NULL || argtypes == Py_None || restype == NULL) {
         box->unknown = "its argtypes are not set";
         nc_text_fail(&box->signature, NC_E_MISSING);
-    } else if (errcheck != NULL && errcheck != Py_None) {
-        box->unknown = "its errcheck is for Python callers only";
-        nc_text_fail(&box->signature, NC_E_MISSING);
-    } else if (checks != NULL) {
-        box->unknown = "the _check_retval_ of its restype is for Python callers only";
+    } else if (box->python) {
+        box->unknown = checks == NULL
+                           ? "its errcheck is for Python callers only"
+                           : "the _check_retval_ of its restype is for Python callers only";
         nc_text_fail(&box->signature, NC_E_MISSING);
     } else if (nc_ctypes_signature(argtypes, restype, &box->signature, 0) < 0) {
         goto done;

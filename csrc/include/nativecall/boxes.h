@@ -4,6 +4,8 @@
  * LowLevelCallable, in a function pointer of ctypes or of cffi in both its modes, and in a cfunc of
  * Numba: address, canonical signature, user data, flags.
  *
+ * A box that nativecall made of a native callable is what that callable's entry is.
+ *
  * What a box does not tell is no error: `signature.status` says that the function's type is
  * unknown, and `unknown` why.
  *
@@ -173,23 +175,19 @@ NC_STATIC int nc_box_scipy(PyObject *obj, NcBox *box)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Looks into obj. 1; 0 when it is no box that we know; -1 with an exception. */
-NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
+/* What obj itself tells. 1; 0 when it is no box that we know; -1 with an exception. */
+NC_STATIC int nc_box_read(PyObject *obj, NcBox *box)
 {
     int found = 0;
-    memset(box, 0, offsetof(NcBox, signature));
-    nc_text_init(&box->signature);
     if (PyFunction_Check(obj) || PyType_Check(obj)) {
         return 0; /* the commonest callables of all */
     }
     if (PyCapsule_CheckExact(obj)) {
-        return nc_box_capsule(obj, box) < 0 ? -1 : 1;
-    }
-    if (PyTuple_Check(obj)) {
+        found = nc_box_capsule(obj, box) < 0 ? -1 : 1;
+    } else if (PyTuple_Check(obj)) {
         found = PyTuple_CheckExact(obj) ? 0 : nc_box_is_scipy(obj);
-        return found > 0 && nc_box_scipy(obj, box) < 0 ? -1 : found;
-    }
-    if (PyCFunction_CheckExact(obj)) {
+        found = found > 0 && nc_box_scipy(obj, box) < 0 ? -1 : found;
+    } else if (PyCFunction_CheckExact(obj)) {
         found = nc_box_cffi_api(obj, box);
     } else if ((found = nc_box_is(obj, "_ctypes", "CFuncPtr")) != 0) {
         found = found < 0 || nc_box_ctypes(obj, box) < 0 ? -1 : 1;
@@ -201,6 +199,22 @@ NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
     if (found > 0 && nc_text_canonical(&box->signature) != NC_OK && box->unknown == NULL) {
         box->unknown =
             box->signature.why != NULL ? box->signature.why : "one of its types has no signature";
+    }
+    return found;
+}
+
+/* Looks into obj. 1; 0 when it is no box that we know; -1 with an exception. */
+NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
+{
+    int found;
+    memset(box, 0, offsetof(NcBox, signature));
+    nc_text_init(&box->signature);
+    found = nc_box_read(obj, box);
+    if (found > 0 && box->address != NULL && !box->python && nc_box_carried(obj, box) < 0) {
+        return -1;
+    }
+    if (found > 0 && box->unknown == NULL && strchr(box->signature.text, 'O') != NULL) {
+        box->flags |= NC_FLAG_NEEDS_GIL; /* who has an object, however, needs it */
     }
     return found;
 }

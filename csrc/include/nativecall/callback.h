@@ -33,7 +33,8 @@
  * without the argument do not fit a signature with it: nothing is adapted.
  *
  * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
- * function is, and no name tells whether the function needs the GIL or sets exceptions. One that
+ * function is, unless nativecall made it (boxes.h), and no name tells whether the function needs the
+ * GIL or sets exceptions, but for "PyObject *", which needs it. One that
  * Cython exports may do both: `cdef api double f(double)` sets an exception and returns -1 unless
  * it is noexcept, and crashes without the GIL if it uses Python objects. Here such functions count
  * as needing nothing and reporting nothing, and whoever passes one vouches for that; but a
@@ -140,9 +141,9 @@ NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
 }
 
 /* Whether a box is passed over because nothing but a capsule's name tells what is in it. */
-NC_STATIC int nc_callback_distrusts(PyObject *obj, unsigned options)
+NC_STATIC int nc_callback_distrusts(PyObject *obj, const NcBox *box, unsigned options)
 {
-    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 &&
+    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 && !box->carried &&
            (PyCapsule_CheckExact(obj) || PyTuple_Check(obj)); /* LowLevelCallable is a tuple */
 }
 
@@ -190,7 +191,7 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned 
         }
         return PyUnicode_FromFormat(
             "'%s'%s%s", box->signature.text, box->has_user_data ? " with user_data" : "",
-            nc_callback_distrusts(obj, options)
+            nc_callback_distrusts(obj, box, options)
                 ? " (says a capsule's name, which the caller does not trust)"
                 : nc_message_why(box->flags, refuse));
     }
@@ -307,7 +308,7 @@ NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const Nc
         return -1;
     }
     if (box->unknown != NULL || !nc_calltable_flags_suit(box->flags, refuse) ||
-        nc_callback_distrusts(obj, callback->options)) {
+        nc_callback_distrusts(obj, box, callback->options)) {
         return 0;
     }
     for (i = 0; i < count; i++) {

@@ -35,7 +35,8 @@ NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 
 /* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
  * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
- * that is malformed, for flags of another ABI and for no function; MemoryError. */
+ * that is malformed, for flags of another ABI or that no function can have, and for no function;
+ * MemoryError. */
 NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                             void *function)
 {
@@ -52,7 +53,12 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
     if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
         return -1;
     }
-    status = nc_nativetable_add(table, interned, flags, function);
+    status = NC_E_RANGE;
+    /* What sets exceptions needs the GIL, held by the caller or taken by the function. */
+    if ((flags & NC_ERRORS_MASK) != NC_ERRORS_PYTHON ||
+        (flags & (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL)) != 0) {
+        status = nc_nativetable_add(table, interned, flags, function);
+    }
     if (status == NC_E_NOMEM) {
         PyErr_NoMemory();
         return -1;
@@ -60,7 +66,8 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError,
                      "signature '%.200s' cannot have an entry with function %p and flags %p; an "
-                     "entry needs a function, and flags below 0x1000000",
+                     "entry needs a function, flags below 0x1000000, and NC_FLAG_NEEDS_GIL or "
+                     "NC_FLAG_TAKES_GIL with NC_ERRORS_PYTHON",
                      signature, function, (void *)flags);
         return -1;
     }
