@@ -3,6 +3,7 @@
 #include "aggregate.h"
 
 #include "jit.h"
+#include "nativecall/thunk.h"
 #include "pending.h"
 #include "pin.h"
 #include "reader.h"
@@ -83,18 +84,10 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
 
 void nc_drop_result(NcCallable *self, void *memory)
 {
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *raised = PyErr_GetRaisedException();
+    NcRaised raised;
+    nc_raised_take(&raised);
     Py_XDECREF(nc_load_result(self, memory));
-    PyErr_SetRaisedException(raised);
-#else
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    Py_XDECREF(nc_load_result(self, memory));
-    PyErr_Restore(type, value, traceback);
-#endif
+    nc_raised_restore(&raised);
 }
 
 /* ---- strided views --------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "jit.h"
 #include "pending.h"
 #include "reader.h"
+#include "stack.h"
 #include "stub.h"
 
 #include <string.h>
@@ -80,6 +81,14 @@ NC_COLD void lend_sentinel(const NcClosure *self)
     }
 }
 
+NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value);
+
+static void too_deep(const NcClosure *self)
+{
+    PyErr_Format(PyExc_RecursionError,
+                 "callback '%U' is nested too deeply for the C stack of this thread", self->name);
+}
+
 /* The beginning of a call that is not as usual: 1, or 0 when the sentinel is to be returned. */
 static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
@@ -103,6 +112,12 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
         call->ending |= NC_CLOSURE_RESTORE;
     }
     Py_INCREF(self);
+    if (!nc_stack_has_room(thread) && !nc_stack_look(thread)) {
+        too_deep(self);
+        lend_sentinel(self);
+        fail(self, call, NULL);
+        return 0;
+    }
     return 1;
 }
 
@@ -110,7 +125,8 @@ static PyInterpreterState *main_interpreter;
 
 static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
-    if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter)) {
+    if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter ||
+                    !nc_stack_has_room(thread))) {
         return begin_slowly(self, call, thread);
     }
     Py_INCREF(self);
@@ -179,6 +195,29 @@ static int enter_holding(NcClosure *self, NcClosureCall *call)
     return begin(self, call, now);
 }
 
+static inline void leave(NcClosure *self, NcClosureCall *call);
+
+/* Whether the call that the function was passed to fails already, with what it raised in a thread
+ * where no Python code waits. */
+static int has_failed(const NcClosure *self)
+{
+    return self->stash != NULL && ((NcStash *)(void *)self->stash)->exception != NULL;
+}
+
+/* C code that a function was passed to. */
+static int enter_passed(NcClosure *self, NcClosureCall *call)
+{
+    if (!enter_any(self, call)) {
+        return 0;
+    }
+    if (NC_UNLIKELY(has_failed(self))) {
+        lend_sentinel(self);
+        leave(self, call);
+        return 0;
+    }
+    return 1;
+}
+
 static inline void leave(NcClosure *self, NcClosureCall *call)
 {
     drop(self);
@@ -193,44 +232,12 @@ static inline void leave(NcClosure *self, NcClosureCall *call)
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
 /* What is set, as an object with its traceback. */
-static PyObject *take_exception(PyObject *name)
+static PyObject *take_exception(const NcClosure *self)
 {
     if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_SystemError, "'%U' failed without setting an exception", name);
+        PyErr_Format(PyExc_SystemError, "'%U' failed without setting an exception", self->name);
     }
-#if PY_VERSION_HEX >= 0x030C0000
-    return PyErr_GetRaisedException();
-#else
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL) {
-        (void)PyException_SetTraceback(value, traceback);
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-#endif
-}
-
-/* Sets an object as it was; takes the reference. */
-static void put_exception(PyObject *exception)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyErr_SetRaisedException(exception);
-#else
-    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
-#endif
-}
-
-/* Whether some Python code of this thread waits for the C code to return. */
-static int is_called_from_python(void)
-{
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    Py_XDECREF(frame);
-    return frame != NULL;
+    return nc_exception_take();
 }
 
 /* The stub whose last call in this thread ended with a report, and how many threads have one. */
@@ -252,34 +259,25 @@ int nc_closure_reported(const void *address)
     return 1;
 }
 
-/* Reports an exception, which it takes, where nothing will raise it; none is set after. The hook
- * may close the callback, which drops its function. */
-static void report(PyObject *exception, PyObject *function)
+/* What a report names. */
+static PyObject *reported_as(const NcClosure *self)
 {
-    Py_INCREF(function);
-    put_exception(exception);
-    PyErr_WriteUnraisable(function);
-    Py_DECREF(function);
+    return self->function != NULL ? self->function : self->name;
 }
 
 /* Finds the place for the exception that is set: an object to be left in the thread, or NULL when
  * it has gone elsewhere. None is set then. */
 static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 {
-    PyObject *exception = take_exception(self->name);
-    if (self->stash != NULL) {
-        PyObject *done = PyObject_CallMethod(self->stash, "put", "O", exception);
-        if (done == NULL) {
-            PyErr_WriteUnraisable(self->function);
-        }
-        Py_XDECREF(done);
-        Py_DECREF(exception);
-        return NULL;
-    }
-    if (!has_before && (is_called_from_python() || (self->stays && holding))) {
+    PyObject *exception = take_exception(self);
+    if (!has_before && (nc_is_called_from_python() || (self->stays && holding))) {
         return exception;
     }
-    report(exception, self->function != NULL ? self->function : self->name);
+    if (self->stash != NULL && !((NcStash *)(void *)self->stash)->closed) {
+        nc_stash_put((NcStash *)(void *)self->stash, exception, reported_as(self));
+        return NULL;
+    }
+    nc_exception_report(exception, reported_as(self));
     set_reported(self->stub);
     return NULL;
 }
@@ -287,7 +285,7 @@ static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 /* Leaves an exception, which it takes, in the thread. */
 static void leave_exception(PyObject *exception)
 {
-    put_exception(exception);
+    nc_exception_put(exception);
     if (nc_pending_leave() < 0) {
         PyErr_WriteUnraisable(NULL);
     }
@@ -296,8 +294,8 @@ static void leave_exception(PyObject *exception)
 void nc_surface(PyObject *function)
 {
     if (PyErr_Occurred()) {
-        put_exception(take_exception(NULL)); /* an object, as marks need it */
-        if (!is_called_from_python() || nc_pending_leave() < 0) {
+        nc_exception_put(nc_exception_take()); /* an object, as marks need it */
+        if (!nc_is_called_from_python() || nc_pending_leave() < 0) {
             PyErr_WriteUnraisable(function);
         }
     }
@@ -456,6 +454,7 @@ static int pointer_result(NcClosure *self, PyObject *value, void *out)
         return -1;
     }
     memcpy(out, &pin->pointer.address, sizeof(void *));
+    nc_stash_end(&pin->pointer);
     return keep_result(self, (PyObject *)pin);
 }
 
@@ -497,7 +496,9 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
         done = PyObject_CallFunctionObjArgs(self->writer, value, address, keep, NULL);
     }
     if (done != NULL) {
+        PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
+        nc_pins_close(keep, &none); /* as nc_stash_end does for one */
         if (rest != NULL) {
             /* In a tuple, so that it is one result of many. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
@@ -616,8 +617,8 @@ PyTypeObject NcParting_Type = {
     .tp_dealloc = parting_dealloc,
 };
 
-/* A number of a class that brings a parting, which goes by itself where memory is short. No Python
- * code runs, which could fail: C would be left without a result. */
+/* A number of a class that brings a parting; NULL where memory is short. No Python code runs, which
+ * could fail: C would be left without a result. */
 static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
 {
     PyObject *args;
@@ -632,19 +633,19 @@ static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
     Py_XDECREF(args);
     if (made == NULL || PyObject_SetAttrString(made, "parting", parting) < 0) {
         PyErr_Clear();
-        Py_XDECREF(made);
-        made = Py_NewRef(value);
+        Py_CLEAR(made);
     }
     return made;
 }
 
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
- * exception `left` is left, or what was before is restored. Takes the references. */
+ * exception `left` is left, or what was before is restored. Where memory is short, that is deferred
+ * (pending.h). Takes the references. */
 static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
 {
     int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
     Parting *parting;
-    PyObject *made;
+    PyObject *made = NULL;
     if (value == NULL) {
         value = Py_NewRef(PyTuple_GET_ITEM(self->carrier, 0));
         lend_sentinel(self);
@@ -653,26 +654,28 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
         return value;
     }
     parting = PyObject_New(Parting, &NcParting_Type);
-    if (parting == NULL) {
-        PyErr_Clear();
-        if (left != NULL) {
-            report(left, self->function != NULL ? self->function : self->name);
-        }
+    if (parting != NULL) {
+        parting->exception = NULL;
+        parting->has_before = 0;
+        made = bring(PyTuple_GET_ITEM(self->carrier, 1), value, (PyObject *)parting);
+    }
+    if (made != NULL) {
+        parting->exception = left;
+        parting->has_before = has_before;
         if (has_before) {
-            nc_raised_restore(&call->before);
+            parting->before = call->before;
         }
-        return value;
+        Py_DECREF(value);
+    } else {
+        PyErr_Clear();
+        made = value;
+        if (left == NULL) {
+            nc_raised_restore(&call->before);
+            left = nc_exception_take();
+        }
+        (void)nc_pending_defer(left, reported_as(self));
     }
-    parting->exception = NULL;
-    parting->has_before = 0;
-    made = bring(PyTuple_GET_ITEM(self->carrier, 1), value, (PyObject *)parting);
-    parting->exception = left;
-    parting->has_before = has_before;
-    if (has_before) {
-        parting->before = call->before;
-    }
-    Py_XDECREF(value);
-    Py_DECREF(parting);
+    Py_XDECREF(parting);
     return made;
 }
 
@@ -692,18 +695,23 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
+    if ((is_set(thread) || nc_is_pending()) && nc_pending_is_left()) {
+        return part(self, NULL, nc_exception_take(), &call);
+    }
     if (is_set(thread)) {
-        if (nc_pending_is_left()) {
-            return part(self, NULL, take_exception(self->name), &call);
-        }
         nc_raised_take(&call.before);
         call.ending = NC_CLOSURE_RESTORE;
+    }
+    if (has_failed(self)) {
+        return part(self, NULL, NULL, &call);
     }
     Py_INCREF(self);
     self->running++;
     given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
     if (given == NULL) {
         (void)PyErr_NoMemory();
+    } else if (!nc_stack_has_room(thread) && !nc_stack_look(thread)) {
+        too_deep(self);
     } else {
         for (size_t i = 0; i < count; i++) {
             PyObject *reader = PyTuple_GET_ITEM(self->readers, (Py_ssize_t)i);
@@ -815,6 +823,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (stash != Py_None) {
         /* What C code was given must last as long as the call that the function was passed to. */
         self->stash = Py_NewRef(stash);
+        self->enter = enter_passed;
         self->kept = PyList_New(0);
         if (self->kept == NULL) {
             goto fail;

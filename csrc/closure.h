@@ -16,16 +16,19 @@
  * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
  * sentinel. The exception goes to one place, the first of these that there is:
  *
- *   1. the stash of the call from Python that the function was passed to (convert.h)
- *   2. the thread state, where it stays set (pending.h), if some call from Python is under way in
+ *   1. the thread state, where it stays set (pending.h), if some call from Python is under way in
  *      this thread, or the C code is told to expect that; further closures give their sentinels at
  *      once while it is set
+ *   2. the stash of the call from Python that the function was passed to (convert.h); further calls
+ *      of the function give the sentinel at once
  *   3. sys.unraisablehook, with the function as the object
  *
  * An exception that C code had set itself is put aside during the call. It is the one that stays.
  *
  * Objects. Arguments are borrowed from C, in structs too; the Python function gets references of its
  * own. Results are C's: each object in one, a sentinel included, comes with a new reference.
+ *
+ * Where the C stack has no room for a call (stack.h), that is the exception, and nothing runs.
  *
  * Life. A call that runs holds a reference, so the function may close or delete what it was called
  * by. If that was the last reference, the machine code still has to return, and nothing tells when
@@ -113,7 +116,7 @@ PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given);
 int nc_closure_reported(const void *address);
 
 /* For other native code that a C caller called: leaves the exception that is set in the thread
- * state or reports it, as (2) and (3) above say, with `function` as the object. Needs the GIL. */
+ * state or reports it, as (1) and (3) above say, with `function` as the object. Needs the GIL. */
 void nc_surface(PyObject *function);
 
 /* Types; -1 with an exception. */

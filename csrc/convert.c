@@ -2,6 +2,7 @@
  * set that names the argument and the callable, and nothing is left exported or owned. */
 #include "convert.h"
 
+#include "pending.h"
 #include "pin.h"
 #include "reader.h"
 
@@ -829,26 +830,24 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
 
 static unsigned long long stashed; /* exceptions so far */
 
-static void stash_unraisable(PyObject *exception)
+void nc_stash_put(NcStash *self, PyObject *exception, PyObject *object)
 {
-    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-    PyErr_WriteUnraisable(NULL);
+    if (self->closed || self->exception != NULL) {
+        nc_exception_report(exception, object);
+    } else {
+        self->exception = exception;
+        self->order = stashed++;
+    }
 }
 
 /* put(exception): the Python function raised it, or returned what does not convert. */
 static PyObject *stash_put(PyObject *object, PyObject *exception)
 {
-    NcStash *self = (NcStash *)(void *)object;
     if (!PyExceptionInstance_Check(exception)) {
         PyErr_SetString(PyExc_TypeError, "put() takes an exception");
         return NULL;
     }
-    if (self->closed || self->exception != NULL) {
-        stash_unraisable(exception);
-    } else {
-        self->exception = Py_NewRef(exception);
-        self->order = stashed++;
-    }
+    nc_stash_put((NcStash *)(void *)object, Py_NewRef(exception), NULL);
     Py_RETURN_NONE;
 }
 
@@ -856,23 +855,10 @@ static PyObject *stash_put(PyObject *object, PyObject *exception)
 static void stash_report(NcStash *self)
 {
     PyObject *exception = self->exception;
-    if (exception == NULL) {
-        return;
-    }
     self->exception = NULL;
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *raised = PyErr_GetRaisedException();
-    stash_unraisable(exception);
-    PyErr_SetRaisedException(raised);
-#else
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    stash_unraisable(exception);
-    PyErr_Restore(type, value, traceback);
-#endif
-    Py_DECREF(exception);
+    if (exception != NULL) {
+        nc_exception_report(exception, NULL);
+    }
 }
 
 static void stash_finalize(PyObject *object)
@@ -938,6 +924,12 @@ void nc_stash_close(const NcPointer *pointer, PyObject **first)
     Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
 }
 
+void nc_stash_end(const NcPointer *pointer)
+{
+    PyObject *none = NULL;
+    nc_stash_close(pointer, &none); /* C has not seen the function yet */
+}
+
 PyObject *nc_stash_raise(PyObject *value, PyObject *first)
 {
     NcStash *stash = (NcStash *)(void *)first;
@@ -956,8 +948,7 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }
-    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-    Py_DECREF(exception);
+    nc_exception_put(exception);
     Py_DECREF(first);
     return NULL;
 }

@@ -26,21 +26,27 @@ typedef struct {
                        * owners, Pins among them, of what is inside of an aggregate; or NULL */
 } NcPointer;
 
-/* Where a Python function that C calls leaves the exception that it must not lose. The first one is
- * raised when the call that the function was passed to returns; the others, and those that come
- * after that, go to sys.unraisablehook. */
+/* Where a Python function that is an argument leaves the exception that it must not lose, when no
+ * Python code of the thread that it ran in waits. It is raised when the call returns that the
+ * function was passed to; until then the function is not called on. Those of other threads where it
+ * ran at that moment, and those that come after that, go to sys.unraisablehook. */
 typedef struct {
     PyObject_HEAD
     PyObject *exception;      /* the first one, or NULL */
     unsigned long long order; /* when it came, among all of the process */
-    int closed;               /* 1 once the call has returned */
+    int closed;               /* 1 once the call has returned, or where there is none */
 } NcStash;
 
 extern PyTypeObject NcStash_Type;
 
+/* Puts an exception, which it takes, into a stash, or reports it with `object` where there is one
+ * already or the stash is closed. */
+void nc_stash_put(NcStash *stash, PyObject *exception, PyObject *object);
 /* Closes the stash of a pointer argument, if it has one. Its exception goes to *first if that is
  * NULL or came later, which then goes to sys.unraisablehook. */
 void nc_stash_close(const NcPointer *pointer, PyObject **first);
+/* For a function pointer that is not an argument, which no call will close the stash of. */
+void nc_stash_end(const NcPointer *pointer);
 /* Raises a closed stash and drops `value`; with `first` NULL nothing happens, and value is
  * returned. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);

@@ -5,6 +5,7 @@
 #include "closure.h"
 #include "failure.h"
 #include "pending.h"
+#include "stack.h"
 #include "stub.h"
 
 #include <string.h>
@@ -301,6 +302,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_result_integer)                                                                    \
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
+    FUNCTION(nc_stack_require)                                                                     \
     FUNCTION(nc_surface)                                                                           \
     FUNCTION(nc_take_object)
 

@@ -15,6 +15,7 @@
 #include "pin.h"
 #include "probe.h"
 #include "reader.h"
+#include "stack.h"
 #include "stub.h"
 #include "thunk.h"
 
@@ -340,6 +341,7 @@ static PyMethodDef functions[] = {
     {"settle", nc_pins_settle, METH_VARARGS, NULL},
     {"check_pending", nc_pending_check, METH_NOARGS, NULL},
     {"forget_pending", nc_pending_forget, METH_O, NULL},
+    {"stack_require", nc_stack_required, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},

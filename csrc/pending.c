@@ -2,22 +2,74 @@
 #include "pending.h"
 
 #include "jit.h"
+#include "nativecall/thunk.h"
 
+#include <string.h>
 #include <time.h>
 
 #define PATIENCE 2 /* seconds */
 
-/* One for each thread that was ever left with an exception; its thread's dict owns it. */
+/* One for each thread that was ever left with an exception; its thread's dict owns it, unless it is
+ * a spare. */
 typedef struct Mark {
     PyThreadState *thread;
     PyObject *exception; /* borrowed, for comparison; NULL: none */
+    PyObject *deferred;  /* to be set when somebody looks; NULL: none */
     struct Mark *next;
     struct Mark *previous;
 } Mark;
 
+/* For threads that there was no memory for, as long as they have an exception. */
+#define SPARES 16
+static Mark spares[SPARES];
+
 static const char capsule_name[] = "nativecall.pending";
 static Mark *marks;
 static int is_queued; /* whether CPython was asked to look in the main thread */
+
+/* ---- exceptions as objects ------------------------------------------------------------------- */
+
+PyObject *nc_exception_take(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (type == NULL) {
+        return NULL;
+    }
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) {
+        (void)PyException_SetTraceback(value, traceback);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+void nc_exception_put(PyObject *exception)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(exception);
+#else
+    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+#endif
+}
+
+void nc_exception_report(PyObject *exception, PyObject *object)
+{
+    NcRaised raised;
+    Py_XINCREF(object); /* the hook may close the callback, which drops its function */
+    nc_raised_take(&raised);
+    nc_exception_put(exception);
+    PyErr_WriteUnraisable(object);
+    nc_raised_restore(&raised);
+    Py_XDECREF(object);
+}
 
 /* ---- looking in other threads than the main one ---------------------------------------------- */
 
@@ -38,17 +90,29 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
 static time_t asked;           /* when an exception was last left, or asked for again */
 
-static void set_mark(Mark *mark, PyObject *exception)
+static int holds(const Mark *mark)
 {
-    nc_pending_add((exception != NULL) - (mark->exception != NULL));
-    mark->exception = exception;
+    return mark->exception != NULL || mark->deferred != NULL;
 }
 
-/* The thread ends. */
-static void free_mark(PyObject *capsule)
+static int is_spare(const Mark *mark)
 {
-    Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
-    set_mark(mark, NULL);
+    return mark >= spares && mark < spares + SPARES;
+}
+
+static void link_mark(Mark *mark, PyThreadState *thread)
+{
+    mark->thread = thread;
+    mark->previous = NULL;
+    mark->next = marks;
+    if (marks != NULL) {
+        marks->previous = mark;
+    }
+    marks = mark;
+}
+
+static void unlink_mark(Mark *mark)
+{
     if (mark->next != NULL) {
         mark->next->previous = mark->previous;
     }
@@ -57,7 +121,37 @@ static void free_mark(PyObject *capsule)
     } else {
         marks = mark->next;
     }
+}
+
+/* Changes a mark; a spare that holds nothing is free from then on. */
+static void change_mark(Mark *mark, PyObject *exception, PyObject *deferred)
+{
+    int held = holds(mark);
+    mark->exception = exception;
+    mark->deferred = deferred;
+    nc_pending_add(holds(mark) - held);
+    if (is_spare(mark) && !holds(mark)) {
+        unlink_mark(mark);
+        memset(mark, 0, sizeof(*mark));
+    }
+}
+
+static void set_mark(Mark *mark, PyObject *exception)
+{
+    change_mark(mark, exception, mark->deferred);
+}
+
+/* The thread ends. */
+static void free_mark(PyObject *capsule)
+{
+    Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
+    PyObject *deferred = mark->deferred;
+    change_mark(mark, NULL, NULL);
+    unlink_mark(mark);
     PyMem_Free(mark);
+    if (deferred != NULL) {
+        nc_exception_report(deferred, NULL);
+    }
 }
 
 static Mark *find_mark(const PyThreadState *thread)
@@ -88,24 +182,65 @@ static Mark *make_mark(PyThreadState *thread)
         PyMem_Free(mark);
         return NULL;
     }
-    mark->thread = thread;
-    mark->next = marks;
-    if (marks != NULL) {
-        marks->previous = mark;
-    }
-    marks = mark;
+    link_mark(mark, thread);
     status = PyDict_SetItemString(dict, capsule_name, capsule);
     Py_DECREF(capsule);
     return status < 0 ? NULL : mark;
 }
 
+/* The mark of this thread. NULL where there is none, and neither memory nor a spare for one. The
+ * exception that is set stays. */
+static Mark *mark_here(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    Mark *mark = find_mark(thread);
+    if (mark == NULL) {
+        NcRaised raised;
+        nc_raised_take(&raised);
+        mark = make_mark(thread);
+        nc_raised_restore(&raised);
+    }
+    for (int i = 0; i < SPARES && mark == NULL; i++) {
+        if (spares[i].thread == NULL) {
+            mark = &spares[i];
+            link_mark(mark, thread);
+        }
+    }
+    return mark;
+}
+
+static int is_alive(const PyThreadState *thread)
+{
+    PyThreadState *one = PyInterpreterState_ThreadHead(PyInterpreterState_Main());
+    while (one != NULL && one != thread) {
+        one = PyThreadState_Next(one);
+    }
+    return one != NULL;
+}
+
 /* Removes marks whose exceptions are not set any more. */
 static void sweep(void)
 {
-    for (Mark *mark = marks; mark != NULL; mark = mark->next) {
-        if (mark->exception != NULL && mark->exception != nc_exception_of(mark->thread)) {
+    Mark *next;
+    for (Mark *mark = marks; mark != NULL; mark = next) {
+        next = mark->next;
+        if (mark->exception != NULL && ((is_spare(mark) && !is_alive(mark->thread)) ||
+                                        mark->exception != nc_exception_of(mark->thread))) {
             set_mark(mark, NULL);
         }
+    }
+}
+
+/* Somebody looks: what was deferred is set. Another one that is set came of it. */
+static void end_mark(Mark *mark)
+{
+    PyObject *deferred = mark->deferred;
+    change_mark(mark, NULL, NULL);
+    if (deferred != NULL) {
+        if (PyErr_Occurred()) {
+            PyErr_WriteUnraisable(NULL);
+        }
+        nc_exception_put(deferred);
     }
 }
 
@@ -113,12 +248,13 @@ static void sweep(void)
  * that nobody looked for. */
 static int look_here(void)
 {
-    Mark *mark = find_mark(PyThreadState_Get());
+    Mark *mark;
     sweep();
-    if (mark == NULL || mark->exception == NULL) {
+    mark = find_mark(PyThreadState_Get());
+    if (mark == NULL || !holds(mark)) {
         return 0;
     }
-    set_mark(mark, NULL);
+    end_mark(mark);
     return -1;
 }
 
@@ -138,7 +274,7 @@ static int look_anywhere(void *Py_UNUSED(nothing))
     is_queued_anywhere = 0;
     raised = look_here();
     for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
-        if (mark->exception != NULL) {
+        if (holds(mark)) {
             long long waited = (long long)time(NULL) - (long long)asked;
             if (waited >= 0 && waited <= PATIENCE) {
                 is_queued_anywhere = ADD_ANY_THREAD(look_anywhere) == 0;
@@ -161,20 +297,23 @@ static void ask(void)
 
 int nc_pending_leave(void)
 {
-    PyThreadState *thread = PyThreadState_Get();
-    Mark *mark = find_mark(thread);
-    if (mark == NULL) {
-        PyObject *type;
-        PyObject *value;
-        PyObject *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        mark = make_mark(thread);
-        PyErr_Restore(type, value, traceback);
-    }
+    Mark *mark = mark_here();
     if (mark == NULL) {
         return -1;
     }
-    set_mark(mark, nc_exception_of(thread));
+    set_mark(mark, nc_exception_of(mark->thread));
+    ask();
+    return 0;
+}
+
+int nc_pending_defer(PyObject *exception, PyObject *object)
+{
+    Mark *mark = mark_here();
+    if (mark == NULL || mark->deferred != NULL) {
+        nc_exception_report(exception, object);
+        return -1;
+    }
+    change_mark(mark, mark->exception, exception);
     ask();
     return 0;
 }
@@ -183,7 +322,8 @@ int nc_pending_is_left(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
     const Mark *mark = find_mark(thread);
-    if (mark == NULL || mark->exception == NULL || mark->exception != nc_exception_of(thread)) {
+    if (mark == NULL || !holds(mark) ||
+        (mark->deferred == NULL && mark->exception != nc_exception_of(thread))) {
         return 0;
     }
     ask(); /* C code goes on for long, perhaps */
@@ -193,10 +333,11 @@ int nc_pending_is_left(void)
 int nc_pending_raised(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
-    Mark *mark = find_mark(thread);
+    Mark *mark;
     sweep();
+    mark = find_mark(thread);
     if (mark != NULL) {
-        set_mark(mark, NULL);
+        end_mark(mark);
     }
     return nc_exception_of(thread) != NULL;
 }

@@ -15,7 +15,8 @@
  *
  * A mark says which exception a thread was left with. It is borrowed, for comparison only: once the
  * exception is not set any more, in whatever way it went, the mark is void, and whoever looks next
- * removes it. Marks end with their threads.
+ * removes it. Marks end with their threads. Where memory is short, one of a few that are kept for
+ * that is used.
  *
  * All need the GIL. */
 #ifndef NC_PENDING_H
@@ -23,6 +24,23 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
+/* The exception that is set, as an object with its traceback; none is set then. Where making the
+ * object fails, it is what that raised. A new reference; NULL when none was set. */
+PyObject *nc_exception_take(void);
+/* Sets an exception as it was taken, in the place of any other; takes the reference. Neither this
+ * nor what follows needs memory. */
+void nc_exception_put(PyObject *exception);
+/* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
+ * meanwhile stays. */
+void nc_exception_report(PyObject *exception, PyObject *object);
+
+/* Whether Python code of this thread waits for the C code to return. Makes no object of its frame:
+ * that fails where memory is short. */
+static inline int nc_is_called_from_python(void)
+{
+    return PyEval_GetGlobals() != NULL;
+}
 
 /* The exception that is set in a thread, or NULL; borrowed. On Python 3.11 it is its value, which
  * is an object of that class once it was left here. */
@@ -36,11 +54,15 @@ static inline PyObject *nc_exception_of(const PyThreadState *thread)
 #endif
 }
 
-/* Marks the exception that is set in this thread, an object, as left. 0, or -1 where that cannot be
- * done for lack of memory; it stays set in any case. */
+/* Marks the exception that is set in this thread, an object, as left. 0, or -1 where there are more
+ * marks than there was memory for; it stays set in any case. */
 int nc_pending_leave(void);
 
-/* Whether the exception that is set in this thread is one that was left. */
+/* For C code that cannot return with an exception set: keeps one, which it takes, to be set when
+ * somebody looks. 0, or -1 where it could not be kept and was reported with `object`. */
+int nc_pending_defer(PyObject *exception, PyObject *object);
+
+/* Whether this thread has an exception that was left or deferred. */
 int nc_pending_is_left(void);
 
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */

@@ -2,6 +2,9 @@
  * pointers and buffers inside of aggregates. */
 #include "pin.h"
 
+#include "pending.h"
+
+/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. */
 /* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview is
  * left out before CPython 3.13, where the collector clears one that is still exported, and releasing
  * that export reads NULL: it is kept until the Pin is gone. */
@@ -183,7 +186,7 @@ PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (PyExceptionInstance_Check(raised)) {
-        PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+        nc_exception_put(Py_NewRef(raised));
     }
     nc_pins_close(list, &first);
     return nc_stash_raise(PyErr_Occurred() ? NULL : Py_NewRef(Py_None), first);

@@ -12,23 +12,20 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Whether Python code of this thread waits for the C code to return. */
-static int is_called_from_python(void)
-{
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    Py_XDECREF(frame);
-    return frame != NULL;
-}
-
 /* Sees to the exception that is set, in the ways that closure.h lists. */
 static void place_exception(PyObject *maker, int keep, NcRaised *before)
 {
+    PyObject *exception = nc_exception_take();
+    int leaves = !nc_raised_is_set(before) && (keep || nc_is_called_from_python());
     if (nc_raised_is_set(before)) {
-        PyErr_WriteUnraisable(maker);
         nc_raised_restore(before);
-    } else if (!keep && !is_called_from_python()) {
-        PyErr_WriteUnraisable(maker);
-    } else if (nc_pending_leave() < 0) {
+    }
+    if (!leaves) {
+        nc_exception_report(exception, maker);
+        return;
+    }
+    nc_exception_put(exception);
+    if (nc_pending_leave() < 0) {
         PyErr_WriteUnraisable(maker);
     }
 }
@@ -61,7 +58,8 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
         nc_raised_restore(&before);
         memset(&before, 0, sizeof(before));
     } else if (made != NULL) {
-        PyErr_SetObject((PyObject *)Py_TYPE(made), made);
+        nc_exception_put(made);
+        made = NULL;
     }
     Py_XDECREF(made);
     if (PyErr_Occurred()) {

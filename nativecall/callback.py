@@ -85,20 +85,24 @@ def _record(ctype: CType) -> Any:
     return None if any(one is None for _, one in members) else _types.Record(made, members)
 
 
-def _as_array(memory: Any) -> Any:
+def _as_array(memory: Any, ndim: int) -> Any:
     """A NumPy array over memory; a memoryview where there is no NumPy."""
     try:
         from numpy import asarray
     except ImportError:
         return memoryview(memory)
-    return asarray(memory)
+    made = asarray(memory)
+    if made.ndim != ndim:
+        # NumPy takes what it had no memory to look into for a single object.
+        raise MemoryError
+    return made
 
 
 def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Any:
-    form, size = bufferformat.spell(item).encode(), item.size
+    form, size, ndim = bufferformat.spell(item).encode(), item.size, len(shape)
 
     def read(address: int) -> object:
-        return _as_array(_types.Memory(address, form, size, shape, None, readonly))
+        return _as_array(_types.Memory(address, form, size, shape, None, readonly), ndim)
 
     return read
 
@@ -110,7 +114,7 @@ def _view_reader(view: View, readonly: bool) -> Any:
         words = _lib.ffi.unpack(_lib.ffi.cast("intptr_t *", address), 1 + 2 * ndim)
         shape, strides = tuple(words[1 : 1 + ndim]), tuple(words[1 + ndim :])
         start = words[0] % 2 ** (8 * _lib.ffi.sizeof("void *"))
-        return _as_array(_types.Memory(start, form, size, shape, strides, readonly))
+        return _as_array(_types.Memory(start, form, size, shape, strides, readonly), ndim)
 
     return read
 
@@ -377,6 +381,7 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
     memory = _lib.ffi.new("char[]", result.size + 16)
     keep: list[object] = []
     convert.store(result, errors, int(_lib.ffi.cast("uintptr_t", memory)), "'errors'", keep)
+    _types.settle(keep, None)  # no call waits for what Python functions among them raise
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 
@@ -437,6 +442,8 @@ def callback(
     callbacks in that thread give C their sentinels at once. On Python 3.11, in threads other than
     the main one, built-in functions of other modules that do not look for exceptions may let it
     come out of a later instruction.
+
+    Recursion through C code is RecursionError before it has used up the C stack of its thread.
 
     Examples
     --------

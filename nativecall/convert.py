@@ -458,7 +458,7 @@ _callees: dict[str, Signature] = {}  # of Python functions that were arguments
 
 
 def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, whose exceptions go to a Stash."""
+    """A function pointer that runs a Python function, and the Stash for threads of C."""
     from .callback import closure
 
     signature = _callees.get(ctype.named)

@@ -46,6 +46,7 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 _REGISTERS = 16  # bytes up to which a struct may travel in two registers
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
+_MOST_UNASKED = 1 << 10  # of them for which nobody asks whether the stack has room
 # The default argument promotions (C99 6.5.2.2).
 _DOUBLE = scalar("d")
 _PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
@@ -392,13 +393,18 @@ def _scalars(ctype: CType, offset: int) -> Iterator[tuple[int, CType]]:
 def _check_limits(signature: Signature) -> None:
     """Refuse what would not fit on a stack, before memory is made for it."""
     _check_count(len(signature.args))
-    size = sum([one.size for one in (*signature.args, signature.result)])
+    size = _bytes(signature)
     if size > _MAX_BYTES:
         raise SignatureError(
             f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
             "call through libffi may put on the stack",
             hint="pass pointers",
         )
+
+
+def _bytes(signature: Signature) -> int:
+    """What a call takes and returns by value."""
+    return sum([one.size for one in (*signature.args, signature.result)])
 
 
 def _check_count(count: int) -> None:
@@ -531,6 +537,8 @@ def invoker(
     halved = overrunning(signature)
     kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
+    needed = 3 * _bytes(signature)  # ctypes' copies, libffi's, and those of a thunk on the way
+    asks = needed > 3 * _MOST_UNASKED
     pin = _lib.types.pin
     settle = _lib.types.settle
 
@@ -557,6 +565,8 @@ def invoker(
             keep.clear()
 
     def call(values: tuple[Any, ...], keep: list[object]) -> object:
+        if asks:
+            _types.stack_require(name, needed)
         extra: list[CType] = []
         places, total, types = offsets, size, kinds
         if len(values) > len(fixed):

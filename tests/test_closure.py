@@ -19,6 +19,7 @@ import textwrap
 import threading
 import warnings
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,30 @@ static void at_end(void) { double y = kept(1.0); if (y == y && y != 4.0) abort()
 int call_at_end(F f);
 int call_at_end(F f) { kept = f; return atexit(at_end); }
 
+struct wide { double numbers[512]; };
+double hand_over(double (*f)(struct wide), struct wide s);
+double hand_over(double (*f)(struct wide), struct wide s) { return f(s); }
+double second(double x, struct wide s);
+double second(double x, struct wide s) { return x + s.numbers[1]; }
+typedef struct { F f; double x; } Task;
+double run_task(Task task);
+double run_task(Task task) { return task.f(task.x) + task.f(task.x + 1); }
+double run_made(Task (*make)(int), int n);
+double run_made(Task (*make)(int), int n) { return run_task(make(n)); }
+double run_found(F (*find)(int), int n);
+double run_found(F (*find)(int), int n) { F f = find(n); return f(1.0) + f(2.0); }
+
+typedef struct { F (*find)(int); F found; } Search;
+static void *search(void *data) { Search *s = data; s->found = s->find(1); return NULL; }
+F find_in_thread(F (*find)(int));
+F find_in_thread(F (*find)(int))
+{
+    Search s = {find, NULL};
+    pthread_t id;
+    if (pthread_create(&id, NULL, search, &s) == 0) pthread_join(id, NULL);
+    return s.found;
+}
+
 typedef struct { intptr_t place; intptr_t shape[2]; intptr_t strides[2]; } View2;
 double viewed(double (*f)(const View2 *), const View2 *view);
 double viewed(double (*f)(const View2 *), const View2 *view) { return f(view); }
@@ -150,6 +175,19 @@ def callers(library):
 def native(library):
     """Through trampolines."""
     return nc.load(library, "double apply(double (*f)(double), double x);")
+
+
+@pytest.fixture(scope="module")
+def handed(library):
+    """What takes functions from functions and in structs."""
+    lib = nc.load(library)
+    return SimpleNamespace(
+        apply=lib.function("apply", "d:X{d:d}d"),
+        run_task=lib.function("run_task", "d:T{X{d:d}d}"),
+        run_made=lib.function("run_made", "d:X{T{X{d:d}d}:i}i"),
+        run_found=lib.function("run_found", "d:X{X{d:d}:i}i"),
+        find_in_thread=lib.function("find_in_thread", "X{d:d}:X{X{d:d}:i}", gil="release"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -810,6 +848,220 @@ def test_recursion(native):
     assert native.apply(g, 60.0) == 60.0
     with pytest.raises(RecursionError):
         native.apply(nc.callback("d:d", lambda x: native.apply(g, 1e6)), 1.0)
+
+
+# -- Python functions that are passed, kept and returned -----------------------------------------
+
+SORT = "void (void *, size_t, size_t, int (*)(const void *, const void *))"
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
+@pytest.mark.parametrize("kind", ["function", "callback"])
+def test_what_raised_is_not_called_on(unraisable, fails, kind, gil):
+    """The one traceback is raised; C goes on with the sentinel alone."""
+    sort = nc.load("c").function("qsort", SORT, gil=gil)
+    seen = []
+
+    def compare(a, b):
+        seen.append(a)
+        if len(seen) == 3:
+            raise LookupError("the third")
+        return 0
+
+    given: Any = compare if kind == "function" else nc.callback("i:PP", compare)
+    numbers = np.arange(15.0)
+    for _ in range(2):
+        with fails(LookupError, "the third") as info:
+            sort(numbers, 15, 8, given)
+        assert [entry.name for entry in info.traceback].count("compare") == 1
+        assert (len(seen), unraisable, is_pending()) == (3, [], 0)
+        seen.clear()
+    assert sorted(numbers) == list(range(15))
+
+
+def test_what_raised_in_a_thread_of_c_is_not_called_on(library, unraisable, fails):
+    """No Python code waits there: the call that the function was passed to raises."""
+    run = nc.load(library).function("in_threads", "l:X{d:d}il&d", gil="release")
+    seen = []
+
+    def function(x):
+        seen.append(x)
+        raise LookupError("in a thread")
+
+    with fails(LookupError, "in a thread"):
+        run(function, 1, 10, np.zeros(1))
+    assert (seen, unraisable) == ([0.0], [])
+    total = np.zeros(1)
+    assert run(lambda x: x, 4, 10, total) == 0
+    assert total[0] == sum(range(40))
+
+
+def test_the_call_that_met_it_raises_what_a_returned_function_raised(
+    handed, callers, unraisable, fails
+):
+    make = nc.callback("X{d:d}:i", lambda i: raising)
+    found = make(1)
+    for _ in range(2):
+        with fails(LookupError, "for 2"):
+            handed.apply(found, 2.0)
+    for given in (make, lambda i: raising):
+        with fails(LookupError, "for 1"):
+            handed.run_found(given, 1)
+    assert handed.run_found(lambda i: abs, 1) == 3.0
+    assert (unraisable, is_pending()) == ([], 0)
+    # Where no Python code waits it is told of at once, not when the function goes.
+    address = int(make._closure.kept.address)
+    assert callers.in_threads(address, 1, 1, ctypes.byref(ctypes.c_double(0))) == 0
+    assert unraisable == [(LookupError, "for 0", raising)]
+
+
+def test_the_call_that_met_it_raises_what_a_sentinel_raised(handed, unraisable, fails):
+    """`errors=` is a Python function."""
+    make = nc.callback("X{d:d}:i", lambda i: 1 // 0, errors=raising)
+    with pytest.raises(ZeroDivisionError):
+        handed.run_found(make, 1)
+    assert unraisable == []
+    found = handed.find_in_thread(make)
+    assert [kind for kind, _, _ in unraisable] == [ZeroDivisionError]
+    for _ in range(2):
+        with fails(LookupError, "for 2"):
+            handed.apply(found, 2.0)
+    del found, make
+    gc.collect()
+    assert (len(unraisable), is_pending()) == (1, 0)
+
+
+def test_the_call_that_met_it_raises_what_a_function_in_a_struct_raised(handed, unraisable, fails):
+    with fails(LookupError, "for 2"):
+        handed.run_task((raising, 2.0))
+    bound = handed.run_task.bind((raising, 3.0))
+    for _ in range(2):
+        with fails(LookupError, "for 3"):
+            bound()
+    if GENERATED:  # libffi returns no structs to C
+        make = nc.callback("T{X{d:d}d}:i", lambda i: (raising, 4.0))
+        with fails(LookupError, "for 4"):
+            handed.run_made(make, 1)
+        with fails(LookupError, "for 5"):
+            handed.apply(make(1)[0], 5.0)
+    del bound
+    gc.collect()
+    assert (unraisable, is_pending()) == ([], 0)
+
+
+# -- the C stack ---------------------------------------------------------------------------------
+
+DEEP = """
+    import sys, threading, nativecall as nc
+    library, form, kib = nc.load(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    wide = (range(512),)
+    depth = 0
+
+    def counted(f):
+        def counts(*given):
+            global depth
+            depth += 1
+            return f(*given)
+        return counts
+
+    if form == "callback":
+        f = nc.callback("d:T{(512)d}", counted(lambda s: f(s)))
+        start = lambda: f(wide)
+    elif form == "function":
+        over = library.function("hand_over", "d:X{d:T{(512)d}}T{(512)d}")
+        f = counted(lambda s: over(f, s))
+        start = lambda: over(f, wide)
+    elif form == "bound":
+        f = nc.callback("d:dT{(512)d}", counted(lambda x, s: g(s)))
+        g = f.bind(1.0)
+        start = lambda: g(wide)
+    elif form == "converted":
+        f = nc.callback("d:d", counted(lambda x: g(1)))
+        g = f.convert("d:i")
+        start = lambda: g(1)
+    elif form == "result":
+        f = nc.callback("T{(512)d}:d", counted(lambda x: f(x)))
+        start = lambda: f(1.0)
+    elif form == "native":
+        f = nc.callback("d:d", library.function("call_kept", "d:d"))
+        library.function("keep", "v:X{d:d}")(f)
+        start = lambda: f(1.0)
+
+    def run():
+        try:
+            start()
+        except RecursionError as error:
+            print("RecursionError")
+
+    if kib:
+        # No limit of levels: what counts is the stack.
+        sys.setrecursionlimit(10**6)
+        threading.stack_size(kib << 10)
+        for _ in range(2):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    else:
+        run()
+        run()
+"""
+
+
+@pytest.mark.parametrize("kib", [0, 128, 1024])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "callback",
+        "function",
+        "bound",
+        "converted",
+        pytest.param("result", marks=generated),
+        "native",
+    ],
+)
+def test_recursion_ends_before_the_c_stack_does(library, tmp_path, form, kib):
+    """Every level takes some kilobytes of the stack, or the stack is small: RecursionError."""
+    done = _run(DEEP, tmp_path, library, form, kib)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "RecursionError\n" * 2, "")
+
+
+def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):
+    """In both ways of a call; what has room is passed."""
+    source = """
+        typedef struct { double numbers[2000]; } Large;
+        double first(Large s);
+        double first(Large s) { return s.numbers[0] + s.numbers[1999]; }
+        Large made(double x);
+        Large made(double x) { Large s = {{x}}; return s; }
+    """
+    path = builder.library(source, "large_by_value", flags=("-O1",))
+    script = """
+        import sys, threading, nativecall as nc
+        lib = nc.load(sys.argv[1])
+        lib = [lib.function("first", "d:T{(2000)d}"), lib.function("made", "T{(2000)d}:d")]
+        for way in ("libffi", "generated")[:1 + int(sys.argv[2])]:
+            for f, given in zip(lib, ((range(2000),), 2.5)):
+                f = nc.wrap(f.address(), f.signatures[0])
+                f._choose(way)
+                def run():
+                    try:
+                        result = f(given)
+                        print(result if isinstance(result, float) else result[0][0])
+                    except RecursionError as error:
+                        print(error)
+                run()
+                threading.stack_size(64 << 10)
+                thread = threading.Thread(target=run)
+                thread.start()
+                thread.join()
+    """
+    done = _run(script, tmp_path, path, int(GENERATED))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[::2] == ["1999.0", "2.5"] * (1 + GENERATED)
+    for line in lines[1::2]:
+        assert "' needs 480" in line
+        assert "of this thread's C stack for what it takes and returns by value" in line
 
 
 # -- threads -------------------------------------------------------------------------------------

@@ -513,7 +513,7 @@ def unraisable(monkeypatch):
 
 @pytest.mark.parametrize("gil", ["hold", "release"])
 def test_a_python_function_raises_in_the_caller(callbacks, unraisable, fails, gil):
-    """Through trampolines and through libffi: C goes on with a zero, then the first error comes."""
+    """Through trampolines and through libffi: C goes on with zeros, and nothing runs meanwhile."""
     f = callbacks.function("last", "q:X{q:q}q", gil=gil)
     assert f._plan.trampoline is not None
     seen = []
@@ -524,15 +524,14 @@ def test_a_python_function_raises_in_the_caller(callbacks, unraisable, fails, gi
 
     with fails(LookupError, "number 0"):
         f(broken, 3)
-    assert seen == [0, 1, 2]
-    assert unraisable == ["LookupError('number 1')", "LookupError('number 2')"]
+    assert seen == [0]
     with fails(OverflowError, "bad"):
         f(lambda i: 5 if i else (_ for _ in ()).throw(OverflowError("bad")), 2)
     with pytest.raises(KeyboardInterrupt):
         f(lambda i: (_ for _ in ()).throw(KeyboardInterrupt), 1)
     assert f(lambda i: i * i, 5) == 16
     assert f(broken, 0) == 99
-    assert len(unraisable) == 2
+    assert unraisable == []
 
 
 @pytest.mark.parametrize("gil", ["hold", "release"])
@@ -578,12 +577,11 @@ def test_the_first_of_several_python_functions_to_fail_wins(callbacks, unraisabl
 
     with fails(LookupError, "first"):
         f(fail("first"), fail("second"), 1.0)
-    assert unraisable == ["LookupError('second')"]
     with fails(LookupError, "second"):
         f(abs, fail("second"), 1.0)
     with fails(LookupError, "first"):
         f(fail("first"), abs, 1.0)
-    assert unraisable == ["LookupError('second')"]
+    assert unraisable == []
 
 
 @pytest.mark.parametrize("gil", ["hold", "release"])

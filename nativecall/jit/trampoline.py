@@ -49,6 +49,7 @@ FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERR
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
+_MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
 #: What LLVM may spend on one: see `engine.compile`.
 EFFORT: engine.Effort = 0
@@ -306,6 +307,29 @@ class _Place:
         return bits | self.index << 16 | self.offset << 32
 
 
+def _asking(parameters: str, function: str, bytes: int) -> list[str]:
+    """A function that calls another one if the C stack has room for `bytes`.
+
+    These are the arguments and the result in the other one's frame, the copies that the C function
+    is given, and as much again for a thunk on the way.
+    """
+    writer = Writer()
+    writer.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
+    writer.line("%symbols = load ptr, ptr %symbols_at, align 8")
+    name = writer.load("ptr", "%self", layout["callable_name"])
+    status = writer.call("nc_stack_require", "i32", f"ptr {name}", f"i64 {bytes}")
+    writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
+    writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
+    writer.begin("short")
+    writer.line("ret ptr null")
+    return [
+        f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
+        "start:",
+        *writer.lines,
+        "}",
+    ]
+
+
 class _Trampoline(Writer):
     """Writes the code of one trampoline."""
 
@@ -378,11 +402,19 @@ class _Trampoline(Writer):
         if not self.listed:
             parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
         self.body()
+        bytes = self.frame + (
+            self.signature.result.size if "T" in self.signature.result.text else 0
+        )
+        export, asking = _EXPORT, []
+        if bytes > _MOST_UNASKED:
+            # Once the function runs, its frame is there.
+            export, asking = f"{_EXPORT}_asked", _asking(parameters, f"{_EXPORT}_asked", 3 * bytes)
         return "\n".join(
             [
                 *self.tables,
                 *self.declared,
-                f"define ptr @{_EXPORT}({parameters}) nounwind optnone noinline {{",
+                *asking,
+                f"define ptr @{export}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
                 *self.later,
