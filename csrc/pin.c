@@ -4,7 +4,6 @@
 
 #include "pending.h"
 
-/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. */
 /* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview is
  * left out before CPython 3.13, where the collector clears one that is still exported, and releasing
  * that export reads NULL: it is kept until the Pin is gone. */
