@@ -666,3 +666,33 @@ print(os.waitpid(child, 0)[1])
 def test_a_fork_while_another_thread_imports(python, module):
     """The child waits for no import of a thread that it does not have."""
     assert python(FIRST_IMPORT, module, timeout=300) == "0\n"
+
+
+NO_MEMORY = """
+import resource, sys
+import nativecall as nc
+m = nc.load("m")
+fabs = m.address("fabs")
+def room(size):
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, resource.RLIM_INFINITY))
+if sys.argv[1] == "late":
+    nc.wrap(fabs, "d:dbbb")(-1.0, 1, 2, 3)
+    nc.callback("d:hd", lambda h, x: h + x)
+    nc.wrap(fabs, "d:d").convert("f:f")
+import nativecall.libffi, nativecall.libffithunk
+room(48 << 20)
+f = nc.wrap(fabs, "d:dbhb")
+print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
+print(nc.callback("d:hhd", lambda a, b, x: a + b + x)(1, 2, 3.0))
+print(nc.wrap(fabs, "d:d").convert("d:i")(-4))
+"""
+
+
+@LINUX
+@pytest.mark.allocator
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_without_memory_nothing_is_compiled(python, when):
+    """LLVM would end the process; calls go through libffi."""
+    assert python(NO_MEMORY, when, timeout=300) == "2.0 libffi\n6.0\n4.0\n"

@@ -59,6 +59,7 @@ __all__ = [
 
 _PACKAGE = __name__.rpartition(".jit.")[0]
 _LIBRARIES = 64  # that one LLJIT links
+_ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
 
@@ -70,7 +71,8 @@ class Unsupported(Exception):
 class Unloadable(RuntimeError):
     """LLVM cannot load an object file: the system allows no more executable pages, for instance.
 
-    Where memory itself runs out, LLVM ends the process.
+    Or there is too little memory to begin. Where it runs out while LLVM works, LLVM ends the
+    process.
     """
 
 
@@ -318,9 +320,12 @@ def _probe() -> tuple[_Machine | None, str]:
     try:
         import ctypes
 
+        _require_memory()
         machine = _Machine()
     except (ImportError, OSError, MemoryError) as error:
         return None, f"llvmlite cannot be imported ({error})"
+    except Unloadable as error:
+        return None, str(error)
     except (RuntimeError, AttributeError) as error:
         return None, f"this llvmlite cannot generate code here ({error})"
     try:
@@ -331,6 +336,17 @@ def _probe() -> tuple[_Machine | None, str]:
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
     return machine, ""
+
+
+def _require_memory() -> None:
+    """Refuse to begin where LLVM would soon find no memory, for it then ends the process."""
+    import mmap
+
+    try:
+        # Address space, of which nothing is touched: a limit on that is what Linux enforces.
+        mmap.mmap(-1, _ROOM).close()
+    except (OSError, MemoryError) as error:
+        raise Unloadable(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
 
 
 def _refusal() -> str:
@@ -513,6 +529,7 @@ def _linked(
     effort: Effort,
 ) -> Code:
     """Code from the kept object file of the digest, or from the module."""
+    _require_memory()
     objects = object_cache()
     kept = objects.get(digest)
     if kept is not None:
