@@ -50,6 +50,7 @@ class Graph:
         nc = world.nc
         self.meta = nc.extensibletype
         self.armed = 0
+        self.walking = 0
         self.junk: list[Any] = []
         self.native: list[Any] = []
         self.slotted: list[Any] = []
@@ -141,7 +142,31 @@ class Graph:
         r, nc = self.r, self.world.nc
         everything = [*self.native, *self.slotted, *self.plain]
         cls = r.choice(everything)
-        which = r.randrange(12)
+        # CPython itself walks subclasses that go meanwhile.
+        which = r.choice((3, 4, 5, 6, 11)) if self.walking else r.randrange(13)
+        if which in (0, 1, 2, 3, 4, 5, 6, 11):
+            self.walking += 1
+            try:
+                self.attribute(cls, which, everything)
+            finally:
+                self.walking -= 1
+        elif which == 7 and self.instances:
+            one = r.choice(self.instances)
+            one.__class__ = r.choice([type(one), *self.native, *self.slotted])
+        elif which == 8:
+            gc.collect(1)
+        elif which == 9:
+            self.grow()
+        elif which == 10 and everything:
+            for group in (self.native, self.slotted):
+                if len(group) > 1:
+                    group.pop(r.randrange(len(group)))
+        else:
+            nc.customslots(cls)
+
+    def attribute(self, cls: Any, which: int, everything: list[Any]) -> None:
+        """Change an attribute of a class, or its bases."""
+        r = self.r
         if which <= 2:
             bases = tuple(r.sample(everything, r.randrange(1, 3)))
             r.choice([
@@ -163,21 +188,8 @@ class Graph:
             r.choice([setattr, type.__setattr__])(cls, name, self.slots())
         elif which == 6:
             type.__delattr__(cls, r.choice(NAMES))
-        elif which == 7 and self.instances:
-            one = r.choice(self.instances)
-            one.__class__ = r.choice([type(one), *self.native, *self.slotted])
-        elif which == 8:
-            gc.collect(1)
-        elif which == 9:
-            self.grow()
-        elif which == 10 and everything:
-            for group in (self.native, self.slotted):
-                if len(group) > 1:
-                    group.pop(r.randrange(len(group)))
-        elif which == 11:
-            type.__setattr__(cls, "__call__", lambda self, x: 6.0)
         else:
-            nc.customslots(cls)
+            type.__setattr__(cls, "__call__", lambda self, x: 6.0)
 
     def make(self) -> None:
         """An instance."""
@@ -266,6 +278,7 @@ class Slots(dict):
 
 
 def step(world: World, r: random.Random) -> None:
+    gc.disable()
     graph = Graph(world, r)
     for _ in range(r.randrange(4, 25)):
         graph.armed = r.randrange(6)
@@ -278,3 +291,6 @@ def step(world: World, r: random.Random) -> None:
             pass
         graph.armed = 0
         graph.check()
+    if r.random() < 0.1:
+        graph.instances.clear()
+        gc.collect()
