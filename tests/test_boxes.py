@@ -416,16 +416,17 @@ def test_a_tuple_that_changes_its_class_while_it_is_looked_into(c, python, monke
     code = """
 import datetime
 class Other(tuple):
-    pass
+    __slots__ = ()
 class Gone(tuple):
-    pass
+    __slots__ = ()
 obj = Gone((datetime.datetime_CAPI, None, None))
 class Module(types.ModuleType):
     def __getattr__(self, name):
         global Gone
-        obj.__class__ = Other
-        del Gone
-        gc.collect()
+        if "Gone" in globals():
+            obj.__class__ = Other
+            del Gone
+            gc.collect()
         raise AttributeError(name)
 sys.modules["scipy._lib._ccallback"] = Module("scipy._lib._ccallback")
 try:
