@@ -37,6 +37,9 @@ null = ctypes.CFUNCTYPE(None)(0)
 capsule = m.cos.to_capsule()
 array = cffi.FFI().new("double[2]")
 number = 5
+place = m.cos.address()
+overloads = {"d:d": m.cos, "f:f": m.cosf}
+unlike = {"d:d": 5.0}
 
 class Bits(ctypes.Structure):
     _fields_ = [("low", ctypes.c_int, 3)]
@@ -383,7 +386,24 @@ def test_inspect_slots(inspect, name):
     assert "1  0x8  0x0  0x9  an address as a key" in lines
 
 
-@pytest.mark.parametrize("name", ["number", "m", "bits", "doubled"])
+def test_inspect_tells_what_wrap_takes(inspect, tmp_path):
+    status, lines, _ = inspect("nc_things:place")
+    assert status == 0
+    assert rows(lines, r"an address in \S*libm\.\S+")
+    assert "nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example" in lines
+    status, lines, _ = inspect("nc_things:overloads")
+    assert status == 0
+    assert "nativecall.wrap makes of it:" in lines
+    assert rows(lines, r"cos  d:d  .*")
+    pytest.importorskip("numba")
+    (tmp_path / "nc_jitted.py").write_text("import numba\ntwice = numba.njit(lambda x: 2 * x)\n")
+    done = command("inspect", "nc_jitted:twice", cwd=tmp_path)
+    assert done.returncode == 0
+    assert b"signature that is asked for: wrap(obj, 'd:d'), for example" in done.stdout
+    assert b"finds nothing" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["number", "m", "bits", "doubled", "unlike"])
 def test_inspect_finds_nothing(inspect, name):
     status, lines, err = inspect(f"nc_things:{name}")
     assert (status, err) == (1, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 
 from .. import _lib, foreign
@@ -158,7 +159,27 @@ def _show_foreign(output: Output, place: str, obj: Any) -> tuple[bool, NativeCal
         output.table(columns, rows)
         output.text("it can be an argument of a native call, but is no function")
         return True, None
-    return False, None
+    return _show_wrappable(output, obj)
+
+
+def _show_wrappable(output: Output, obj: Any) -> tuple[bool, NativeCallable | None]:
+    """What has no C function of its own that native code finds, but that `wrap` takes."""
+    if isinstance(obj, int) and not isinstance(obj, bool):
+        origin = (
+            _lib.address_origin(obj) if 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *")) else None
+        )
+        if origin is None:
+            return False, None
+        file, symbol = origin
+        output.text(f"an address in {file}" + (f", of {symbol!r}" if symbol else ""))
+        return True, _show_wrapped(output, obj, True)
+    if foreign.signatures(obj) is not None:
+        output.text("native code finds no function in it; nativecall.wrap compiles one for each")
+        output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
+    elif not isinstance(obj, Mapping):
+        return False, None
+    made = _show_wrapped(output, obj, False)
+    return made is not None, made
 
 
 def _show_wrapped(output: Output, obj: Any, unknown: bool) -> NativeCallable | None:
