@@ -45,11 +45,12 @@ static void adopt(NcCallable *self, PyObject *made)
     }
 }
 
-/* Gives a single a generated trampoline. Threads may race here, for Python code runs: they all get
+/* Gives a single a generated trampoline, of a variadic function where `fixed` is how many arguments
+ * that takes at least, else NULL. Threads may race here, for Python code runs: they all get
  * the same trampoline, or the first one's stays. */
-static int generate(NcCallable *self)
+static int generate(NcCallable *self, PyObject *fixed)
 {
-    PyObject *made = PyObject_CallOneArg(nc_hooks.generate, (PyObject *)self);
+    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.generate, (PyObject *)self, fixed, NULL);
     if (made == NULL) {
         return -1;
     }
@@ -98,7 +99,7 @@ static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size
         (nargs > self->plan->nargs && !self->plan->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    if (!self->decided && generate(self) < 0) {
+    if (!self->decided && generate(self, NULL) < 0) {
         return NULL;
     }
     if (self->vectorcall != vectorcall_invoke) {
@@ -381,6 +382,10 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
         PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", self->name);
         return NULL;
     }
+    if (target == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
+        return NULL;
+    }
     if (own(self, owner) < 0) {
         return NULL;
     }
@@ -418,8 +423,14 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++) {
-        if (!is_single(PyTuple_GET_ITEM(parts, i))) {
-            PyErr_SetString(PyExc_TypeError, "parts must be single callables");
+        /* Part of itself, it would call itself for ever. */
+        if (!is_single(PyTuple_GET_ITEM(parts, i)) || PyTuple_GET_ITEM(parts, i) == object) {
+            PyErr_SetString(PyExc_TypeError, "parts must be other, single callables");
+            return NULL;
+        }
+        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(parts, i))->plan->text !=
+                               self->native.calls.published->entries[i].signature) {
+            PyErr_SetString(PyExc_ValueError, "parts must begin with those of the present entries");
             return NULL;
         }
     }
@@ -468,6 +479,13 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     }
     target = PyLong_AsVoidPtr(address);
     if (target == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (position < 0 || (size_t)position >= nc_calltable_count(self->native.calls.published) ||
+        self->native.calls.published->entries[position].signature !=
+            ((NcPlan *)(void *)plan)->text ||
+        target == NULL) {
+        PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
         return NULL;
     }
     if (self->parts == NULL && own(self, (PyObject *)self->plan) < 0) {
@@ -546,7 +564,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     if (self->plan == NULL && self->parts == NULL) {
         return vectorcall_empty(object, NULL, 0, NULL);
     }
-    if (self->parts == NULL && !self->decided && generate(self) < 0) {
+    if (self->parts == NULL && !self->decided && generate(self, NULL) < 0) {
         return NULL;
     }
     method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
@@ -649,7 +667,7 @@ static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
     if (self->plan == NULL) {
         return vectorcall_empty(object, NULL, 0, NULL);
     }
-    if (!self->decided && generate(self) < 0) {
+    if (!self->decided && generate(self, NULL) < 0) {
         return NULL;
     }
     return PyUnicode_FromString(self->generated != NULL                 ? "generated"
@@ -657,12 +675,18 @@ static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
                                                                         : "ahead of time");
 }
 
-/* _choose(way): makes a single that was neither called nor asked for a view call through a
- * Trampoline; through "libffi"; or through "generated" code though there may be other. */
+/* _choose(way): makes a single that was neither called nor asked for a view call through "libffi";
+ * through "generated" code though there may be other; or through generated code for a variadic
+ * function, of which `way` is the number of fixed arguments. */
 static PyObject *callable_choose(PyObject *object, PyObject *way)
 {
     NcCallable *self = (NcCallable *)(void *)object;
+    int libffi = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "libffi") == 0;
     int generated = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "generated") == 0;
+    if (!libffi && !generated && !PyLong_Check(way)) {
+        PyErr_SetString(PyExc_ValueError, "'way' must be 'libffi', 'generated' or a number");
+        return NULL;
+    }
     if (self->plan == NULL || self->parts != NULL || self->generated != NULL ||
         self->invoke != NULL || self->view_single.ml_name != NULL) {
         PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", self->name);
@@ -670,13 +694,10 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
     }
     self->vectorcall = vectorcall_invoke;
     self->decided = 1;
-    if (Py_IS_TYPE(way, &NcGenerated_Type)) {
-        adopt(self, way);
-    }
-    if (generated && generate(self) < 0) {
+    if (!libffi && generate(self, generated ? NULL : way) < 0) {
         return NULL;
     }
-    if (generated && self->generated == NULL) {
+    if (!libffi && self->generated == NULL) {
         PyErr_Format(PyExc_RuntimeError, "no trampoline can be generated for '%U'", self->name);
         return NULL;
     }
@@ -705,14 +726,22 @@ static PyMemberDef callable_members[] = {
     {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
     {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT, offsetof(NcCallable, target), READONLY,
      NULL},
-    {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
-    {"_owners", T_OBJECT, offsetof(NcCallable, owners), READONLY, NULL},
     {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},
     {"_specializer", T_OBJECT, offsetof(NcCallable, specializer), 0, NULL},
+    {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
+/* A copy: what is taken out of the list itself could be code that calls still go to. */
+static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return self->owners != NULL ? PyList_AsTuple(self->owners) : PyTuple_New(0);
+}
+
 static PyGetSetDef callable_getset[] = {
+    {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
+     NULL},
     {"builtin", callable_get_builtin, NULL,
      "The same callable as a real built-in function, for hot loops in Python.\n\n"
      "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"

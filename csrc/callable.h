@@ -109,6 +109,7 @@ typedef struct {
     PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
     PyObject *load;          /* (ctype, address) -> the value in memory */
     PyObject *record;        /* (struct) -> the class that such structs come back as */
+    PyObject *describe;      /* (Signature) -> the parts of a Plan */
 } NcHooks;
 
 extern NcHooks nc_hooks;
@@ -127,6 +128,10 @@ static inline void nc_keep_first(PyObject **place, PyObject *made)
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcPlan_Type;
 extern PyTypeObject NcGenerated_Type;
+
+/* plan(signature): the Plan of a Signature. What a plan says of memory is code's to rely on, so it
+ * is asked of the `describe` hook and not of the caller. */
+PyObject *nc_plan(PyObject *module, PyObject *signature);
 
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);

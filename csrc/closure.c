@@ -783,6 +783,13 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan, a Record and a Stash, or None");
         return NULL;
     }
+    if (machine_code == NULL &&
+        (!PyTuple_Check(carrier) || PyTuple_GET_SIZE(carrier) != 2 ||
+         (PyTuple_GET_ITEM(carrier, 1) != Py_None && !PyType_Check(PyTuple_GET_ITEM(carrier, 1))) ||
+         writer == Py_None)) {
+        PyErr_SetString(PyExc_TypeError, "Closure() without code takes a writer and a carrier");
+        return NULL;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
         size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(objects, i));
         if (PyErr_Occurred()) {

@@ -59,6 +59,11 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
         step *= self->extents[i];
     }
     self->length = step;
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+        if (self->extents[i] < 0 || size <= 0) {
+            PyErr_SetString(PyExc_ValueError, "'shape' and 'size' must not be negative");
+        }
+    }
     if (PyErr_Occurred()) {
         Py_CLEAR(self);
     }

@@ -44,12 +44,13 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record) */
+/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record,
+ * describe) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *hooks[7];
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3], &hooks[4],
-                          &hooks[5], &hooks[6]) ||
+    PyObject *hooks[8];
+    if (!PyArg_ParseTuple(args, "OOOOOOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3], &hooks[4],
+                          &hooks[5], &hooks[6], &hooks[7]) ||
         refuse_again(nc_hooks.store) < 0) {
         return NULL;
     }
@@ -60,6 +61,7 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     nc_hooks.store = Py_NewRef(hooks[4]);
     nc_hooks.load = Py_NewRef(hooks[5]);
     nc_hooks.record = Py_NewRef(hooks[6]);
+    nc_hooks.describe = Py_NewRef(hooks[7]);
     Py_RETURN_NONE;
 }
 
@@ -332,6 +334,7 @@ static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
 static PyMethodDef functions[] = {
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
+    {"plan", nc_plan, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},

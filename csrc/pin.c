@@ -84,6 +84,10 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
+    if (((NcPlan *)(void *)plan)->codes[index < 0 ? 0 : index] != 'P') {
+        PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
+        return NULL;
+    }
     self = pin_new();
     if (self == NULL) {
         return NULL;

@@ -74,8 +74,9 @@ static NcExport export_of(char pointee, size_t count, int promised)
     return found;
 }
 
-/* Plan(signature, text, shape, types, pointees, sizes, counts, readonly, names, variadic) */
-static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+/* A plan of its parts: (signature, text, shape, types, pointees, sizes, counts, readonly, names,
+ * variadic). */
+static PyObject *plan_new(PyObject *args)
 {
     PyObject *signature;
     PyObject *types;
@@ -91,10 +92,6 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Py_ssize_t pointees_length;
     int variadic;
     NcPlan *self;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "Plan() takes no keyword arguments");
-        return NULL;
-    }
     if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!O!Op", &signature, &text, &text_length, &shape,
                           &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
                           &PyTuple_Type, &sizes, &PyTuple_Type, &counts, &PyTuple_Type, &readonly,
@@ -111,7 +108,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
         return NULL;
     }
-    self = (NcPlan *)(void *)type->tp_alloc(type, 0);
+    self = (NcPlan *)(void *)NcPlan_Type.tp_alloc(&NcPlan_Type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -158,6 +155,19 @@ fail:
     return NULL;
 }
 
+PyObject *nc_plan(PyObject *Py_UNUSED(module), PyObject *signature)
+{
+    PyObject *parts = PyObject_CallOneArg(nc_hooks.describe, signature);
+    PyObject *made = NULL;
+    if (parts != NULL && PyTuple_Check(parts)) {
+        made = plan_new(parts);
+    } else if (parts != NULL) {
+        PyErr_SetString(PyExc_TypeError, "the parts of a Plan must be a tuple");
+    }
+    Py_XDECREF(parts);
+    return made;
+}
+
 static PyMemberDef plan_members[] = {
     {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
     {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
@@ -184,8 +194,7 @@ PyTypeObject NcPlan_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
     .tp_doc = "Everything about a signature that does not depend on a function.",
     .tp_basicsize = sizeof(NcPlan),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = plan_new,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = plan_dealloc,
     .tp_members = plan_members,
     .tp_getset = plan_getset,

@@ -162,7 +162,9 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
         return NULL;
     }
     if (class != Py_None &&
-        (!PyType_Check(class) || !PyType_IsSubtype((PyTypeObject *)(void *)class, &PyTuple_Type))) {
+        (!PyType_Check(class) || !PyType_IsSubtype((PyTypeObject *)(void *)class, &PyTuple_Type) ||
+         /* Tuples with members beyond their length, such as os.stat_result. */
+         PyObject_HasAttrString(class, "n_sequence_fields"))) {
         PyErr_SetString(PyExc_TypeError, "the class of a record must be a tuple's");
         return NULL;
     }

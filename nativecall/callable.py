@@ -26,7 +26,7 @@ from .entry import (
     refuse_duplicates,
     resolve,
 )
-from .errors import NoEntryError, SignatureError
+from .errors import NoEntryError, SignatureError, refuse_reload
 from .signature import Signature, parse
 
 TYPE_CHECKING = False
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .entry import Errors, Gil
+
+refuse_reload(globals(), "NativeCallable")
 
 _types = _lib.types
 # Held while entries are added: reading what there is, deciding and adding are one step. It may be
@@ -259,6 +261,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         ValueError
             When there is such an entry and `replace` is false, or flags differ and it is true.
         """
+        if not isinstance(replace, bool):
+            raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
         found = resolve(target, signature, Options(None, None, owner, gil, errors, errno))
         with _writing:
             self._add(found, replace)
@@ -662,14 +666,14 @@ def wrap(
     )
 
 
-def _generate(callable: NativeCallable) -> Any:
+def _generate(callable: NativeCallable, fixed: int | None = None) -> Any:
     """A generated trampoline, or None to make calls through libffi.
 
     The core asks at the first call, or view, without an ahead-of-time trampoline.
     """
     from .jit.trampoline import trampoline
 
-    return trampoline(callable)
+    return trampoline(callable, fixed)
 
 
 def _make_invoke(callable: NativeCallable) -> Any:

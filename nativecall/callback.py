@@ -374,6 +374,12 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
         if errors == "nonzero" and result.kind in ("int", "bool"):
             sentinel = (1).to_bytes(result.size, sys.byteorder)
         return errors, sentinel, []
+    if isinstance(errors, bool) and result.kind not in ("bool", "object"):
+        choices = ", ".join(map(repr, _CONVENTIONS))
+        raise ValueError(
+            f"'errors' must be None, a value for C, or one of {choices} (got {errors!r}, which is "
+            f"no {result.text!r})"
+        )
     if result.kind == "void":
         raise ValueError(
             f"'errors' cannot be a value for {signature.text!r}, which returns nothing to C"
@@ -463,6 +469,7 @@ def callback(
     if function is not None and not callable(function):
         raise TypeError(f"'function' must be callable (got {type(function).__name__})")
     if function is None:
+        parse(signature)  # a wrong one is told where it stands
 
         def decorate(function: Callable[..., object]) -> Callback:
             return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)

@@ -17,13 +17,15 @@ from itertools import islice
 
 from . import _lib, bufferformat, foreign
 from .ctype import VOID, Array, CType, FunctionPointer, Pointer, Struct, View
-from .errors import SignatureError
+from .errors import SignatureError, refuse_reload
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
+
+refuse_reload(globals(), "store")
 
 _types = _lib.types
 # The core's letters for complex types, which have two letters in a signature.
@@ -56,41 +58,48 @@ def plan(signature: Signature) -> Any:
     key = (signature.function.named, signature.names, signature.readonly)
     found = _plans.get(key)
     if found is None:
-        pointees, sizes, counts = [], [], []
-        for arg in signature.args:
-            code, size, count = " ", arg.size if isinstance(arg, Struct) else 0, 0
-            if arg.kind == "voidptr":
-                code = "v"
-            elif isinstance(arg, View):
-                code, size = letter(arg.item), arg.item.alignment
-            elif isinstance(arg, Pointer):
-                pointee = arg.pointee
-                if isinstance(pointee, Array):
-                    count = pointee.length
-                    pointee = pointee.item
-                size = pointee.size
-                code = letter(pointee)
-            # Structs in views and what holds pointers are looked at in Python.
-            known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
-            pointees.append(code if code in known else " ")
-            sizes.append(size)
-            counts.append(count)
-        found = _types.Plan(
-            signature,
-            signature.text,
-            letter(signature.result) + ":" + "".join(map(letter, signature.args)),
-            (*signature.args, signature.result),
-            "".join(pointees),
-            tuple(sizes),
-            tuple(counts),
-            signature.readonly,
-            signature.names if any(signature.names) else None,
-            signature.variadic,
-        )
+        found = _types.plan(signature)
         if len(_plans) >= _PLAN_LIMIT:
             _plans.clear()
         _plans[key] = found
     return found
+
+
+def _described(signature: Signature) -> tuple[Any, ...]:
+    """The parts of a plan; the core asks, and relies on what they say of memory."""
+    if type(signature) is not Signature:
+        raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
+    pointees, sizes, counts = [], [], []
+    for arg in signature.args:
+        code, size, count = " ", arg.size if isinstance(arg, Struct) else 0, 0
+        if arg.kind == "voidptr":
+            code = "v"
+        elif isinstance(arg, View):
+            code, size = letter(arg.item), arg.item.alignment
+        elif isinstance(arg, Pointer):
+            pointee = arg.pointee
+            if isinstance(pointee, Array):
+                count = pointee.length
+                pointee = pointee.item
+            size = pointee.size
+            code = letter(pointee)
+        # Structs in views and what holds pointers are looked at in Python.
+        known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+        pointees.append(code if code in known else " ")
+        sizes.append(size)
+        counts.append(count)
+    return (
+        signature,
+        signature.text,
+        letter(signature.result) + ":" + "".join(map(letter, signature.args)),
+        (*signature.args, signature.result),
+        "".join(pointees),
+        tuple(sizes),
+        tuple(counts),
+        signature.readonly,
+        signature.names if any(signature.names) else None,
+        signature.variadic,
+    )
 
 
 _single_plans: dict[str, Any] = {}
@@ -654,4 +663,5 @@ _types.set_value_hooks(
     _store_argument,
     _load_result,
     named_tuple,
+    _described,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .errors import SignatureError
+from .errors import SignatureError, refuse_reload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         "view",
         "object",
     ]
+
+refuse_reload(globals(), "CType")
 
 __all__ = [
     "MAX_DEPTH",
@@ -120,6 +122,11 @@ class CType:
     size: int
     alignment: int
     depth: int
+
+    def __init_subclass__(cls) -> None:
+        # Others could say anything of memory.
+        if cls.__module__ != __name__:
+            raise TypeError(f"{cls.__name__!r} cannot be a subclass of a CType")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} is immutable; cannot set {name!r}")
@@ -426,11 +433,16 @@ class Field:
     offset: int
 
     def __init__(self, name: str | None, type: CType, offset: int) -> None:
+        if hasattr(self, "offset"):
+            raise AttributeError("a Field is immutable; it has been made already")
         for attribute, value in (("name", name), ("type", type), ("offset", offset)):
             object.__setattr__(self, attribute, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Field is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Field is immutable; cannot delete {name!r}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Field):

@@ -74,6 +74,8 @@ class Options:
         for label, value in (("name", name), ("doc", doc)):
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
+        if name == "":
+            raise ValueError("'name' must not be empty; None is the function's own")
         if name is not None and "\0" in name:
             raise ValueError("'name' must not contain a null character")
         if doc is not None and "\0" in doc:

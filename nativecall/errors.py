@@ -11,6 +11,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 __all__ = [
     "AbiError",
@@ -23,6 +24,24 @@ __all__ = [
 ]
 
 _EXCERPT = 72  # characters of a long source that a message repeats
+
+
+def refuse_reload(module: dict[str, Any], made: str) -> None:
+    """Refuse to run a module again whose objects others know by identity.
+
+    Parameters
+    ----------
+    module : dict
+        Its globals.
+    made : str
+        A name that is among them once the module has run.
+    """
+    if made in module:
+        raise ImportError(
+            f"{module['__name__']} cannot be reloaded: what was made before would not be known "
+            "any more; start Python again",
+            name=module["__name__"],
+        )
 
 
 class NativeCallError(Exception):

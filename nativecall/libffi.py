@@ -651,14 +651,29 @@ class Thunk:
 
     __slots__ = ("__weakref__", "closure", "pointer")
 
+    pointer: Any
+    closure: Any
+
     def __init__(self, pointer: Any, closure: Any) -> None:
-        self.pointer = pointer
-        self.closure = closure
+        if hasattr(self, "pointer"):
+            raise AttributeError("a Thunk is immutable; it has been made already")
+        if not isinstance(closure, _types.Closure):
+            raise TypeError(f"'closure' must be a Closure (got {type(closure).__name__})")
+        object.__setattr__(self, "closure", closure)
+        object.__setattr__(self, "pointer", pointer)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Thunk is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Thunk is immutable; cannot delete {name!r}")
 
     def __del__(
         self, ended: deque[Any] = _ended, running: list[tuple[Any, Any]] = _running
     ) -> None:
         # The lists are there even when the module is torn down.
+        if not hasattr(self, "pointer"):
+            return  # it was never made
         self.closure.close()
         others = running.copy()
         running.clear()

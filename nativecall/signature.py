@@ -36,7 +36,7 @@ from .ctype import (
     pointer,
     refusal,
 )
-from .errors import SignatureError
+from .errors import SignatureError, refuse_reload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Form = Literal["native", "c", "numpy", "cep1000"]
+
+refuse_reload(globals(), "Signature")
 
 __all__ = ["Signature", "canonical", "parse", "parse_type"]
 
@@ -133,6 +135,8 @@ class Signature:
         readonly: Sequence[bool] | None = None,
         written: str | None = None,
     ) -> None:
+        if hasattr(self, "readonly"):
+            raise AttributeError("a Signature is immutable; it has been made already")
         function = FunctionPointer(result, args, variadic)
         count = len(function.args)
         for label, given in (("names", names), ("readonly", readonly)):

@@ -80,10 +80,21 @@ class Thunk:
 
     __slots__ = ("function", "how", "keep")
 
+    function: NativeCallable
+    how: tuple[Any, ...]
+    keep: object
+
     def __init__(self, function: NativeCallable, how: tuple[Any, ...], keep: object) -> None:
-        self.function = function
-        self.how = how
-        self.keep = keep
+        if hasattr(self, "keep"):
+            raise AttributeError("the owner of a thunk is immutable; it has been made already")
+        for name, value in (("function", function), ("how", how), ("keep", keep)):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"the owner of a thunk is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"the owner of a thunk is immutable; cannot delete {name!r}")
 
     def __repr__(self) -> str:
         return f"<thunk of {self.function!r}>"

@@ -73,15 +73,19 @@ _recent: Recent[str, Any] = Recent()
 _refused: Recent[str, str] = Recent()
 
 
-def trampoline(callable: NativeCallable) -> Any:
+def trampoline(callable: NativeCallable, fixed: int | None = None) -> Any:
     """The trampoline for the only entry of `callable`; None where calls are left to libffi.
 
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
-    That of a variadic function takes the fixed arguments only; `variadic` is for more.
+    That of a variadic function takes the fixed arguments only; `variadic` is for more, which makes
+    a callable of all of them: `fixed` is then how many are the fixed ones.
     """
     single, _, flags = callable._single()
     signature: Signature = single.signature
-    fixed = len(signature.args) if signature.variadic else None
+    if signature.variadic:
+        fixed = len(signature.args)
+    elif fixed is not None and not 0 <= fixed <= len(signature.args):
+        raise ValueError(f"'fixed' must be from 0 to {len(signature.args)} (got {fixed})")
     return _find(signature, flags, fixed)
 
 
@@ -179,13 +183,12 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
         # Nobody can say const after the fixed arguments: memory of any kind passes.
         readonly = (*signature.readonly, *[True] * len(types))
         whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
-        found = _find(whole, flags, fixed)
-        if found is None:
+        if _find(whole, flags, fixed) is None:
             return None
         made: NativeCallable = NativeCallable.__new__(NativeCallable)
         made._describe(name, None, None)
         made._set_single(plan(whole), address, flags, None)
-        made._choose(found)
+        made._choose(fixed)
         return made
 
     def invoke(*values: Any) -> object:
