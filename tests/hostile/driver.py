@@ -6,6 +6,7 @@ A kind is a module with
     make(tools)         the world of a child's steps, made once
     missing()           why the kind is left out here, or None
     EXPECTED            exceptions that a step may end with, beside those of every kind
+    MAY_PRINT           a pattern of what a step may print, optional
     GROWTH              bytes of memory that a step may leave for good, on average
 
 A step works, or ends with an expected exception. All else is a finding: another exception, a wrong
@@ -136,6 +137,7 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
     tools = Tools(folder.parent, unraisable)
     world = kind.make(tools)
     allowed = expected(kind)
+    may_print = getattr(kind, "MAY_PRINT", r"(?!)")
     begun = time.monotonic()
     done = 0
     levels: list[tuple[int, int, int]] = []
@@ -170,7 +172,7 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
             found = "nobody could catch: " + "\n".join(text for _, text in unraisable)
         unraisable.clear()
         printed = journal.printed()
-        if found is None and printed:
+        if found is None and printed and not re.fullmatch(may_print, printed):
             found = "printed: " + printed
         if found is not None:
             journal.tell(step=step, finding=found)
