@@ -42,7 +42,7 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     Py_XDECREF(who);
     Py_XDECREF(keep);
     Py_XDECREF(done);
-    return done != NULL ? 0 : -1;
+    return done != NULL ? 1 : -1;
 }
 
 PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
@@ -133,7 +133,7 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
             nc_buffer_extents(buffer, words + 1);
             if (is_aligned(buffer, words, plan->pointee_sizes[index])) {
                 owner->address = words;
-                return 0;
+                return buffer->obj != value;
             }
         }
         PyBuffer_Release(&owner->buffer);

@@ -14,12 +14,14 @@
 int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
 
 /* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
- * `owner` is NULL for a type without pointers. 0, or -1 with an exception. */
+ * `owner` is NULL for a type without pointers. 1, since that may run any code, or -1 with an
+ * exception. */
 int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
                       NcPointer *owner);
 
 /* A strided view of `ndim` dimensions: `words` takes 1 + 2 * ndim words and is what owner->address
- * points to, unless it is NULL for None. 0, or -1 with an exception. */
+ * points to, unless it is NULL for None. 0; 1 where that may have run any code; or -1 with an
+ * exception. */
 int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
                     intptr_t *words, NcPointer *owner);
 

@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
     Py_ssize_t size; /* bytes of an element */
     int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
+    size_t mask;     /* the alignment of an element less 1: bits that no address of one has */
     char format;     /* the usual format of the elements, one letter; 0 when there is none, or when
                         more than the elements counts */
 } NcExport;

@@ -499,6 +499,9 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
         nc_pins_close(keep, &none); /* as nc_stash_end does for one */
+        if (rest != NULL && nc_pins_check(self->name, rest) < 0) {
+            Py_CLEAR(rest);
+        }
         if (rest != NULL) {
             /* In a tuple, so that it is one result of many. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;

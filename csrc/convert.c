@@ -332,6 +332,34 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 
 /* ---- other scalars --------------------------------------------------------------------------- */
 
+#define ALIGNMENT(type)                                                                            \
+    offsetof(                                                                                      \
+        struct {                                                                                   \
+            char first;                                                                            \
+            type second;                                                                           \
+        },                                                                                         \
+        second)
+
+size_t nc_scalar_alignment(char code)
+{
+    switch (code) {
+    case 'f':
+    case 'z':
+        return ALIGNMENT(float);
+    case 'd':
+    case 'Z':
+        return ALIGNMENT(double);
+    case 'q':
+    case 'Q':
+        return ALIGNMENT(int64_t);
+    case 'g':
+    case 'Y':
+        return ALIGNMENT(long double);
+    default:
+        return nc_scalar_size(code); /* of at most 4 bytes, or 0 */
+    }
+}
+
 size_t nc_scalar_size(char code)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
@@ -667,6 +695,11 @@ static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     Py_XDECREF(array);
 }
 
+int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+{
+    return ((uintptr_t)buffer->buf & plan->exports[index].mask) == 0 || buffer->len == 0;
+}
+
 /* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
 static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
                          PyObject *value)
@@ -709,6 +742,7 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     Py_ssize_t index = place < 0 ? 0 : place;
     int boxed;
     int suits;
+    int ran;
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
@@ -716,14 +750,21 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
         }
         return -1;
     }
+    /* A __buffer__ in Python, or the hook that is asked about structs. */
+    ran = out->buffer.obj != value || plan->pointees[index] == 'T';
     boxed = nc_buffer_is_pointer(&out->buffer);
     suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
-    if (suits > 0 && !nc_buffer_is_short(plan, index, &out->buffer)) {
-        out->address = out->buffer.buf;
-        return 0;
-    }
-    if (suits > 0) {
+    if (suits > 0 && nc_buffer_is_short(plan, index, &out->buffer)) {
         short_error(plan, name, place, index, &out->buffer);
+    } else if (suits > 0 && !nc_buffer_is_aligned(plan, index, &out->buffer)) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must have its elements at multiples of %zu bytes, those of this "
+                            "%.200s are not; pass an aligned copy, as numpy.require(a, "
+                            "requirements='A') makes one of an array",
+                            plan->exports[index].mask + 1, Py_TYPE(value)->tp_name);
+    } else if (suits > 0) {
+        out->address = out->buffer.buf;
+        return ran;
     }
     PyBuffer_Release(&out->buffer);
     out->buffer.obj = NULL;
@@ -757,15 +798,16 @@ int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObjec
         return -1;
     }
     out->keep = found;
-    return 0;
+    return 1;
 }
 
-/* Whether elements are what is wanted, told by a glance; 0 says nothing. */
-static inline int is_plainly(const NcExport *wanted, const Py_buffer *buffer)
+/* Whether an object's own elements are what is wanted, told by a glance; 0 says nothing. */
+static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
 {
     const char *format = buffer->format;
     return format != NULL && wanted->format != '\0' && format[0] == wanted->format &&
-           format[1] == '\0' && buffer->itemsize == wanted->size;
+           format[1] == '\0' && buffer->itemsize == wanted->size &&
+           ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value;
 }
 
 int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
@@ -788,7 +830,7 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, 
         flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
     }
     exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (exported && is_plainly(&plan->exports[argument], &out->buffer)) {
+    if (exported && is_plainly(&plan->exports[argument], value, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
     }
@@ -804,14 +846,15 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
         return nc_convert_pointer_of(plan, self->name, index, value, out);
     }
     int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
-    if (NC_LIKELY(status == 0 && is_plainly(wanted, &out->buffer))) {
+    if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
         out->address = out->buffer.buf;
         return 0;
     }
     return nc_convert_exporter(self->plan, self->name, index, value, out, status == 0);
 }
 
-int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
+                          size_t before)
 {
     int exported = out->buffer.obj != NULL;
     int status;
@@ -820,10 +863,10 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
     } else {
         status = nc_convert_exporter(self->plan, self->name, index, value, out, exported);
     }
-    if (status == 0) {
+    if (status >= 0) {
         out->buffer.buf = out->address;
     }
-    return status;
+    return status > 0 ? nc_check_unmoved(self->name, out - before, before) : status;
 }
 
 /* ---- Python functions that C calls ----------------------------------------------------------- */

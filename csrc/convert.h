@@ -63,10 +63,13 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 /* Long doubles of NumPy arrive in full. */
 int nc_convert_long_double(PyObject *name, Py_ssize_t index, PyObject *value, long double *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
+/* 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; else 0. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 /* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
- * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. */
-int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
+ * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. The `before`
+ * pointers in front of `out` are checked where code ran. */
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
+                          size_t before);
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
@@ -76,6 +79,8 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index);
 PyObject *nc_scalar_to_python(char code, const void *address);
 /* Bytes of a scalar, 0 for a letter that is none. */
 size_t nc_scalar_size(char code);
+/* What its address is a multiple of, in a struct as well. */
+size_t nc_scalar_alignment(char code);
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
@@ -108,6 +113,8 @@ char nc_buffer_letter(const Py_buffer *buffer);
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
 /* Whether a buffer that suits has fewer items than the array that argument `index` points to. */
 int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+/* Whether the elements of a buffer that suits are where C code may access them as what they are. */
+int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
 /* Whether a buffer is the memory of a box that holds a pointer, as ctypes' pointer objects export
  * theirs. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
@@ -137,7 +144,7 @@ static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers
 /* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
 #define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
 
-/* As nc_convert_pointer; with a negative index the first argument of the plan is meant. */
+/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the plan is meant. */
 int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
                           NcPointer *out);
 /* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
@@ -168,6 +175,8 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
     return 1;
 }
 
+/* nc_get_X(self, args, i, out): argument i. 0; 1 where code ran that may be anything's; -1 with an
+ * exception. */
 NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
 {
     if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
@@ -180,20 +189,21 @@ NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return -1;
     }
     *out = converted;
-    return 0;
+    return 1;
 }
 
 NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
 {
     double wide = 0.0;
-    if (nc_get_d(self, args, i, &wide) < 0) {
+    int status = nc_get_d(self, args, i, &wide);
+    if (status < 0) {
         return -1;
     }
     *out = (float)wide;
     if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
         return nc_float_overflow(self->name, i);
     }
-    return 0;
+    return status;
 }
 
 NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
@@ -207,7 +217,7 @@ NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return -1;
     }
     *out = converted;
-    return 0;
+    return 1;
 }
 
 NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
@@ -223,7 +233,7 @@ NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return -1;
     }
     *out = converted;
-    return 0;
+    return 1;
 }
 
 NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
@@ -238,13 +248,14 @@ NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return -1;
     }
     *out = converted;
-    return 0;
+    return 1;
 }
 
 static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,
                            double _Complex *out)
 {
-    return nc_convert_complex(self->name, i, args[i], out);
+    return nc_convert_complex(self->name, i, args[i], out) < 0 ? -1
+                                                               : !PyComplex_CheckExact(args[i]);
 }
 
 static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)

@@ -110,12 +110,23 @@ def function(shape: str) -> str:
     if has_pointers:
         lines.append(f"    NcPointer pointers[{args.count('P')}];")
         lines.append("    PyObject *value = NULL;")
+    if "P" in args[:-1]:
+        lines.append("    int status;")
     leave = "goto done" if has_pointers else "return NULL"
     for i, letter in enumerate(args):
-        body.append(
-            f"    if (NC_UNLIKELY(nc_get_{letter}(self, args, {i}, &{places[i]}) < 0)) {{\n"
-            f"        {leave};\n    }}"
-        )
+        get = f"nc_get_{letter}(self, args, {i}, &{places[i]})"
+        before = args[:i].count("P")
+        if before:
+            # What that ran may have moved what others point to.
+            body.append(
+                f"    status = {get};\n"
+                "    if (NC_UNLIKELY(status != 0) &&\n"
+                "        (status < 0 ||\n"
+                f"         nc_check_unmoved(self->name, pointers, {before}) < 0)) {{\n"
+                f"        {leave};\n    }}"
+            )
+        else:
+            body.append(f"    if (NC_UNLIKELY({get} < 0)) {{\n        {leave};\n    }}")
     types = ", ".join(ARGUMENTS[letter] for letter in args) or "void"
     values = ", ".join(
         f"{places[i]}.address" if a == "P" else places[i] for i, a in enumerate(args)

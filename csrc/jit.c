@@ -5,6 +5,7 @@
 #include "closure.h"
 #include "failure.h"
 #include "pending.h"
+#include "pin.h"
 #include "stack.h"
 #include "stub.h"
 
@@ -18,6 +19,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
 {
     NcPointer *owners = (NcPointer *)(void *)frame;
     size_t used = 0;
+    int ran = 0; /* code that may be anything's */
     for (uint64_t step = *steps; step != 0; step = *++steps) {
         Py_ssize_t index = NC_STEP_INDEX(step);
         PyObject *value = args[index];
@@ -31,7 +33,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
             owner->keep = NULL;
         }
         if (code == 'P') {
-            status = nc_convert_pointer_on(self, index, value, owner);
+            status = nc_convert_pointer_on(self, index, value, owner, 0);
         } else if (code == 'V') {
             status =
                 nc_convert_view(self, index, value, NC_STEP_NDIM(step), (intptr_t *)place, owner);
@@ -39,11 +41,17 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
             status = nc_store_argument(self, index, value, place, owner);
         } else {
             status = nc_convert_scalar(self->name, index, value, code, place);
+            ran |= !PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !PyBool_Check(value);
         }
+        ran |= status > 0;
         if (NC_UNLIKELY(status < 0)) {
             (void)nc_leave(NULL, owners, used);
             return -1;
         }
+    }
+    if (ran && used != 0 && nc_check_unmoved(self->name, owners, used) < 0) {
+        (void)nc_leave(NULL, owners, used);
+        return -1;
     }
     return 0;
 }
@@ -225,6 +233,7 @@ static const Number layout[] = {
     {"plan_exports", offsetof(NcPlan, exports)},
     {"export_bytes", sizeof(NcExport)},
     {"export_size", offsetof(NcExport, size)},
+    {"export_mask", offsetof(NcExport, mask)},
     {"export_flags", offsetof(NcExport, flags)},
     {"export_format", offsetof(NcExport, format)},
     {"closure_symbols", offsetof(NcClosure, symbols)},

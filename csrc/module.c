@@ -340,6 +340,8 @@ static PyMethodDef functions[] = {
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"match", nc_match, METH_VARARGS, NULL},
     {"pin", nc_pin, METH_VARARGS, NULL},
+    {"hold", nc_pin_hold, METH_O, NULL},
+    {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_VARARGS, NULL},
     {"check_pending", nc_pending_check, METH_NOARGS, NULL},
@@ -385,7 +387,7 @@ static int module_exec(PyObject *module)
         PyType_Ready(&NcGenerated_Type) < 0 ||
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 || nc_pin_ready() < 0 ||
         nc_closure_ready(module) < 0 || nc_reader_ready(module) < 0 ||
         PyType_Ready(&Library_Type) < 0 ||
         PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||

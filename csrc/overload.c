@@ -119,15 +119,15 @@ static int match_number(char wanted, PyObject *value)
     return COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a plan takes a buffer that suits it: contiguous, long enough, and writable
- * unless it is promised that nobody writes. */
+/* Whether an argument of a plan takes a buffer that suits it: contiguous, long enough, aligned, and
+ * writable unless it is promised that nobody writes. */
 static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
     int flags = plan->exports[index].flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
     return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
-           !nc_buffer_is_short(plan, index, buffer);
+           !nc_buffer_is_short(plan, index, buffer) && nc_buffer_is_aligned(plan, index, buffer);
 }
 
 /* The cost of an argument; -1 when the value is none, -2 with an exception. */
@@ -527,6 +527,9 @@ NC_NOINLINE int class_of_array(const NcDispatcher *self, PyObject *value)
     }
     if (buffer.ndim != 0) {
         letter = nc_buffer_letter(&buffer);
+    }
+    if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
+        letter = '\0'; /* pointers refuse it */
     }
     PyBuffer_Release(&buffer);
     found = letter != '\0' ? strchr(array_letters, letter) : NULL;

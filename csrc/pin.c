@@ -4,13 +4,31 @@
 
 #include "pending.h"
 
+/* What stands for __buffer__ methods of Python classes; NULL before 3.12. */
+static getbufferproc python_getbuffer;
+
+/* How a type's own memory is exported, whatever a Python class makes of that; or NULL. */
+static getbufferproc exporter_of(const PyTypeObject *type)
+{
+    for (; type != NULL; type = type->tp_base) {
+        const PyBufferProcs *procs = type->tp_as_buffer;
+        if (procs != NULL && procs->bf_getbuffer != NULL &&
+            procs->bf_getbuffer != python_getbuffer) {
+            return procs->bf_getbuffer;
+        }
+    }
+    return NULL;
+}
+
 /* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview is
  * left out before CPython 3.13, where the collector clears one that is still exported, and releasing
- * that export reads NULL: it is kept until the Pin is gone. */
+ * that export reads NULL; so is what has no buffer of its own, the keeper of such a memoryview. It
+ * is kept until the Pin is gone. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
     PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
-    if (PY_VERSION_HEX >= 0x030D0000 || (exporter != NULL && !PyMemoryView_Check(exporter))) {
+    if (PY_VERSION_HEX >= 0x030D0000 || (exporter != NULL && !PyMemoryView_Check(exporter) &&
+                                         exporter_of(Py_TYPE(exporter)) != NULL)) {
         Py_VISIT(exporter);
     }
     Py_VISIT(((NcPin *)(void *)object)->pointer.keep);
@@ -100,6 +118,179 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }
+
+/* ---- memory that moves while it is exported -------------------------------------------------- */
+
+/* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
+ * its class; what it was exported as is not looked at. */
+PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    getbufferproc export = exporter_of(Py_TYPE(object));
+    NcPin *held;
+    if (export == NULL) {
+        PyErr_Format(PyExc_TypeError, "a %.200s has no memory of its own",
+                     Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    held = pin_new();
+    if (held == NULL) {
+        return NULL;
+    }
+    if (export(object, &held->pointer.buffer, PyBUF_FULL_RO) < 0) {
+        held->pointer.buffer.obj = NULL;
+        PyObject_GC_Track(held);
+        Py_DECREF(held);
+        return NULL;
+    }
+    held->pointer.address = held->pointer.buffer.buf;
+    PyObject_GC_Track(held);
+    return (PyObject *)held;
+}
+
+static int find_view(PyObject *object, void *found)
+{
+    if (PyMemoryView_Check(object)) {
+        *(PyObject **)found = object;
+    }
+    return 0;
+}
+
+/* Whose memory a buffer is; borrowed, NULL where nobody says so. */
+static PyObject *root_of(PyObject *object)
+{
+    while (object != NULL) {
+        PyObject *view = NULL;
+        if (PyMemoryView_Check(object)) {
+            object = PyMemoryView_GET_BASE(object);
+            continue;
+        }
+        if (exporter_of(Py_TYPE(object)) != NULL || Py_TYPE(object)->tp_traverse == NULL) {
+            return object;
+        }
+        /* CPython's own keeper of what a __buffer__ returned, a memoryview. */
+        (void)Py_TYPE(object)->tp_traverse(object, find_view, (void *)&view);
+        object = view;
+    }
+    return NULL;
+}
+
+/* The least address and the one behind the greatest of a buffer's elements. */
+static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
+{
+    *low = (uintptr_t)buffer->buf;
+    *high = *low + (uintptr_t)buffer->len;
+    if (buffer->strides == NULL || buffer->shape == NULL || buffer->len == 0) {
+        return;
+    }
+    *high = *low + (uintptr_t)buffer->itemsize;
+    for (int i = 0; i < buffer->ndim; i++) {
+        Py_ssize_t step = (buffer->shape[i] - 1) * buffer->strides[i];
+        *(step < 0 ? low : high) += (uintptr_t)step;
+    }
+}
+
+static int is_unmoved(const Py_buffer *buffer)
+{
+    PyObject *root = root_of(buffer->obj);
+    getbufferproc export = root != NULL ? exporter_of(Py_TYPE(root)) : NULL;
+    Py_buffer now;
+    Py_buffer again;
+    uintptr_t low;
+    uintptr_t high;
+    uintptr_t first;
+    uintptr_t last;
+    int unmoved;
+    if (export == NULL || buffer->len == 0) {
+        return 1;
+    }
+    if (export(root, &now, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear(); /* whoever exports but once cannot move it */
+        return 1;
+    }
+    extent_of(buffer, &low, &high);
+    extent_of(&now, &first, &last);
+    unmoved = first <= low && high <= last;
+    if (!unmoved && export(root, &again, PyBUF_FULL_RO) == 0) {
+        /* Who exports a copy each time moves nothing. */
+        unmoved = again.buf != now.buf;
+        PyBuffer_Release(&again);
+    }
+    PyErr_Clear();
+    PyBuffer_Release(&now);
+    return unmoved;
+}
+
+static int fail_moved(PyObject *name, PyObject *owner)
+{
+    PyErr_Format(PyExc_BufferError,
+                 "the memory of a %.200s was moved while the arguments of '%U' were converted; do "
+                 "not resize what is passed",
+                 Py_TYPE(owner)->tp_name, name);
+    return -1;
+}
+
+int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const NcPointer *pointer = &pointers[i];
+        PyObject *keep = pointer->keep;
+        if (pointer->buffer.obj != NULL && !is_unmoved(&pointer->buffer)) {
+            return fail_moved(name, pointer->buffer.obj);
+        }
+        if (keep != NULL && PyList_CheckExact(keep)) {
+            if (nc_pins_check(name, keep) < 0) {
+                return -1;
+            }
+        } else if (keep != NULL && PyTuple_GET_SIZE(keep) > 1 &&
+                   Py_IS_TYPE(PyTuple_GET_ITEM(keep, 1), &NcPin_Type)) {
+            const NcPin *pin = (const NcPin *)(void *)PyTuple_GET_ITEM(keep, 1);
+            if (nc_check_unmoved(name, &pin->pointer, 1) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+int nc_pins_check(PyObject *name, PyObject *list)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (Py_IS_TYPE(item, &NcPin_Type) &&
+            nc_check_unmoved(name, &((NcPin *)(void *)item)->pointer, 1) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* check_unmoved(list, name): of the Pins in a list. */
+PyObject *nc_pins_check_unmoved(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *list;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &list, &name) ||
+        nc_pins_check(name, list) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+int nc_pin_ready(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *class =
+        PyObject_CallFunction((PyObject *)&PyType_Type, "s(){si}", "Exporter", "__buffer__", 0);
+    if (class == NULL) {
+        return -1;
+    }
+    python_getbuffer = ((PyTypeObject *)(void *)class)->tp_as_buffer->bf_getbuffer;
+    Py_DECREF(class);
+#endif
+    return 0;
+}
+
+/* ---- exports of any strides ------------------------------------------------------------------ */
 
 /* Without strides (ctypes never tells any) the memory is contiguous. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents)

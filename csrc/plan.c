@@ -44,7 +44,7 @@ static int pack(NcPlan *self, const char *text, size_t length)
 }
 
 /* How buffers of elements of a letter are taken. */
-static NcExport export_of(char pointee, size_t count, int promised)
+static NcExport export_of(char pointee, size_t count, size_t alignment, int promised)
 {
     /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
     static const char letters[] = "?bBhHiIqQefdg";
@@ -61,7 +61,7 @@ static NcExport export_of(char pointee, size_t count, int promised)
                                    'f',
                                    'd',
                                    'g'};
-    NcExport found = {0, 0, '\0'};
+    NcExport found = {0, 0, alignment - 1, '\0'};
     const char *place = pointee != '\0' ? strchr(letters, pointee) : NULL;
     if (place != NULL && count == 0) {
         found.size = (Py_ssize_t)nc_scalar_size(pointee);
@@ -74,14 +74,15 @@ static NcExport export_of(char pointee, size_t count, int promised)
     return found;
 }
 
-/* A plan of its parts: (signature, text, shape, types, pointees, sizes, counts, readonly, names,
- * variadic). */
+/* A plan of its parts: (signature, text, shape, types, pointees, sizes, counts, alignments, readonly,
+ * names, variadic). */
 static PyObject *plan_new(PyObject *args)
 {
     PyObject *signature;
     PyObject *types;
     PyObject *sizes;
     PyObject *counts;
+    PyObject *alignments;
     PyObject *readonly;
     PyObject *names;
     const char *text;
@@ -92,16 +93,17 @@ static PyObject *plan_new(PyObject *args)
     Py_ssize_t pointees_length;
     int variadic;
     NcPlan *self;
-    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!O!Op", &signature, &text, &text_length, &shape,
+    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!O!O!Op", &signature, &text, &text_length, &shape,
                           &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
-                          &PyTuple_Type, &sizes, &PyTuple_Type, &counts, &PyTuple_Type, &readonly,
-                          &names, &variadic)) {
+                          &PyTuple_Type, &sizes, &PyTuple_Type, &counts, &PyTuple_Type, &alignments,
+                          &PyTuple_Type, &readonly, &names, &variadic)) {
         return NULL;
     }
     /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
     if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
         pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
         PyTuple_GET_SIZE(counts) != shape_length - 2 ||
+        PyTuple_GET_SIZE(alignments) != shape_length - 2 ||
         PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
         (names != Py_None &&
          (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
@@ -131,6 +133,7 @@ static PyObject *plan_new(PyObject *args)
     memcpy(self->codes, shape + 2, (size_t)self->nargs);
     self->codes[self->nargs] = shape[0];
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        size_t alignment = PyLong_AsSize_t(PyTuple_GET_ITEM(alignments, i));
         int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
         self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
         self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
@@ -139,7 +142,7 @@ static PyObject *plan_new(PyObject *args)
             goto fail;
         }
         self->readonly[i] = (unsigned char)promised;
-        self->exports[i] = export_of(self->pointees[i], self->counts[i], promised);
+        self->exports[i] = export_of(self->pointees[i], self->counts[i], alignment, promised);
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
         goto fail;

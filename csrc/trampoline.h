@@ -11,6 +11,7 @@
 #include "convert.h"
 #include "jit.h"
 #include "pending.h"
+#include "pin.h"
 
 #define NC_TRAMPOLINE_VECTORCALL(name, count)                                                      \
     static PyObject *vectorcall_##name(PyObject *self, PyObject *const *args, size_t nargsf,       \

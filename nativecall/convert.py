@@ -16,7 +16,16 @@ from collections import namedtuple
 from itertools import islice
 
 from . import _lib, bufferformat, foreign
-from .ctype import VOID, Array, CType, FunctionPointer, Pointer, Struct, View
+from .ctype import (
+    VOID,
+    Array,
+    CType,
+    FunctionPointer,
+    Pointer,
+    Struct,
+    View,
+    object_offsets,
+)
 from .errors import SignatureError, refuse_reload
 from .signature import Signature
 
@@ -69,9 +78,10 @@ def _described(signature: Signature) -> tuple[Any, ...]:
     """The parts of a plan; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
-    pointees, sizes, counts = [], [], []
+    pointees, sizes, counts, alignments = [], [], [], []
     for arg in signature.args:
         code, size, count = " ", arg.size if isinstance(arg, Struct) else 0, 0
+        alignment = 1
         if arg.kind == "voidptr":
             code = "v"
         elif isinstance(arg, View):
@@ -81,13 +91,14 @@ def _described(signature: Signature) -> tuple[Any, ...]:
             if isinstance(pointee, Array):
                 count = pointee.length
                 pointee = pointee.item
-            size = pointee.size
+            size, alignment = pointee.size, pointee.alignment
             code = letter(pointee)
         # Structs in views and what holds pointers are looked at in Python.
         known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
         pointees.append(code if code in known else " ")
         sizes.append(size)
         counts.append(count)
+        alignments.append(alignment)
     return (
         signature,
         signature.text,
@@ -96,6 +107,7 @@ def _described(signature: Signature) -> tuple[Any, ...]:
         "".join(pointees),
         tuple(sizes),
         tuple(counts),
+        tuple(alignments),
         signature.readonly,
         signature.names if any(signature.names) else None,
         signature.variadic,
@@ -177,7 +189,7 @@ def _store_word(value: int, address: int) -> None:
 
 def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> None:
     names = struct.field_names
-    if _copy_same_bytes(struct, value, address, who):
+    if _copy_same_bytes(struct, value, address, who, keep):
         return
     given = None if isinstance(value, (tuple, list)) else _by_name(value)
     if given is not None:
@@ -207,8 +219,13 @@ def _wrong_count(who: str, names: Sequence[str], count: int) -> str:
     return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
 
 
-def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool:
-    """Copy a struct that exists in memory already: a ctypes or cffi struct, a NumPy record."""
+def _copy_same_bytes(
+    struct: Struct, value: Any, address: int, who: str, keep: list[object]
+) -> bool:
+    """Copy a struct that exists in memory already: a ctypes or cffi struct, a NumPy record.
+
+    What it leads to goes to `keep`, whatever the struct is set to later.
+    """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
     if type(value).__module__ == "_cffi_backend":
@@ -223,20 +240,18 @@ def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool
         if ffitype.from_ffi(kind) != struct:
             raise TypeError(f"{who} must be a struct {struct.text!r} (got cffi's {kind.cname!r})")
         data = ffi.buffer(ffi.addressof(value))
+        keep.append(value)
     elif hasattr(type(value), "_fields_") and hasattr(type(value), "_b_base_"):
-        from .bridges.ctypes import ctype_of
+        from .bridges.ctypes import kept, struct_in
 
-        try:
-            found = ctype_of(type(value))
-            known = repr(found.text)
-        except SignatureError as error:
-            found, known = None, str(error)
+        found, known, place = struct_in(value)
         if found != struct:
             raise TypeError(
                 f"{who} must be a struct {struct.text!r} "
                 f"(got ctypes' {type(value).__name__}, {known})"
             )
-        data = memoryview(value).cast("B")
+        data = _lib.ffi.cast("char *", place)
+        keep += kept(value)
     elif _record_names(value) == struct.field_names:
         try:
             held, _, form, itemsize, shape, _, _ = _types.export(value)
@@ -244,13 +259,15 @@ def _copy_same_bytes(struct: Struct, value: Any, address: int, who: str) -> bool
             return False  # NumPy has no format for some layouts
         if shape or not bufferformat.suits(struct, form, itemsize):
             return False
-        _lib.ffi.memmove(
-            _lib.ffi.cast("char *", address), _lib.ffi.cast("char *", held.address), struct.size
-        )
-        return True
+        data = _lib.ffi.cast("char *", held.address)
     else:
         return False
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
+    for offset in object_offsets(struct):
+        word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
+        if word == 0:
+            raise ValueError(f"{who} holds NULL where an object must be")
+        keep.append(_types.object_at(word, False))
     return True
 
 
@@ -337,16 +354,20 @@ def _view_problem(
         hint = swapped if bufferformat.is_swapped(form) else ""
         return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
     if not _is_aligned(item.alignment, address, shape, strides):
-        return ValueError(
-            f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
-            "not; pass a copy"
-        )
+        return ValueError(_astray(item, given))
     if locked and not readonly:
         return ValueError(
             f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
             "if the callee does not write"
         )
     return None
+
+
+def _astray(item: CType, given: str) -> str:
+    return (
+        f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
+        "not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
+    )
 
 
 def _is_indirect(value: Any) -> bool:
@@ -402,10 +423,15 @@ def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[ob
                 f"(got {type(value).__name__}); pass ctypes.byref() of one"
             )
         if wanted is not None and found.pointee is not None and not _same(wanted, found.pointee):
+            known = found.pointee.text
+            del found
             raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} (got '&{found.pointee.text}' from "
+                f"{who} must be a pointer {ctype.text!r} (got '&{known}' from "
                 f"{type(value).__name__})"
             )
+        if found.is_memory and wanted is not None and found.address % wanted.alignment:
+            del found  # or the traceback would keep a buffer exported
+            raise ValueError(f"{who} must {_astray(wanted, type(value).__name__)}")
         return found.address, found.owner
     hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
     raise TypeError(
@@ -511,7 +537,9 @@ def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
             found = ctype_of(type(origin))
         except SignatureError:
             return False
-        return bool(struct == (found.item if isinstance(found, Array) else found))
+        # A __buffer__ of the class may export something else.
+        same = struct == (found.item if isinstance(found, Array) else found)
+        return bool(same and itemsize == struct.size)
     return bufferformat.suits(struct, form, itemsize)
 
 
@@ -560,6 +588,8 @@ def match(ctype: CType, value: Any, readonly: bool) -> int:
         pointer_argument(ctype, value, "it", -1)
     except TypeError:
         return _NO
+    except ValueError:
+        return _REFUSED
     return _EXACT if value is not None else _PLAUSIBLE
 
 
@@ -567,9 +597,12 @@ def _match_struct(struct: Struct, value: Any) -> int:
     if not isinstance(value, (tuple, list)):
         scratch = _lib.ffi.new("char[]", struct.size + 1)
         try:
-            same = _copy_same_bytes(struct, value, int(_lib.ffi.cast("uintptr_t", scratch)), "it")
+            where = int(_lib.ffi.cast("uintptr_t", scratch))
+            same = _copy_same_bytes(struct, value, where, "it", [])
         except TypeError:
             return _NO
+        except ValueError:
+            return _REFUSED
         if same:
             return _EXACT
         given = _by_name(value)

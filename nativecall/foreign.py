@@ -86,20 +86,31 @@ class Pointer:
     pointee : CType or None
         What it points to; None for `void`.
     owner : object
-        What keeps the data alive.
+        What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box has
+        the memory itself, is asked before the call whether that is still in its place.
     variable : int or None
         Where the pointer itself lies, if the box is a variable of C that holds it.
+    is_memory : bool
+        Whether the box has the memory itself, as an array does: then it must be aligned. An address
+        that a pointer holds is the user's to vouch for: handles may be odd.
     """
 
-    __slots__ = ("address", "owner", "pointee", "variable")
+    __slots__ = ("address", "is_memory", "owner", "pointee", "variable")
 
     def __init__(
-        self, address: int, pointee: CType | None, owner: object, variable: int | None = None
+        self,
+        address: int,
+        pointee: CType | None,
+        owner: object,
+        variable: int | None = None,
+        *,
+        is_memory: bool = False,
     ) -> None:
         self.address = address
         self.pointee = pointee
         self.owner = owner
         self.variable = variable
+        self.is_memory = is_memory
 
 
 def _bridge(obj: object) -> ModuleType | None:

@@ -541,6 +541,7 @@ def invoker(
     asks = needed > 3 * _MOST_UNASKED
     pin = _lib.types.pin
     settle = _lib.types.settle
+    check_unmoved = _lib.types.check_unmoved
 
     def convert_one(index: int, ctype: CType, value: Any, at: int, keep: list[object]) -> None:
         if ctype.kind in ("pointer", "voidptr", "function"):
@@ -590,6 +591,8 @@ def invoker(
                 continue
             convert_one(i, ctype, value, at, keep)
             arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types[i])]
+        if keep and len(values) > 1:
+            check_unmoved(keep, name)
         callee = function
         entry = owner()
         if entry is not None and entry._target != address:

@@ -490,7 +490,8 @@ def test_elements_must_be_aligned(function, fails, what):
     with fails(
         ValueError,
         "argument 1 of 'walk1' must have its elements at multiples of 8 bytes, those of this "
-        "ndarray are not; pass a copy",
+        "ndarray are not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of "
+        "an array",
     ):
         f(a)
     assert f(a.copy()) == 0.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import suppress
 
-from .. import ffitype, libffi
+from .. import _lib, ffitype, libffi
 from ..ctype import VOIDPTR, CType
 from ..errors import SignatureError
 from ..foreign import Function, Pointer, holds_entry
@@ -81,7 +82,20 @@ def pointer(obj: Any) -> Pointer | None:
         return Pointer(found.address, found.signature.function, obj)
     if kind.kind not in ("pointer", "array"):
         return None
-    return Pointer(int(ffi.cast("uintptr_t", ffi.cast("void *", obj))), _pointee(kind.item), obj)
+    pointee = _pointee(kind.item)
+    address = int(ffi.cast("uintptr_t", ffi.cast("void *", obj)))
+    return Pointer(address, pointee, kept(obj), is_memory=kind.kind == "array")
+
+
+def kept(obj: Any) -> list[object]:
+    """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
+    found = [obj]
+    if type(obj).__name__ == "__CDataFromBuf":
+        for exporter in gc.get_referents(obj):
+            # Those of a __buffer__ in Python export nothing themselves.
+            with suppress(TypeError):
+                found.append(_lib.types.hold(exporter))
+    return found
 
 
 def _pointee(kind: Any) -> CType | None:

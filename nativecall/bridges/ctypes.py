@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
     from ..callable import NativeCallable
 
+_types = _lib.types
+_CData: Any = ctypes.Structure.__mro__[1]
 _CFuncPtr: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Any = ctypes.c_int.__mro__[1]
-_CData: Any = _SimpleCData.__mro__[1]
 _MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
+_CArgObject: Any = type(ctypes.byref(ctypes.c_int()))
+# Not as attributes, which a class of the user's may define anew.
+_base_of: Any = _CData.__dict__["_b_base_"].__get__
+_objects_of: Any = _CData.__dict__["_objects"].__get__
 # The letters of ctypes' simple types that mean the same as ours; text and objects come after.
 _SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
 _TYPE_CODES = {**_SIMPLE, "c": "c"}
@@ -196,24 +201,64 @@ def carried(obj: Any) -> NativeCallable | None:
     return None
 
 
+def kept(obj: Any) -> list[object]:
+    """What keeps all that the pointers in an object lead to, whatever they are set to later."""
+    root = obj
+    while (base := _base_of(root)) is not None:
+        root = base
+    found: list[object] = [obj]
+    seen: set[int] = set()
+    pending = [_objects_of(root)]
+    while pending:
+        one = pending.pop()
+        if type(one) is not dict:
+            found.append(one)
+        elif id(one) not in seen:
+            # ctypes changes these, and puts some into others.
+            seen.add(id(one))
+            pending += one.values()
+    return found
+
+
+def struct_in(obj: Any) -> tuple[CType | None, str, int]:
+    """The type of a Structure, its text or why there is none, and where its memory is.
+
+    The memory that ctypes gave it, not what a ``__buffer__`` of its class says.
+    """
+    try:
+        found = ctype_of(type(obj))
+    except SignatureError as error:
+        return None, str(error), 0
+    return found, repr(found.text), ctypes.addressof(obj)
+
+
 def pointer(obj: Any) -> Pointer | None:
     """The address in a ctypes pointer, array, byref() or function pointer."""
     if isinstance(obj, _CFuncPtr):
         found = function(obj)
         assert found is not None
         known = None if found.signature is None else found.signature.function
-        return Pointer(found.address, known, obj)
+        return Pointer(found.address, known, kept(obj))
     if isinstance(obj, _Pointer):
-        return Pointer(_address(obj), _pointee(type(obj)._type_), obj)
+        pointee = _pointee(type(obj)._type_)
+        # Together, after all that may run code of the user's.
+        return Pointer(_address(obj), pointee, kept(obj))
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         pointee = getattr(ctype_of(type(obj)), "pointee", None)
-        return Pointer(_address(obj), pointee, obj, ctypes.addressof(obj))
+        return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
     if isinstance(obj, ctypes.Array):
-        return Pointer(ctypes.addressof(obj), _pointee(type(obj)._type_), obj)
-    if type(obj).__name__ == "CArgObject":  # what byref() makes
+        pointee = _pointee(type(obj)._type_)
+        memory = _types.hold(obj)
+        return Pointer(memory.address, pointee, memory, is_memory=True)
+    if type(obj) is _CArgObject:  # what byref() makes, and from_param() of other kinds
         held = obj._obj
-        offset = ctypes.cast(obj, ctypes.c_void_p).value or 0
-        return Pointer(offset, _pointee(type(held)), obj)
+        pointee = _pointee(type(held))
+        try:
+            address = ctypes.cast(obj, ctypes.c_void_p).value or 0
+        except ctypes.ArgumentError:
+            return None
+        memory = _types.hold(held) if isinstance(held, _CData) else None
+        return Pointer(address, pointee, obj if memory is None else memory)
     return None
 
 
