@@ -6,6 +6,7 @@ Each session installs the package as a user would, into an environment of its ow
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -14,9 +15,12 @@ import nox
 ROOT = Path(__file__).parent
 PYTHONS = ["3.11", "3.12", "3.13"]
 BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
+# Runs a command under a Python, or on a processor, that this machine does not have.
+WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
 C_SOURCES = ["csrc", "tests/c", "tests/ext", "bench", "examples"]
 
-# Tests of what they build themselves, which no sanitizer sees; others cover the core's part in it.
+# Tests of what they build themselves, in processes of their own, which neither a sanitizer nor the
+# count of references sees; others cover the core's part in it.
 UNSANITIZED = ["abi_lowering", "conformance", "cython", "examples", "readme"]
 
 nox.options.default_venv_backend = "virtualenv"
@@ -89,6 +93,36 @@ def _sanitized() -> dict[str, str]:
         "PYTHONMALLOC": "malloc",
         "NATIVECALL_TEST_SANITIZED": "1",
     }
+
+
+def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> None:
+    """Install the package under another Python and test it, where there is the means for that."""
+    if not WITH_PYTHON.exists():
+        session.skip(f"left out: there is no {WITH_PYTHON}")
+    posargs = shlex.join(session.posargs)
+    command = f"pip install --quiet {install} && {test} {posargs}"
+    session.run(str(WITH_PYTHON), which, command, external=True)
+
+
+@nox.session(venv_backend="none")
+def python315(session: nox.Session) -> None:
+    """The suite on CPython 3.15."""
+    _elsewhere(session, "3.15", "'.[test]'", 'pytest -m "not compiler"')
+
+
+@nox.session(venv_backend="none")
+def debug(session: nox.Session) -> None:
+    """The suite on a debug build of CPython 3.15, whose references must be level.
+
+    CPython's assertions run, those in its headers too, and tests/references.py repeats each file.
+    """
+    ignored = " ".join(f"--ignore=tests/test_{name}.py" for name in ("c", *UNSANITIZED))
+    _elsewhere(
+        session,
+        "3.15-dbg",
+        "-Csetup-args=-Db_ndebug=false '.[test]'",
+        f'NATIVECALL_TEST_REPEAT=1000 pytest -m "not compiler" {ignored}',
+    )
 
 
 @nox.session(python=PYTHONS[0])

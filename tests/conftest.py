@@ -39,10 +39,10 @@ hypothesis.settings.register_profile("repeatable", _common, derandomize=True, da
 hypothesis.settings.load_profile("repeatable")
 
 
-def _build_module() -> ModuleType:
-    """tests/build.py, under a name that no installed package has."""
-    name = "_nativecall_tests_build"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "build.py")
+def _module(file: str) -> ModuleType:
+    """A module beside this file, under a name that no installed package has."""
+    name = f"_nativecall_tests_{file}"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / f"{file}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -51,7 +51,12 @@ def _build_module() -> ModuleType:
     return module
 
 
-_build = _build_module()
+_build = _module("build")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(sys, "gettotalrefcount"):
+        config.pluginmanager.register(_module("references").Levels())
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@
 
 Each operation runs in a process of its own: warmed up, then in three rounds, between which the
 reference counts of what it uses, the number of allocated blocks (Python's allocator) and the bytes
-in use of the C allocator are compared. NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by
-default.
+in use of the C allocator are compared; on a debug build of Python, all references too.
+NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by default.
 """
 
 from __future__ import annotations
@@ -120,7 +120,11 @@ SLOW = {
 MEASURE = """
 def measure():
     gc.collect()
-    return [sys.getrefcount(one) for one in watched], sys.getallocatedblocks(), in_use()
+    counts = [sys.getrefcount(one) for one in watched]
+    return counts, sys.getallocatedblocks(), in_use(), total()
+
+# All references of the process, which a debug build of Python counts.
+total = getattr(sys, "gettotalrefcount", lambda: 0)
 
 class Info(ctypes.Structure):
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -147,7 +151,7 @@ measured = [measure(), measure()]
 for _ in range(3):
     rounds(repeat // 3)
     measured.append(measure())
-counts, blocks, size = zip(*measured[1:])
+counts, blocks, size, totals = zip(*measured[1:])
 for i, one in enumerate(watched):
     if one is not None:
         found = [count[i] for count in counts]
@@ -159,6 +163,7 @@ nones = [count[watched.index(None)] for count in counts]
 # One leaked block a repetition would be repeat // 3 of them.
 assert growth(nones) < repeat // 6 + 10, ("None", nones)
 assert growth(blocks) < repeat // 6 + 10, ("blocks", blocks)
+assert growth(totals) < repeat // 6 + 10, ("all references", totals)
 # Rounds of few repetitions also show what the loader and find_library keep for themselves.
 assert growth(size) < max(repeat * 4, 16384), ("bytes", size)
 print("level")

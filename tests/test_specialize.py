@@ -756,6 +756,8 @@ def test_nothing_is_left_behind():
     assert (STATE._questions, STATE._waits) == ({}, {})
 
 
+# From 3.15 on `fork` raises its warning about threads where warnings are errors.
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_child_asks_again_what_its_parent_is_asking():
     started, done = threading.Event(), threading.Event()

@@ -197,7 +197,7 @@ def test_floats_take_what_has_a_float(lib, fails, code):
         f(10**400)
     with fails(LookupError, "my own error"):
         f(Raising())
-    with pytest.raises(TypeError, match="returned non-float"):
+    with pytest.raises(TypeError, match=r"returned non-float|must return a float"):
         f(Float("x"))
     assert f(0.5) == 0.5
 
@@ -1240,7 +1240,7 @@ def test_variadic_numbers_keep_their_own_types(fails):
         def __index__(self):
             return self
 
-    with pytest.raises(TypeError, match="__index__ returned non-int"):
+    with pytest.raises(TypeError, match=r"__index__(\(\))? (returned non-int|must return an int)"):
         shown(b"%d", Itself())
 
     class Point(ctypes.Structure):

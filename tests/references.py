@@ -1,0 +1,120 @@
+"""On a debug build of CPython: no test file leaves more references or memory than it found.
+
+The tests of a file run once, which fills the caches that they use, and then again. From one such
+pass to the next two numbers must be level: the reference counts of everything that can be reached
+from what the collector tracks, summed, and the allocated blocks. A reference that is never given
+back is in the first when its object can still be reached, and its object is in the second when not.
+`sys.gettotalrefcount` is not asked here: NumPy's wheels are compiled for the release build, whose
+`Py_INCREF` leaves that total alone, so it drifts with every use of NumPy. What `test_leaks` repeats
+uses none, and asks it.
+
+A file that grows gets more passes, because some caches fill slowly; it fails when it grew in each
+of the `PASSES`. The interpreter's own assertions, which end the process, are what the debug build
+adds to every single test.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from itertools import groupby
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+PASSES = 3
+# What pytest, hypothesis and the warnings' registries keep for themselves of a pass: a pass over
+# forty empty tests grows by 13 references and 6 blocks. The smallest leak of one test that is not
+# repeated inside it is less, so tests of leaks repeat what they test.
+ALLOWED = 40
+
+
+def measure() -> tuple[int, int]:
+    """References to all that can be reached, and allocated blocks."""
+    for _ in range(3):
+        gc.collect()
+    blocks = sys.getallocatedblocks()
+    found = gc.get_objects()
+    found += gc.get_referents(*found)
+    return sum(map(sys.getrefcount, dict(zip(map(id, found), found, strict=True)).values())), blocks
+
+
+class Levels:
+    """The plugin."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.grown = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly:
+            return None
+        files = [list(items) for _, items in groupby(session.items, lambda item: item.path)]
+        for items, following in zip(files, [*files[1:], [None]], strict=True):
+            self.run(session, items, following[0])
+        session.testsfailed += self.grown
+        return True
+
+    def run(
+        self, session: pytest.Session, items: list[pytest.Item], following: pytest.Item | None
+    ) -> None:
+        """The tests of one file, pass after pass; `following` is the first test after them."""
+        # What runs in processes of its own leaves nothing in this one.
+        again = [item for item in items if "python" not in getattr(item, "fixturenames", ())]
+        first = again[0] if again else following
+        for item, next_one in zip(items, [*items[1:], first], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
+            stop(session)
+        if not again:
+            return
+        finalizers = kept_finalizers()
+        growth: list[tuple[int, int]] = []
+        before = measure()
+        while len(growth) < PASSES:
+            for item, next_one in zip(again, [*again[1:], first], strict=True):
+                repeat(item, next_one)
+                stop(session)
+            for kept, count in finalizers:
+                del kept[count:]
+            after = measure()
+            growth.append((after[0] - before[0], after[1] - before[1]))
+            before = after
+            if max(growth[-1]) <= ALLOWED:
+                break
+        grew = min(max(one) for one in growth) > ALLOWED
+        self.grown += grew
+        levels = ", ".join(f"{references:+}/{blocks:+}" for references, blocks in growth)
+        self.lines.append(f"{items[0].path.name}: {levels}{' GREW' if grew else ''}")
+        # The fixtures of the file.
+        session._setupstate.teardown_exact(following)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.section("references/blocks from each pass to the next")
+        for line in self.lines:
+            terminalreporter.write_line(line)
+
+
+def repeat(item: pytest.Item, following: pytest.Item | None) -> None:
+    """Run a test once more; only what fails is reported, so that no report is kept."""
+    for report in runtestprotocol(item, log=False, nextitem=following):
+        if report.failed:
+            item.ihook.pytest_runtest_logreport(report=report)
+
+
+def kept_finalizers() -> list[tuple[list[Any], int]]:
+    """The lists to which a fixture that stays adds an entry for each test that uses it.
+
+    They are what they were after the first pass once the tests of another have ended.
+    """
+    fixtures = [one for one in gc.get_objects() if issubclass(type(one), pytest.FixtureDef)]
+    return [(one._finalizers, len(one._finalizers)) for one in fixtures]
+
+
+def stop(session: pytest.Session) -> None:
+    """What pytest's own loop does between two tests."""
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
