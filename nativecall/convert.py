@@ -417,7 +417,7 @@ def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[ob
             # ctypes passes such a variable by reference: the function is to fill it, and its value
             # is no place for a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
-                return found.variable, found.owner
+                return found.variable, _types.hold(value)
             raise TypeError(
                 f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
                 f"(got {type(value).__name__}); pass ctypes.byref() of one"

@@ -147,6 +147,12 @@ moved("memoryview", "first", lib.function(*FIRST), memoryview(a)[1:], grow(a))
 a = ints()
 moved("c_int_Array_3", "first", lib.function(*FIRST), ctypes.byref(a), grow(a))
 """,
+    "variable resized": """
+f, p = lib.function("anything", "i:&Pi"), ctypes.c_void_p(5)
+assert f(p, Meanwhile(lambda: None)) == 6
+ctypes.resize(p, 1 << 10)
+moved("c_void_p", "anything", f, p, Meanwhile(lambda: ctypes.resize(p, 1 << 20)))
+""",
     "array resized, of three arguments": """
 a, b = ints(), np.ones(2, "i4")
 f = lib.function("mixed", "i:&i&ih")
