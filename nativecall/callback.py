@@ -124,7 +124,7 @@ def _view_reader(view: View, readonly: bool) -> Any:
 
 def _writer(ctype: CType, who: str) -> Any:
     def write(value: object, address: int, keep: list[object]) -> None:
-        convert.store(ctype, value, address, who, keep)
+        convert.store_whole(ctype, value, address, who, keep, False)
 
     return write
 
@@ -386,7 +386,8 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
         )
     memory = _lib.ffi.new("char[]", result.size + 16)
     keep: list[object] = []
-    convert.store(result, errors, int(_lib.ffi.cast("uintptr_t", memory)), "'errors'", keep)
+    address = int(_lib.ffi.cast("uintptr_t", memory))
+    convert.store_whole(result, errors, address, "'errors'", keep, False)
     _types.settle(keep, None)  # no call waits for what Python functions among them raise
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 

@@ -401,10 +401,13 @@ class _Tree:
         try:
             parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
             fields = parser.typeof(f"struct {_ALL}").fields
-        except (RecursionError, MemoryError):
+        except RecursionError:
             raise
         except Exception as error:
-            # cffi raises half a dozen classes, some of them built-in, for what it cannot represent.
+            # cffi raises half a dozen classes, some of them built-in, for what it cannot represent;
+            # MemoryError for arrays in structs by value, whose elements it describes one by one.
+            if isinstance(error, MemoryError) and "[" not in self.source.clean:
+                raise
             raise self._cffi_error(error, prelude) from None
         types = [field.type for _, field in fields]
         for (what, _, node), ctype in zip(self.members, types, strict=True):

@@ -172,10 +172,10 @@ def store(
         _store_word(held.address, address)
 
 
-def _store_argument(
+def store_whole(
     ctype: CType, value: Any, address: int, who: str, keep: list[object], readonly: bool
 ) -> None:
-    """`store` for the core. When it fails, no traceback keeps a buffer exported."""
+    """`store`; when it fails, no traceback keeps a buffer exported."""
     try:
         store(ctype, value, address, who, keep, readonly)
     except BaseException:
@@ -693,7 +693,7 @@ _types.set_value_hooks(
     pointer_type,
     match,
     struct_buffer,
-    _store_argument,
+    store_whole,
     _load_result,
     named_tuple,
     _described,

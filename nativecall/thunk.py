@@ -189,9 +189,14 @@ def bound(
     scratch = _lib.ffi.new("char[]", plan.size + 16)
     start = int(_lib.ffi.cast("uintptr_t", scratch))
     base = -(-start // 16) * 16
-    for index, node in enumerate(plan.arguments):
-        if isinstance(node, conversion.Bound):
-            _store(signature, index, given[index], base + node.offset, name, keep)
+    try:
+        for index, node in enumerate(plan.arguments):
+            if isinstance(node, conversion.Bound):
+                _store(signature, index, given[index], base + node.offset, name, keep)
+    except BaseException:
+        # Tracebacks keep frames: nothing may stay exported in one.
+        keep.clear()
+        raise
     _types.settle(keep, None)  # no call waits for what Python functions in structs raise
     _types.check_unmoved(keep, name)
     data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]

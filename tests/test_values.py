@@ -713,6 +713,28 @@ def test_a_buffer_that_is_too_short_is_released(lib):
     short.append(0)  # which an exported one refuses
 
 
+def test_no_traceback_keeps_a_buffer_exported(lib):
+    """What was converted before the value that is refused is released, though the error is kept."""
+    given = array.array("i", [0])
+    f = nc.wrap(lib.address("fill"), "v:&iT{d:x:}")
+    with pytest.raises(TypeError) as bound:
+        f.bind(given, ("x",))
+    given.append(0)
+    with pytest.raises(TypeError) as called:
+        f(given, ("x",))
+    given.append(0)
+    kept = [bound.value, called.value]
+    if engine.available():  # libffi returns no structs to C
+        with pytest.raises(TypeError) as sentinel:
+            nc.callback("T{&i:p:d:x:}:i", lambda i: None, errors=(given, "x"))
+        given.append(0)
+        with pytest.raises(TypeError) as result:
+            nc.callback("T{&i:p:d:x:}:i", lambda i: (given, "x"))(1)
+        given.append(0)
+        kept += [sentinel.value, result.value]
+    assert all(error.__traceback__ is not None for error in kept)
+
+
 def test_pointers_to_arrays_of_other_libraries_have_their_length(lib, fails):
     f = lib.function("address_of", "N:&(3)d")
     three, two = (ctypes.c_double * 3)(), (ctypes.c_double * 2)()

@@ -89,6 +89,7 @@ def main() -> int:
         steps = [(kind, seed, int(step))]
     elif options.corpus:
         steps = corpus()
+        kinds = []
     if steps:
         kinds = list(dict.fromkeys(kind for kind, _, _ in steps))
     with driver.working_folder(options.keep) as folder:
