@@ -209,7 +209,19 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
                 return "it takes the rows of an array in a small struct for pointers"
     if overrunning(signature):
         return "it writes the float of a struct over another argument"
+    if _is_misplacing(signature):
+        return "it aligns the pointer to a struct on the stack as the struct"
+    if not flattened:
+        for one in (*signature.args, result):
+            if one.size > _SMALL and homogeneous(one) and _has_array(one):
+                return "it takes the array in a struct of long doubles for a pointer"
     return None
+
+
+def _has_array(ctype: CType) -> bool:
+    return isinstance(ctype, Array) or (
+        isinstance(ctype, Struct) and any(_has_array(field.type) for field in ctype.fields)
+    )
 
 
 def _loose(ctype: CType) -> Any:
@@ -253,6 +265,11 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
     if not plain and _only_scalar(struct) == "g" and struct.alignment > _WORD:
         # libffi looks for such a result in memory, C returns it where long doubles are returned.
         return _RAW["g"]
+    alike = () if plain else homogeneous(struct)
+    if alike:
+        # In a large struct ctypes would take arrays for pointers.
+        numbered = [(f"f{index}", SIMPLE[code]) for index, code in enumerate(alike)]
+        return type("Struct", (ctypes.Structure,), {"_fields_": numbered})
     fields = [
         (name, foreign_type(field.type, plain=plain))
         for name, field in zip(struct.field_names, struct.fields, strict=True)
@@ -325,14 +342,21 @@ def _result_type(result: CType, plain: bool) -> Any:
 def _argument_types(signature: Signature, plain: bool) -> list[Any]:
     types = [foreign_type(arg, plain=plain) for arg in signature.args]
     if not plain:
+        types = [
+            RAW_POINTER if is_referenced(arg) else type_
+            for arg, type_ in zip(signature.args, types, strict=True)
+        ]
         for index in reversed(overrunning(signature)):
             types[index : index + 1] = _HALVES
     return types
 
 
-# -- an error of libffi --------------------------------------------------------------------------
+# -- errors of libffi ----------------------------------------------------------------------------
 
-_SYSTEM_V = _WORD == 8 and sys.platform != "win32" and os.uname().machine in ("x86_64", "amd64")
+_MACHINE = os.uname().machine if _WORD == 8 and sys.platform != "win32" else ""
+_SYSTEM_V = _MACHINE in ("x86_64", "amd64")
+_AAPCS64 = _MACHINE in ("aarch64", "arm64")
+_ARM_REGISTERS = 8  # for integers and pointers
 _GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
 # Bytes up to which a struct may travel in registers, as ctypes has it.
 _SMALL = 16 if _SYSTEM_V else 32
@@ -362,6 +386,46 @@ def overrunning(signature: Signature) -> list[int]:
         if words == "IF" and general == _GENERAL_REGISTERS and vector > 1:
             found.append(index)
     return found
+
+
+def homogeneous(ctype: CType) -> tuple[str, ...]:
+    """The floating-point numbers that 64-bit ARM passes a struct of up to four as; else none."""
+    if not _AAPCS64 or not isinstance(ctype, Struct) or ctype.size > 4 * scalar("g").size:
+        return ()
+    found: list[str] = []
+    for _, part in _scalars(ctype, 0):
+        if part.kind not in ("float", "complex") or len(found) > 4:
+            return ()
+        found += part.text[1:] * 2 if part.kind == "complex" else part.text
+    alike = 0 < len(found) <= 4 and len(set(found)) == 1 and found[0] in SIMPLE
+    # Members that fill the struct leave no padding.
+    filled = alike and len(found) * scalar(found[0]).size == ctype.size
+    return tuple(found) if filled else ()
+
+
+def is_referenced(ctype: CType) -> bool:
+    """Whether 64-bit ARM passes an argument as a pointer to a copy.
+
+    libffi is given that pointer: it would align the pointer to a struct on the stack as the struct.
+    """
+    large = _AAPCS64 and isinstance(ctype, Struct) and ctype.size > _REGISTERS
+    return large and not homogeneous(ctype)
+
+
+def _is_misplacing(signature: Signature) -> bool:
+    """Whether libffi may put the pointer to a struct at the wrong place on the stack."""
+    general = 0
+    for arg in signature.args if _AAPCS64 else ():
+        if arg.kind in ("float", "complex") or homogeneous(arg):
+            continue
+        words = 1 if is_referenced(arg) else (max(arg.size, 1) + _WORD - 1) // _WORD
+        if general + words <= _ARM_REGISTERS:
+            general += words
+            continue
+        general = _ARM_REGISTERS
+        if is_referenced(arg) and arg.alignment > _WORD:
+            return True
+    return False
 
 
 def _words(ctype: CType) -> str:
@@ -590,6 +654,9 @@ def invoker(
                 arguments.append(ctypes.py_object(value))
                 continue
             convert_one(i, ctype, value, at, keep)
+            if is_referenced(ctype):
+                arguments.append(RAW_POINTER(at))
+                continue
             arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types[i])]
         if keep and len(values) > 1:
             check_unmoved(keep, name)

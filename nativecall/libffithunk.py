@@ -177,6 +177,13 @@ class _Call:
         arguments: list[Any] = []
         for node, types in zip(plan.arguments, self.run.types, strict=True):
             at = self.value(node)
+            ctype = _type_of(node)
+            if libffi.is_referenced(ctype):
+                # The copy is the callee's to change.
+                copy = self.reserve(ctype.size)
+                _copy(copy, at, ctype.size)
+                arguments.append(libffi.RAW_POINTER(copy))
+                continue
             arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types)]
         self.call(arguments)
         stores = [(index, node.type, self.value(node)) for index, node in plan.stores]

@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall import libffi
 from nativecall.jit import engine
+from nativecall.signature import parse
 
 ORACLE = cffi.FFI()
 SEED = 20250601
@@ -681,3 +683,35 @@ def test_values_that_no_stack_holds_are_refused_at_once(lib, signature):
         nc.SignatureError, match=r"^arguments and result of \d+ bytes by value are more than"
     ):
         f(*arguments)
+
+
+@pytest.mark.skipif(
+    ctypes.sizeof(ctypes.c_longdouble) != 16, reason="long double has no 16 bytes here"
+)
+def test_structs_on_64_bit_arm(monkeypatch):
+    """libffi aligns on the stack the pointer to a struct as the struct, ctypes hides arrays."""
+    monkeypatch.setattr(libffi, "_AAPCS64", True)
+    monkeypatch.setattr(libffi, "_SYSTEM_V", False)
+    monkeypatch.setattr(libffi, "_made", {})
+    one = parse("v:T{gg}").args[0]
+    assert libffi.homogeneous(one) == ("g", "g")
+    assert not libffi.homogeneous(parse("v:T{(5)d}").args[0])
+    assert not libffi.homogeneous(parse("v:T{fd}").args[0])
+    large, array, small = parse("v:T{dg}T{(3)g}T{(2)d}").args
+    assert [libffi.is_referenced(each) for each in (large, array, small)] == [True, False, False]
+    types = libffi._argument_types(parse("v:T{dg}T{(3)g}"), False)
+    assert types[0] is libffi.RAW_POINTER
+    assert types[1]._fields_ == [(f"f{i}", ctypes.c_longdouble) for i in range(3)]
+    where = "it aligns the pointer to a struct on the stack as the struct"
+    for text, reason in {
+        "v:qqqqqqqqT{dg}": where,
+        "v:qqqqqqqT{qq}T{dg}": where,
+        "v:qqqqqqqT{dg}": None,
+        "v:qqqqqqqqT{ddddd}": None,
+        "v:ddddddddddT{dg}": None,
+    }.items():
+        assert libffi.gap(parse(text), flattened=True) == reason, text
+    hidden = "it takes the array in a struct of long doubles for a pointer"
+    assert libffi.gap(parse("v:T{(3)g}"), flattened=False) == hidden
+    assert libffi.gap(parse("v:T{(3)g}"), flattened=True) is None
+    assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
