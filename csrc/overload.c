@@ -15,8 +15,8 @@
  * share one. The rule alone fills it, so the table cannot choose otherwise.
  *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
- * the match hook asks; where the table knows the answer, none at all. A failed match swallows its
- * exception, a failed hook does not. */
+ * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
+ * match swallows its exception, a failed hook does not. */
 #include "convert.h"
 
 #include <string.h>
@@ -510,33 +510,42 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
     return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
 }
 
-NC_NOINLINE int class_of_array(const NcDispatcher *self, PyObject *value)
+/* Exporters may run Python code (NumPy warns of some arrays), which may add an entry: then `self` is
+ * past, and what was asked of it so far is worth nothing. Nothing else in a key runs any. */
+NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     Py_buffer buffer;
     char letter = '\0';
     const char *found;
+    int is_present;
     if (!self->takes_arrays) {
         return CLASS_UNKNOWN;
     }
     if (PyBytes_CheckExact(value)) {
         return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
     }
+    self->references++;
     if (PyObject_GetBuffer(value, &buffer, NC_EXPORT | PyBUF_WRITABLE) < 0) {
         PyErr_Clear();
+    } else {
+        if (buffer.ndim != 0) {
+            letter = nc_buffer_letter(&buffer);
+        }
+        if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
+            letter = '\0'; /* pointers refuse it */
+        }
+        PyBuffer_Release(&buffer);
+    }
+    is_present = owner->dispatcher == self;
+    nc_dispatcher_release(self);
+    if (!is_present) {
         return CLASS_UNKNOWN;
     }
-    if (buffer.ndim != 0) {
-        letter = nc_buffer_letter(&buffer);
-    }
-    if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
-        letter = '\0'; /* pointers refuse it */
-    }
-    PyBuffer_Release(&buffer);
     found = letter != '\0' ? strchr(array_letters, letter) : NULL;
     return found != NULL ? CLASS_ARRAY + (int)(found - array_letters) : CLASS_UNKNOWN;
 }
 
-static inline int class_of(const NcDispatcher *self, PyObject *value)
+static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     long small;
     int class_;
@@ -550,19 +559,20 @@ static inline int class_of(const NcDispatcher *self, PyObject *value)
         return class_of_long_int(self, value);
     }
     class_ = known_types[type_place(Py_TYPE(value))].class_;
-    return class_ == CLASS_BUFFER ? class_of_array(self, value) : class_;
+    return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
 }
 
 /* The classes of all arguments in one number, 0 where one has none. The bit above them tells
  * numbers of arguments apart. */
-static inline uint64_t key_of(const NcDispatcher *self, PyObject *const *args, Py_ssize_t nargs)
+static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
+                              Py_ssize_t nargs)
 {
     uint64_t key = 1;
     if (nargs > MOST_ARGUMENTS) {
         return 0;
     }
     for (Py_ssize_t i = 0; i < nargs; i++) {
-        int class_ = class_of(self, args[i]);
+        int class_ = class_of(owner, self, args[i]);
         if (class_ == CLASS_UNKNOWN) {
             return 0;
         }
@@ -599,15 +609,12 @@ static int varies(PyObject *parts, char letter)
 
 /* Writes down what the rule chose, where it would choose the same for all values of these classes.
  * An exact match it would: a type that a value has by itself holds it. */
-static void remember(NcDispatcher *self, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
-    uint64_t key;
+    NcDispatcher *self = owner->dispatcher;
+    uint64_t key = key_of(owner, self, args, nargs);
     size_t place;
-    for (Py_ssize_t i = 0; i < nargs; i++) {
-        learn_type(args[i]);
-    }
-    key = key_of(self, args, nargs);
     if (key == 0) {
         return;
     }
@@ -649,13 +656,16 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         no_overload(self, parts, args, nargs);
     } else if (choice >= 0) {
         part = (NcCallable *)(void *)Py_NewRef(PyTuple_GET_ITEM(parts, choice));
+        for (Py_ssize_t i = 0; i < nargs; i++) {
+            learn_type(args[i]);
+        }
         /* The rule may run Python code that adds an entry: then all this is past. */
         if (self->parts == parts) {
             if (self->dispatcher == NULL) {
                 self->dispatcher = dispatcher_acquire(parts);
             }
             if (self->dispatcher != NULL) {
-                remember(self->dispatcher, parts, args, nargs, choice, cost);
+                remember(self, parts, args, nargs, choice, cost);
             } else {
                 Py_CLEAR(part);
             }
@@ -688,15 +698,16 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
                                    PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const NcDispatcher *dispatcher = self->dispatcher;
+    NcDispatcher *dispatcher = self->dispatcher;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
-        uint64_t key = key_of(dispatcher, args, nargs);
+        uint64_t key = key_of(self, dispatcher, args, nargs);
         size_t place = memo_place(key);
         for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
             size_t next = (place + probe) % MEMO_PLACES;
             if (NC_LIKELY(dispatcher->memo[next].key == key)) {
-                /* Whoever calls holds the callable, and that all parts it ever had. */
+                /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
+                 * Whoever calls holds the callable, and that all parts it ever had. */
                 PyObject *part = PyTuple_GET_ITEM(self->parts, dispatcher->memo[next].choice);
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }

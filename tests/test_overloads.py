@@ -9,6 +9,7 @@ import collections
 import itertools
 import math
 import random
+import warnings
 
 import cffi
 import numpy as np
@@ -654,3 +655,29 @@ def test_many_arguments(builder):
         assert f(*range(12)) == -6
         assert f(*map(float, range(12))) == 66.0
         assert f(*range(11), 0.5) == 55.5
+
+
+def test_an_entry_that_is_added_while_an_array_is_looked_at(offer):
+    """NumPy warns of what broadcast_arrays returns when the choice asks it for a buffer."""
+    which = offer("d", "i", "Q", "B")
+    address = which.f.address
+    for _ in range(20):
+        runs = {"&c:d&d": "&c:d", "&c:I&d": "&c:i", "&c:Q&d": "&c:Q"}
+        f = nc.wrap({one: address(ran) for one, ran in runs.items()}, owner=which.f)
+        zeros = np.zeros(3)
+        assert ORACLE.string(f(-5, zeros)) == b"f64"
+        seen = []
+
+        def warned(*_, f=f, zeros=zeros, seen=seen):
+            f.add("&c:B&d", address("&c:B"))
+            f(2**40, zeros)  # in the new table it has the class that -5 had in the old one
+            seen.append(len(f.entries))
+
+        array = np.broadcast_arrays(np.zeros(3), np.zeros((1, 3)))[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = warned
+            # As before, whatever the memory of the old table is used for now.
+            assert ORACLE.string(f(-5, array)) == b"f64"
+        assert seen == [4]
+        assert ORACLE.string(f(2**40, zeros)) == b"u64"
