@@ -240,6 +240,33 @@ def together(count: int, work: Callable[[int], object]) -> list[object]:
     return results
 
 
+def test_a_module_goes_before_its_context(monkeypatch):
+    """Also where llvmlite fails between making the module and returning it, and a traceback holds
+    that; disposing of a module without its context would crash."""
+    from llvmlite import binding
+
+    engine.compile("7", lambda: answer(7), {}, ["answer"])
+    machine = engine._outcome[0]
+    gone: list[str] = []
+    for kind in (binding.context.ContextRef, binding.module.ModuleRef):
+
+        def dispose(self, kind=kind, plain=kind._dispose):
+            gone.append(kind.__name__)
+            plain(self)
+
+        monkeypatch.setattr(kind, "_dispose", dispose)
+
+    def no_memory(self):
+        raise MemoryError
+
+    monkeypatch.setattr(binding.ffi.OutputString, "__bool__", no_memory)
+    with pytest.raises(MemoryError) as raised, machine.module(answer(8), 1):
+        pass
+    del raised
+    gc.collect()
+    assert gone == ["ModuleRef", "ContextRef"]
+
+
 def test_concurrent_first_calls_compile_once(objects):
     for round in range(30):
         made: list[int] = []

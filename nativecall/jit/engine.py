@@ -180,9 +180,9 @@ class _Machine:
     @contextlib.contextmanager
     def module(self, text: str, effort: Effort) -> Iterator[Any]:
         """A module of IR, verified, and at effort 2 optimized."""
-        # In this order: a module that outlives its context crashes when it is disposed of, and
-        # the frames of an exception keep both in any order.
-        with self.llvm.create_context() as context, self.llvm.parse_assembly(text, context) as made:
+        # A module that outlives its context crashes when it is disposed of, so the context is only
+        # the module's: it goes with it, also where neither could be closed for want of memory.
+        with self.llvm.parse_assembly(text, self.llvm.create_context()) as made:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()
             if effort == 2:

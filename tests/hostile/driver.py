@@ -313,7 +313,7 @@ class Trial:
             text = f"memory grows: {total / steps:.0f} bytes a step over {steps} steps"
             self._found(result, first, text)
         counts = [b[2] - a[2] for a, b in itertools.pairwise(levels)]
-        if min(counts) > 0 and sum(counts) > max(2 * steps, 5000):
+        if min(counts) > 0 and sum(counts) > max(steps * told["growth"] / 200, 5000):
             text = f"references grow: {sum(counts) / steps:.1f} a step over {steps} steps"
             self._found(result, first, text)
 
