@@ -242,7 +242,7 @@ def _judge(world: World, name: str, operation: Callable[[], Any], right: Any) ->
 
 
 _CPYTHON = (
-    r"can't allocate|Can't pickle <function _restore|error return without exception set|"
+    r"can't allocate|Can't pickle <function|error return without exception set|"
     r"<function .* returned NULL|"
     r"'\w+' failed without setting|expected str, bytes or os.PathLike object, not PosixPath"
 )

@@ -233,8 +233,12 @@ def _function(world: World, scene: Scene) -> Any:
     r, nc = scene.r, world.nc
 
     def run(x: float) -> Any:
-        scene.act()
-        return hostility.number(scene, x) if r.random() < 0.3 else x
+        scene.running = True
+        try:
+            scene.act()
+        finally:
+            scene.running = False
+        return x
 
     which = r.randrange(9)
     if which == 0:

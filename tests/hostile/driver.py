@@ -142,7 +142,7 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
     done = 0
     levels: list[tuple[int, int, int]] = []
     every = max(steps // 8, 1)
-    next_level = 0.0
+    next_level = next_watch = 0.0
     for step in range(first, first + steps):
         passed = time.monotonic() - begun
         if passed > seconds:
@@ -154,7 +154,11 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
             levels.append((done, _resident(), getattr(sys, "gettotalrefcount", int)()))
             next_level = passed + seconds / 8
         journal.begin(step)
-        faulthandler.dump_traceback_later(STEP_SECONDS, exit=True)
+        if passed >= next_watch:
+            # A new thread each time, which is to begin before a step meddles with allocators.
+            faulthandler.dump_traceback_later(STEP_SECONDS + 10, exit=True)
+            time.sleep(0.01)
+            next_watch = passed + 5
         unraisable.clear()
         found = None
         try:

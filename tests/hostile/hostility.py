@@ -80,6 +80,7 @@ class Scene:
         self.change: list[Callable[[], object]] = []
         self.depth = 0
         self.armed = True
+        self.running = False  # C, which must find its memory where it is
         self.junk: list[Any] = []
 
     def act(self) -> None:
@@ -144,9 +145,13 @@ class Scene:
             elif isinstance(one, ctypes._Pointer):
                 one.contents = type(one)._type_()
             elif isinstance(one, ctypes.Array):
-                ctypes.resize(one, ctypes.sizeof(one) * 64)
+                if not self.running:
+                    ctypes.resize(one, min(ctypes.sizeof(one) * 64, 1 << 20))
             elif isinstance(one, Pair):
-                r.choice([lambda: setattr(one, "a", 7), lambda: ctypes.resize(one, 4096)])()
+                if self.running or r.random() < 0.5:
+                    one.a = 7
+                else:
+                    ctypes.resize(one, 4096)
             elif isinstance(one, (ctypes.c_void_p, ctypes.c_char_p)):
                 one.value = None
             elif hasattr(one, "close"):
