@@ -182,7 +182,8 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
             journal.tell(step=step, finding=found)
     faulthandler.cancel_dump_traceback_later()
     journal.begin(-1)
-    journal.tell(done=done, next=first + done, levels=levels, growth=getattr(kind, "GROWTH", 0))
+    told = {"done": done, "next": first + done, "printed": journal.errors, "levels": levels}
+    journal.tell(**told, growth=getattr(kind, "GROWTH", 0))
     # Whatever the steps left behind goes with the interpreter's end, which must be silent.
     del world
     gc.collect()
@@ -281,13 +282,14 @@ class Trial:
             at = int((folder / "at").read_text())
         done = steps
         following = first + steps
+        printed = 0
         for one in told:
             if "finding" in one:
                 self._found(result, one["step"], one["finding"])
             elif "left" in one:
                 result.left.add(one["left"])
             elif "done" in one:
-                done, following = one["done"], one["next"]
+                done, following, printed = one["done"], one["next"], one["printed"]
                 self._memory(result, first, one)
         if status != 0:
             text = errors.read_text(errors="replace")
@@ -299,10 +301,9 @@ class Trial:
                 done, following = at + 1 - first, at + 1
             elif at == -2:
                 done = 0
-        elif at == -1 and errors.stat().st_size:
-            text = errors.read_text(errors="replace")
-            if not any("finding" in one for one in told):
-                self._found(result, first, f"printed at the end: {text[-3000:]}")
+        elif at == -1 and errors.stat().st_size > printed:
+            text = errors.read_bytes()[printed:].decode(errors="replace")
+            self._found(result, first, f"printed at the end: {text[-3000:]}")
         return following, done
 
     def _memory(self, result: Result, first: int, told: dict[str, Any]) -> None:

@@ -15,13 +15,13 @@ import pytest
 HERE = Path(__file__).resolve().parent
 # As many as take some seconds each.
 STEPS = {
-    "conversions": 1500,
+    "conversions": 1000,
     "allocation": 1200,
     "classes": 600,
     "boxes": 400,
     "races": 30,
     "endings": 10,
-    "grammar": 1500,
+    "grammar": 900,
     "echoes": 60,
 }
 
