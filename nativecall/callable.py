@@ -107,9 +107,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
-            if not target:
-                raise ValueError("'target' must map at least one signature to a target")
             found = [resolve(one, text, options) for text, one in target.items()]
+            if not found:  # whatever `len` says
+                raise ValueError("'target' must map at least one signature to a target")
             refuse_duplicates(found)
         elif signature is None and (known := foreign.signatures(target)) is not None:
             found = specialize.compiled(target, known, options)

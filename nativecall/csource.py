@@ -133,7 +133,8 @@ class CSource:
 
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
-        self.text = text
+        # A subclass may answer wrongly about its length and characters.
+        self.text = text = str.__str__(text)
         self.macros: dict[str, Integer] = {}
         self.bodies = 0
         self.packed: set[int] = set()

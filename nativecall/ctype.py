@@ -497,6 +497,7 @@ class Struct(CType):
             name, ctype = (None, item) if isinstance(item, CType) else item
             _admit(ctype, "field")
             if name is not None:
+                name = str.__str__(name)  # a subclass may format as another text
                 if not (name.isascii() and name.isidentifier()):
                     raise SignatureError(f"{name!r} is not a name that a field can have in C")
                 if name in seen:

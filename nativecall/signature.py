@@ -555,7 +555,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
         return source
     if isinstance(source, FunctionPointer):
         return Signature(source.result, source.args, source.variadic)
-    _require_text(source)
+    source = _require_text(source)
     key = (source, hint)
     found = _cache.get(key)
     if found is not None:
@@ -570,14 +570,17 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     return _cache.setdefault(key, signature)
 
 
-def _require_text(source: object) -> None:
+def _require_text(source: object) -> str:
+    """`source` as a plain str: a subclass may answer wrongly, in the cache for everyone's texts."""
     if isinstance(source, (bytes, bytearray)):
         raise TypeError(f"a signature must be str (got {type(source).__name__}; decode it first)")
     if not isinstance(source, str):
         raise TypeError(f"a signature must be str or Signature (got {type(source).__name__})")
+    source = str.__str__(source)
     if len(source) > MAX_TEXT:
         reason = f"a signature has at most {MAX_TEXT} characters, found {len(source)}"
         raise SignatureError(reason, source, MAX_TEXT + 1)
+    return source
 
 
 def parse_type(text: str) -> CType:
@@ -593,7 +596,7 @@ def parse_type(text: str) -> CType:
     >>> parse_type("T{b d}").size
     16
     """
-    _require_text(text)
+    text = _require_text(text)
     reader = _Reader(text)
     ctype = reader.type(0)
     reader.finish("the type")

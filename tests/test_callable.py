@@ -237,6 +237,13 @@ def test_mapping_errors(fails):
     with fails(TypeError, f"{TARGETS} (got dict)"):
         nc.wrap({"d:d": {"d:d": COS}})
 
+    class Full(dict):
+        def __len__(self):
+            return 3
+
+    with fails(ValueError, "'target' must map at least one signature to a target"):
+        nc.wrap(Full())
+
 
 def test_spellings_with_one_abi_are_duplicates(fails):
     if ctypes.sizeof(ctypes.c_long) != 8:

@@ -369,3 +369,29 @@ def test_importing_signatures_imports_nothing_heavy() -> None:
         [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_str_subclasses_count_by_their_characters():
+    from nativecall.cdecl import parse_declarations
+    from nativecall.ctype import Struct
+
+    class Lying(str):
+        def __hash__(self):
+            return hash("d:hhh")
+
+        def __eq__(self, other):
+            return True
+
+        def __len__(self):
+            return 1 << 40
+
+        def __format__(self, spec):
+            return "x:d:y"
+
+    assert parse(Lying("d:d")).text == "d:d"
+    assert parse("d:hhh").text == "d:hhh"  # nothing that answers for it is in the cache
+    assert parse(Lying("d:hhhh")).text == "d:hhhh"
+    d = scalar("d")
+    assert Struct([(Lying("z"), d)]).field_names == ("z",)
+    assert Struct([("x", d), ("y", d)]).field_names == ("x", "y")
+    assert parse_declarations(Lying("double cos(double);")).functions["cos"].text == "d:d"
