@@ -27,8 +27,9 @@ _PACKAGE = __name__.partition(".")[0]
 _HOLDERS = (f"{_PACKAGE}.jit.engine", f"{_PACKAGE}.ffitype")
 #: What functions of this package import: packages with all that is in them, and modules.
 _OURS = frozenset(
-    f"{_PACKAGE} llvmlite numpy cffi _cffi_backend pycparser ctypes _ctypes platformdirs inspect "
-    "keyword mmap hashlib importlib collections threading contextlib weakref fractions".split()
+    f"{_PACKAGE} llvmlite numpy scipy cffi _cffi_backend pycparser ctypes _ctypes platformdirs "
+    "inspect keyword mmap hashlib importlib collections threading contextlib weakref fractions "
+    "copy difflib re warnings".split()
 )
 _LIMIT = 30.0  # seconds
 _BRIEF = 1.0  # seconds that a thread takes from finding a module's lock to having it, at most

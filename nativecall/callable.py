@@ -309,10 +309,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         (callback.h, dynamiccall.h); ``signature in f`` and calls do not.
 
         It is asked once for a signature; other threads that look for the same wait meanwhile. None
-        is remembered until a hook is set again, an exception is not, and whoever looked for the
-        signature gets it. The hook may look for other signatures, but a thread that it starts and
-        waits for must not look for the same one. None, or ``del``, takes the hook away; what it
-        made stays. A callable with a hook cannot be pickled.
+        is remembered, of the last 256 signatures without an answer, until a hook is set again; an
+        exception is not, and whoever looked for the signature gets it. The hook may look for other
+        signatures, but a thread that it starts and waits for must not look for the same one. None,
+        or ``del``, takes the hook away; what it made stays. A callable with a hook cannot be
+        pickled.
 
         Examples
         --------

@@ -3,7 +3,7 @@
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
     from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
-    to_ffi(CType or Signature) -> cffi type                of one FFI for the whole process, `ffi()`
+    to_ffi(CType or Signature) -> cffi type                of an FFI that all share, `ffi()`
 
 A declaration passes three stages. `CSource` blanks what has no bearing on types without moving a
 column. pycparser's tree gives the order, the names, `const` and the places for messages. cffi

@@ -178,7 +178,7 @@ class CType:
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
 _interned: dict[str, CType] = {}
-_INTERN_LIMIT = 8192  # forgotten all at once beyond; equality never depends on identity
+_INTERN_LIMIT = 4096  # forgotten all at once beyond; equality never depends on identity
 
 
 def _intern(

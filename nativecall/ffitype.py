@@ -1,15 +1,20 @@
 """C types and the types of cffi, both ways.
 
     from_ffi(cffi type) -> CType or Signature
-    to_ffi(CType or Signature) -> cffi type of `ffi()`, the one in-line FFI of this process
+    to_ffi(CType or Signature) -> cffi type of `ffi()`, an in-line FFI that all share
 
 C declarations pass through the same `Converter`, so there is one mapping. Importing this module
 does not import cffi; calling it does.
+
+An FFI keeps for ever what it was told of, 1 to 4 KB for each type. Hence it is told of a limited
+number of types, then another one follows. Types and objects of the first do not need it, and it
+goes; the same C type of both is two of cffi's types, which we take for each other everywhere.
 """
 
 from __future__ import annotations
 
 from _thread import allocate_lock
+from itertools import count
 
 from .csource import KEYWORDS
 from .ctype import (
@@ -283,23 +288,71 @@ def from_ffi(ctype: Any) -> CType | Signature:
 
 _lock = allocate_lock()
 _PATIENCE = 30.0  # seconds
-_ffi: Any = None
-_ffi_types: dict[str, Any] = {}  # by `CType.named`: cffi keeps every type it was told of anyway
-_ffi_structs: dict[str, str] = {}
+_MOST_TYPES = 1024  # that an FFI is told of, structs counted once more
+_numbers = count()  # of structs: no two FFIs have the same tag
 
 
-def ffi() -> Any:
-    """The in-line `cffi.FFI` of this process, which the types of `to_ffi` belong to."""
-    global _ffi
-    if _ffi is None:
+class _Told:
+    """An FFI and what it was told of; whoever declares a type does all of it in one of these."""
+
+    __slots__ = ("ffi", "structs", "types")
+
+    def __init__(self, ffi: Any) -> None:
+        self.ffi = ffi
+        self.ffi.cdef(STAND_INS["__nc_Zg"][1] + ";")
+        self.types: dict[str, Any] = {}  # by `CType.named`
+        self.structs: dict[str, str] = {}
+
+    def is_full(self) -> bool:
+        return len(self.types) + len(self.structs) >= _MOST_TYPES
+
+    def declare(self, ctype: CType) -> Any:
+        """cffi's type, the same one in all threads."""
+        made = self.ffi.typeof(ctype.declare("", self._spell))
+        return self.types.setdefault(ctype.named, made)
+
+    def _spell(self, ctype: CType) -> str:
+        """How cffi spells what is no pointer, array or function, declared if it must be."""
+        if isinstance(ctype, Struct):
+            return self._spell_struct(ctype)
+        if isinstance(ctype, Scalar):
+            return {"e": "uint16_t", "Zg": "struct __nc_Zg"}.get(ctype.code, ctype.c_name)
+        return "void" if ctype.kind == "void" else "void *"
+
+    def _spell_struct(self, struct: Struct) -> str:
+        found = self.structs.get(struct.named)
+        if found is not None:
+            return found
+        members = struct.members(_usable_names(struct.field_names), self._spell)
+        with _lock:
+            found = self.structs.get(struct.named)
+            if found is None:
+                found = f"struct nc_{next(_numbers)}"
+                self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
+                self.structs[struct.named] = found
+        return found
+
+
+_told: _Told | None = None
+
+
+def _with_room() -> _Told:
+    """What may be told of another type."""
+    global _told
+    told = _told
+    if told is None or told.is_full():
         import cffi
 
         with _lock:
-            if _ffi is None:
-                made = cffi.FFI()
-                made.cdef(STAND_INS["__nc_Zg"][1] + ";")
-                _ffi = made
-    return _ffi
+            told = _told
+            if told is None or told.is_full():
+                told = _told = _Told(cffi.FFI())
+    return told
+
+
+def ffi() -> Any:
+    """The in-line `cffi.FFI` that `to_ffi` uses now; all know the types of all."""
+    return (_told or _with_room()).ffi
 
 
 _locked: list[Any] = []  # what the thread that forks holds
@@ -309,12 +362,18 @@ def hold() -> None:
     """Wait until no other thread reads C, and keep all from it until `release`: for a fork."""
     from cffi import cparser
 
-    own = [] if _ffi is None else [getattr(_ffi, "_lock", None)]
-    # In the order in which they are taken one inside the other.
-    for lock in (_lock, *own, getattr(cparser, "lock", None)):
-        # This thread has one only where it forks in the middle of its own reading.
-        if lock is not None and lock.acquire(timeout=_PATIENCE):
-            _locked.append(lock)
+    # In the order in which they are taken one inside the other. This thread has one only where it
+    # forks in the middle of its own reading.
+    _take(_lock)
+    # No other FFI follows this one now. Those before it are of use to nobody in the child.
+    if _told is not None:
+        _take(getattr(_told.ffi, "_lock", None))
+    _take(getattr(cparser, "lock", None))
+
+
+def _take(lock: Any) -> None:
+    if lock is not None and lock.acquire(timeout=_PATIENCE):
+        _locked.append(lock)
 
 
 def release() -> None:
@@ -328,7 +387,7 @@ def begin_anew() -> None:
 
 
 def to_ffi(ctype: CType | Signature) -> Any:
-    """The type of cffi for a C type, from `ffi`.
+    """The type of cffi for a C type.
 
     Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
     of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
@@ -349,33 +408,8 @@ def to_ffi(ctype: CType | Signature) -> Any:
         ctype = ctype.function
     if not isinstance(ctype, CType):
         raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
-    found = _ffi_types.get(ctype.named)
-    if found is None:
-        found = _ffi_types.setdefault(ctype.named, ffi().typeof(ctype.declare("", _spell)))
-    return found
-
-
-def _spell(ctype: CType) -> str:
-    """How cffi spells a type that is no pointer, array or function, declared if it must be."""
-    if isinstance(ctype, Struct):
-        return _spell_struct(ctype)
-    if isinstance(ctype, Scalar):
-        return {"e": "uint16_t", "Zg": "struct __nc_Zg"}.get(ctype.code, ctype.c_name)
-    return "void" if ctype.kind == "void" else "void *"
-
-
-def _spell_struct(struct: Struct) -> str:
-    found = _ffi_structs.get(struct.named)
-    if found is not None:
-        return found
-    members = struct.members(_usable_names(struct.field_names), _spell)
-    with _lock:
-        found = _ffi_structs.get(struct.named)
-        if found is None:
-            found = f"struct nc_{len(_ffi_structs)}"
-            _ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
-            _ffi_structs[struct.named] = found
-    return found
+    found = None if _told is None else _told.types.get(ctype.named)
+    return _with_room().declare(ctype) if found is None else found
 
 
 def _usable_names(names: Sequence[str]) -> list[str]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .callable import NativeCallable
 
 _types = _lib.types
-_CACHE_LIMIT = 4096
+_CACHE_LIMIT = 1024
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _REGISTERS = 16  # bytes up to which a struct may travel in two registers
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
@@ -83,6 +83,11 @@ _ALIGNED: dict[int, Any] = {
 _RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
 RAW_POINTER = _raw(ctypes.c_void_p)
 _made: dict[tuple[str, bool], Any] = {}
+# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
+# ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
+_shared: list[tuple[dict[Any, Any], Any]] = []
+_FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
+_POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
 
 
 def _complex_struct(code: str) -> Any:
@@ -114,8 +119,9 @@ def foreign_type(ctype: CType, *, plain: bool = False) -> Any:
     found = _made.get(key)
     if found is None:
         found = _make(ctype, plain)
-        if len(_made) > _CACHE_LIMIT:
+        if len(_made) >= _CACHE_LIMIT:
             _made.clear()
+            _forget_shared()
         _made[key] = found
     return found
 
@@ -143,16 +149,33 @@ def _make(ctype: CType, plain: bool) -> Any:
     if ctype.kind == "object":
         return ctypes.py_object
     if plain and isinstance(ctype, FunctionPointer):
-        return ctypes.CFUNCTYPE(
-            None if ctype.result.kind == "void" else foreign_type(ctype.result, plain=True),
-            *[foreign_type(arg, plain=True) for arg in ctype.args],
-        )
+        restype = None if ctype.result.kind == "void" else foreign_type(ctype.result, plain=True)
+        argtypes = tuple([foreign_type(arg, plain=True) for arg in ctype.args])
+        key = (restype, argtypes, FUNCFLAG_CDECL)
+        return _share(_FUNCTION_TYPES, key, lambda: ctypes.CFUNCTYPE(restype, *argtypes))
     if plain and isinstance(ctype, Pointer):
         try:
-            return ctypes.POINTER(foreign_type(ctype.pointee, plain=True))
+            target = foreign_type(ctype.pointee, plain=True)
         except SignatureError:
             return ctypes.c_void_p
+        return _share(_POINTER_TYPES, target, lambda: ctypes.POINTER(target))
     return ctypes.c_void_p if plain else RAW_POINTER
+
+
+def _share(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What ctypes makes and keeps in a cache of its own, as long as we do where it is for us."""
+    was_there = key in cache
+    made = make()
+    if not was_there:
+        _shared.append((cache, key))
+    return made
+
+
+def _forget_shared() -> None:
+    """Take what is in ctypes' caches for our sake out of them; its users keep it alive."""
+    while _shared:
+        cache, key = _shared.pop()
+        cache.pop(key, None)
 
 
 def _holds_half(ctype: CType) -> bool:
@@ -324,9 +347,33 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
             "_restype_": _result_type(result, plain),
         }
         found = type("NativeFunction", (CFuncPtr,), members)
-        if len(_prototypes) > _CACHE_LIMIT:
+        if len(_prototypes) >= _CACHE_LIMIT:
             _prototypes.clear()
         _prototypes[key] = found
+    return found
+
+
+_closure_types: dict[tuple[Any, tuple[Any, ...], bool], Any] = {}
+
+
+def closure_type(restype: Any, argtypes: Sequence[Any], *, errno: bool = False) -> Any:
+    """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all.
+
+    Parameters
+    ----------
+    restype, argtypes : ctypes types
+    errno : bool
+        Whether calls swap errno with ctypes' copy.
+    """
+    key = (restype, tuple(argtypes), errno)
+    found = _closure_types.get(key)
+    if found is None:
+        flags = FUNCFLAG_CDECL | (FUNCFLAG_USE_ERRNO if errno else 0)
+        members = {"_flags_": flags, "_argtypes_": key[1], "_restype_": restype}
+        found = type("NativeClosure", (CFuncPtr,), members)
+        if len(_closure_types) >= _CACHE_LIMIT:
+            _closure_types.clear()
+        _closure_types[key] = found
     return found
 
 
@@ -835,7 +882,7 @@ def closure(
         None,
         keep,
     )
-    pointer = ctypes.CFUNCTYPE(restype, *kinds)(made)
+    pointer = closure_type(restype, kinds)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0
     if objects:
         _lenders[address] = made

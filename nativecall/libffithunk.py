@@ -110,7 +110,7 @@ def interpreted(
         None,
         None,
     )
-    closure = ctypes.CFUNCTYPE(restype, *types, use_errno=run.uses_errno)(made)
+    closure = libffi.closure_type(restype, types, errno=run.uses_errno)(made)
     address = ctypes.c_void_p.from_address(ctypes.addressof(closure)).value
     return address or 0, libffi.Thunk(closure, made)
 

@@ -7,8 +7,8 @@ and the answer added to the table. Readers of the table itself ask nobody and go
 
 Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it.
 The others wait for the answer, with no lock held but the question's own. That the hook has none is
-remembered until another hook is set; an exception is not. Whoever would wait for a question that
-waits for him gets RuntimeError instead.
+remembered, of the last 256 such signatures, until another hook is set; an exception is not.
+Whoever would wait for a question that waits for him gets RuntimeError instead.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 from _thread import RLock, allocate_lock, get_ident
 
 from . import _lib
+from ._recent import Recent
 from .entry import Options, check_errors, resolve
 from .errors import NoEntryError, SignatureError
 from .signature import parse
@@ -47,7 +48,7 @@ class Specializer:
                 f"(got {type(hook).__name__})"
             )
         self.hook = hook
-        self.missing: set[str] = set()
+        self.missing: Recent[str, None] = Recent()
 
 
 class _Question:
@@ -170,7 +171,7 @@ def _answer(whole: NativeCallable, specializer: Specializer, text: str) -> None:
     if answer is None:
         # A hook may have added the entry by itself.
         if not _has(whole, text):
-            specializer.missing.add(text)
+            specializer.missing.put(text, None)
         return
     found = _checked(whole, hook, text, answer)
     whole._add_missing(found)

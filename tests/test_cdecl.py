@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import re
 import subprocess
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import nativecall as nc
+from nativecall import ffitype
 from nativecall.cdecl import ffi, from_ffi, parse_declarations, parse_function, to_ffi
-from nativecall.ctype import Struct, scalar
+from nativecall.ctype import Struct, pointer, scalar
 from nativecall.errors import SignatureError
 from nativecall.signature import Signature, parse, parse_type
 from nativecall.slots import get_include
@@ -745,6 +749,68 @@ def test_to_ffi_of_a_signature_is_a_pointer_to_a_function() -> None:
 )
 def test_signatures_go_to_cffi_and_back(text: str) -> None:
     assert from_ffi(to_ffi(parse(text))) == parse(text)
+
+
+def test_types_of_cffi_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An FFI is told of a limited number of types, and goes when another one follows."""
+    monkeypatch.setattr(ffitype, "_told", None)
+    monkeypatch.setattr(ffitype, "_MOST_TYPES", 16)
+    seen = []
+    for n in range(100):
+        struct = parse_type(f"T{{d:x{n}:T{{i:y{n}:}}:at:}}")
+        there = to_ffi(pointer(struct))
+        assert there is to_ffi(pointer(struct))
+        assert from_ffi(there.item) == struct
+        told = ffitype._told
+        # One type may bring a few structs.
+        assert len(told.types) + len(told.structs) < 16 + 3
+        if not seen or seen[-1]() is not told.ffi:
+            seen.append(weakref.ref(told.ffi))
+        del told
+    gc.collect()
+    assert len(seen) > 10
+    assert [ref() is not None for ref in seen] == [False] * (len(seen) - 1) + [True]
+
+
+def test_pointers_of_a_type_that_two_ffis_know_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = nc.callback("d:&T{d:x:}", lambda p: p.x)
+    struct = parse_type("T{d:x:}")
+    by_value = nc.callback("d:T{d:x:}", lambda s: s.x)
+    old = ffi().new(ffi().getctype(to_ffi(struct), "*"), (2.5,))
+    before = to_ffi(parse("d:&T{d:x:}"))
+    monkeypatch.setattr(ffitype, "_told", None)
+    new = ffi().new(ffi().getctype(to_ffi(struct), "*"), (3.5,))
+    assert ffi().typeof(old) is not ffi().typeof(new)
+    assert [taken(old), taken(new), by_value(old), by_value(new[0])] == [2.5, 3.5, 2.5, 3.5]
+    for there in (before, to_ffi(parse("d:&T{d:x:}"))):
+        function = ffi().cast(there, taken.address())
+        assert nc.wrap(function)(old) == 2.5
+        assert nc.wrap(function)(new) == 3.5
+    # Memory of one as memory of the other.
+    assert ffi().cast(ffi().typeof(new), old).x == 2.5
+
+
+def test_threads_declare_while_ffis_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ffitype, "_told", None)
+    monkeypatch.setattr(ffitype, "_MOST_TYPES", 2)
+    failed = []
+
+    def declare(k: int) -> None:
+        try:
+            for n in range(40):
+                struct = parse_type(f"T{{d:x{k}:(2)T{{i:y{n}:&T{{h:z{n % 3}:}}:p:}}:at:}}")
+                assert from_ffi(to_ffi(struct)) == struct
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=declare, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
 
 
 def test_ffi_types_are_one_object_in_all_threads() -> None:

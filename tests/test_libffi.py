@@ -8,6 +8,7 @@ trampoline where it has one, and through libffi.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import sys
 from collections.abc import Iterator
@@ -715,3 +716,49 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{(3)g}"), flattened=False) == hidden
     assert libffi.gap(parse("v:T{(3)g}"), flattened=True) is None
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
+
+
+CLOSURES = """
+import ctypes, gc, itertools, sys, weakref
+import nativecall as nc
+from nativecall import libffi
+libffi._CACHE_LIMIT = 16
+cos = nc.load("m").address("cos")
+kept = len(libffi._FUNCTION_TYPES)
+types = []
+for one in itertools.islice(itertools.product("?bhiqf", repeat=4), 200):
+    letters = "".join(one)
+    assert nc.callback(f"d:{letters}", lambda *_: 1.0)(*[1] * 4) == 1.0
+    assert nc.wrap(cos, "d:d" + letters).bind(0.0)(*[1] * 4) == 1.0
+    assert 0 < len(libffi._closure_types) <= 16
+    types.append(weakref.ref(next(reversed(libffi._closure_types.values()))))
+gc.collect()
+assert len(libffi._FUNCTION_TYPES) == kept
+# The cache has some, and so have the closures that ended last, which C may be about to leave.
+print(sum(ref() is not None for ref in types) < 100)
+"""
+
+
+def test_ctypes_keeps_no_type_of_a_python_function(python, monkeypatch):
+    """`ctypes.CFUNCTYPE` would keep each one for as long as the process lives."""
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    assert python(CLOSURES) == "True\n"
+
+
+def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
+    monkeypatch.setattr(libffi, "_made", {})
+    monkeypatch.setattr(libffi, "_shared", [])
+    monkeypatch.setattr(libffi, "_prototypes", {})
+    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 32)
+    cos = nc.load("m").address("cos")
+    theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
+    pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
+    before = len(libffi._FUNCTION_TYPES), len(pointers)
+    for n, one in enumerate(itertools.islice(itertools.product("?bhiqf", repeat=4), 200)):
+        f = nc.wrap(cos, f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}").to_ctypes()
+        # Whatever was forgotten: a type of theirs is the one that is taken.
+        assert f.argtypes[2] is theirs
+        assert len(libffi._made) <= 32
+    after = len(libffi._FUNCTION_TYPES), len(pointers)
+    assert after[0] - before[0] <= 32
+    assert after[1] - before[1] <= 32

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import itertools
 import math
 import os
 import pickle
@@ -782,6 +783,21 @@ def test_a_child_asks_again_what_its_parent_is_asking():
         done.set()
         thread.join(LIMIT)
     assert f["f:f"](4.0) == 2.0
+
+
+def test_what_a_hook_has_no_answer_to_is_remembered_a_while():
+    asked = []
+    f = made(hook=lambda f, s: asked.append(s))
+    texts = ["d:" + "".join(one) for one in itertools.product("fhiq", repeat=5)]
+    for text in texts:
+        with pytest.raises(nc.NoEntryError):
+            f[text]
+    assert asked == texts
+    assert len(f._specializer.missing) == 256
+    for text in texts[-256:]:
+        with pytest.raises(nc.NoEntryError):
+            f[text]
+    assert asked == texts
 
 
 def test_memory_stays_level():
