@@ -397,12 +397,19 @@ class _Tree:
         ]
         prelude = len(lines)
         lines += self.lines
-        parser = cffi.FFI()
+        try:
+            parser = cffi.FFI()
+        except RecursionError:
+            raise
+        except RuntimeError:
+            raise MemoryError from None  # there is no room for its lock
         try:
             parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
             fields = parser.typeof(f"struct {_ALL}").fields
         except RecursionError:
             raise
+        except SystemError:
+            raise MemoryError from None  # which cffi failed to say
         except Exception as error:
             # cffi raises half a dozen classes, some of them built-in, for what it cannot represent;
             # MemoryError for arrays in structs by value, whose elements it describes one by one.
