@@ -412,6 +412,11 @@ def test_memory_is_level_after_rounds_of_making_and_dropping():
 def test_memory_of_optimized_code_is_bounded(monkeypatch):
     """The optimizer keeps a little of each module that it sees, and nothing of its passes."""
     machine, _ = engine._start()
+    optimize, optimized = type(machine).optimize, []
+
+    def counted(self, module):
+        optimized.append(None)
+        optimize(self, module)
 
     def rounds(count: int) -> int:
         before = resident()
@@ -423,6 +428,7 @@ def test_memory_of_optimized_code_is_bounded(monkeypatch):
         return resident() - before
 
     monkeypatch.setattr(engine, "_objects", Cache(None))
+    monkeypatch.setattr(type(machine), "optimize", counted)
     monkeypatch.setattr(engine, "_OPTIMIZED", 200)
     monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
     rounds(50)
@@ -430,6 +436,7 @@ def test_memory_of_optimized_code_is_bounded(monkeypatch):
     assert rounds(150) < 150 * 10 << 10
     # From now on nothing is kept.
     assert rounds(300) < 2 << 20
+    assert len(optimized) == 200
 
 
 def test_what_is_not_optimized_goes_into_no_file(monkeypatch, objects, tmp_path):
