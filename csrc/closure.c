@@ -112,7 +112,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
         call->ending |= NC_CLOSURE_RESTORE;
     }
     Py_INCREF(self);
-    if (!nc_stack_has_room(thread) && !nc_stack_look(thread)) {
+    if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
         too_deep(self);
         lend_sentinel(self);
         fail(self, call, NULL);
@@ -126,7 +126,7 @@ static PyInterpreterState *main_interpreter;
 static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
     if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter ||
-                    !nc_stack_has_room(thread))) {
+                    !nc_stack_has_room(thread, call))) {
         return begin_slowly(self, call, thread);
     }
     Py_INCREF(self);
@@ -232,10 +232,12 @@ static inline void leave(NcClosure *self, NcClosureCall *call)
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
 /* What is set, as an object with its traceback. */
-static PyObject *take_exception(const NcClosure *self)
+static PyObject *take_exception(void)
 {
     if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_SystemError, "'%U' failed without setting an exception", self->name);
+        /* CPython 3.11 sets nothing where it has no memory for the frame of a Python function;
+         * the results of other callables PyObject_Vectorcall checks. */
+        (void)PyErr_NoMemory();
     }
     return nc_exception_take();
 }
@@ -269,7 +271,7 @@ static PyObject *reported_as(const NcClosure *self)
  * it has gone elsewhere. None is set then. */
 static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 {
-    PyObject *exception = take_exception(self);
+    PyObject *exception = take_exception();
     if (!has_before && (nc_is_called_from_python() || (self->stays && holding))) {
         return exception;
     }
@@ -713,7 +715,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
     given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
     if (given == NULL) {
         (void)PyErr_NoMemory();
-    } else if (!nc_stack_has_room(thread) && !nc_stack_look(thread)) {
+    } else if (!nc_stack_has_room(thread, &call) && !nc_stack_look(thread)) {
         too_deep(self);
     } else {
         for (size_t i = 0; i < count; i++) {

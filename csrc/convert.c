@@ -25,6 +25,9 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
     va_list arguments;
     PyObject *who;
     PyObject *what;
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        return; /* that says nothing about the value */
+    }
     PyErr_Clear();
     va_start(arguments, format);
     what = PyUnicode_FromFormatV(format, arguments);

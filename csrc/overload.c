@@ -343,9 +343,13 @@ static void learn_type(PyObject *value)
         }
     }
     if (class_ != CLASS_UNKNOWN) {
+        char letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
+        if (letter == '\0' && PyErr_Occurred()) {
+            PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
+            return;
+        }
         known_types[place].class_ = class_;
-        known_types[place].letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
-        PyErr_Clear();
+        known_types[place].letter = letter;
         known_types[place].type = type;
     }
 }

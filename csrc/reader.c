@@ -158,13 +158,23 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     Record *self;
     PyObject *class;
     PyObject *members;
+    int has_more = 0;
     if (!PyArg_ParseTuple(args, "OO!", &class, &PyTuple_Type, &members)) {
         return NULL;
     }
+    if (class != Py_None) {
+        /* Tuples with members beyond their length have this, such as os.stat_result. */
+        PyObject *beyond = PyObject_GetAttrString(class, "n_sequence_fields");
+        has_more = beyond != NULL;
+        Py_XDECREF(beyond);
+        if (!has_more && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+    }
     if (class != Py_None &&
         (!PyType_Check(class) || !PyType_IsSubtype((PyTypeObject *)(void *)class, &PyTuple_Type) ||
-         /* Tuples with members beyond their length, such as os.stat_result. */
-         PyObject_HasAttrString(class, "n_sequence_fields"))) {
+         has_more)) {
         PyErr_SetString(PyExc_TypeError, "the class of a record must be a tuple's");
         return NULL;
     }

@@ -45,12 +45,13 @@ extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
  * known. */
 size_t nc_stack_left(void);
 
-/* Whether there is room: the usual case, by a glance; then nc_stack_left is asked. */
+/* Whether there is room: the usual case, by a glance at the address of something in the frame of the
+ * caller, which costs no frame pointer; then nc_stack_left is asked. */
 int nc_stack_look(const PyThreadState *thread);
-static inline int nc_stack_has_room(const PyThreadState *thread)
+static inline int nc_stack_has_room(const PyThreadState *thread, const void *here)
 {
     return thread->id == nc_stack_room.thread &&
-           NC_STACK_HERE - nc_stack_room.low < nc_stack_room.size;
+           (uintptr_t)here - nc_stack_room.low < nc_stack_room.size;
 }
 
 /* Raises RecursionError unless there are so many bytes besides the margin; `name` is of what needs

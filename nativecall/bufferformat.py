@@ -61,7 +61,7 @@ def is_swapped(format: str) -> bool:
     (False, False)
     """
     # Names stand between colons, and may be anything.
-    return any(order in part for part in format.split(":")[::2] for order in _FOREIGN)
+    return any([order in part for part in format.split(":")[::2] for order in _FOREIGN])
 
 
 class _Unreadable(Exception):
@@ -221,8 +221,10 @@ def _number(text: str) -> int:
 def _same(layout: _Layout, ctype: CType) -> bool:
     if isinstance(ctype, Struct):
         return len(layout.members) == len(ctype.fields) and all(
-            member.offset == field.offset and _same_member(member, field.type)
-            for member, field in zip(layout.members, ctype.fields, strict=True)
+            [
+                member.offset == field.offset and _same_member(member, field.type)
+                for member, field in zip(layout.members, ctype.fields, strict=True)
+            ]
         )
     found = layout.type
     if found is None:

@@ -119,7 +119,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             found = [resolve(target, signature, options)]
         self._describe(
             options.name
-            or next((one.name for one in found if one.name), None)
+            or [*[one.name for one in found if one.name], None][0]
             or getattr(target, "__name__", "function"),
             options.doc,
             None,

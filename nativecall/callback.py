@@ -82,7 +82,7 @@ def _record(ctype: CType) -> Any:
     if len(parts) > _MOST_PARTS:
         return None
     members = tuple([(offset, _record(part)) for offset, part in parts])
-    return None if any(one is None for _, one in members) else _types.Record(made, members)
+    return None if any([one is None for _, one in members]) else _types.Record(made, members)
 
 
 def _as_array(memory: Any, ndim: int) -> Any:

@@ -67,7 +67,7 @@ def evaluate(node: Any, known: Mapping[str, Integer]) -> Integer:
 def _common(left: Integer, right: Integer) -> tuple[int, bool]:
     """The type that both operands are converted to."""
     bits = max(left[1], right[1])
-    return bits, all(one[2] for one in (left, right) if one[1] == bits)
+    return bits, all([one[2] for one in (left, right) if one[1] == bits])
 
 
 def _converted(number: Integer, bits: int, signed: bool) -> Integer:

@@ -155,7 +155,7 @@ def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
         return False
     if before not in (";", "(", ",", "{", "}", "const", "extern", "static", "typedef"):
         return False
-    declared = any(tokens[i] == word and tokens[i + 1] in (";", ",", ")") for i in range(index))
+    declared = any([tokens[i] == word and tokens[i + 1] in (";", ",", ")") for i in range(index)])
     return not declared and (after == "*" or _is_name(after))
 
 
@@ -572,7 +572,7 @@ def parse_function(text: str) -> Signature:
 
 def _read_function(source: CSource) -> Signature:
     outermost = [*source.outermost()]
-    if any(token == ";" for token, _ in outermost[:-1]):
+    if any([token == ";" for token, _ in outermost[:-1]]):
         return _only_function(source)
     for token, start in outermost:
         if token == ",":

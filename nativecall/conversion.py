@@ -237,7 +237,7 @@ class Plan:
         """Whether a step is taken when the function has returned."""
         nodes = [self.result, *[node for _, node in self.stores]]
         return step == self.tested or any(
-            isinstance(node, Convert) and node.step == step for node in nodes
+            [isinstance(node, Convert) and node.step == step for node in nodes]
         )
 
     @property
@@ -363,7 +363,7 @@ class _Draft:
 
     def not_null(self, index: int) -> None:
         """Have a wanted pointer argument checked, once."""
-        if any(check.index == index and check.count is None for check in self.checks):
+        if any([check.index == index and check.count is None for check in self.checks]):
             return
         ctype = self.outer.args[index]
         self.checks.append(Check(index, None, self.step("null", _given(index), ctype, ctype)))
@@ -538,7 +538,7 @@ def _numbers_alone(types: Sequence[CType]) -> CType:
     else:
         referred = isinstance(first, Pointer) and first.pointee.kind in ("float", "complex")
         fits = referred and len(types) > 1
-    if not fits or any(one != first for one in types):
+    if not fits or any([one != first for one in types]):
         raise _Refused("", None, -2)
     return first
 

@@ -374,7 +374,7 @@ def _is_indirect(value: Any) -> bool:
     """Whether a buffer has pointers to its rows instead of strides."""
     try:
         with memoryview(value) as whole:
-            return any(offset >= 0 for offset in whole.suboffsets or ())
+            return any([offset >= 0 for offset in whole.suboffsets or ()])
     except (BufferError, TypeError, ValueError):
         return False
 
@@ -384,7 +384,7 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
     if 0 in shape:
         return True
     steps = [step for length, step in zip(shape, strides, strict=True) if length > 1]
-    return not any(place % alignment for place in (address, *steps))
+    return not any([place % alignment for place in (address, *steps)])
 
 
 def _is_element(item: CType, code: str, form: str, itemsize: int) -> bool:

@@ -86,7 +86,7 @@ def basic_type(words: list[str]) -> str | None:
     """
     count = {word: words.count(word) for word in words}
     long = count.pop("long", 0)
-    if long > 2 or any(n > 1 for n in count.values()):
+    if long > 2 or any([n > 1 for n in count.values()]):
         return None
     left = set(count)
     if "_Complex" in left:
@@ -289,7 +289,7 @@ class CSource:
                 hint = "a directive stands at the beginning of a line"
                 raise self.error("unexpected '#'", start, hint)
             if token == "{":
-                if any(word in ("struct", "union") for word, _ in tokens[-2:]):
+                if any([word in ("struct", "union") for word, _ in tokens[-2:]]):
                     if pending:
                         self.packed.add(self.bodies)
                     opened.append(self.bodies)
@@ -368,7 +368,9 @@ class CSource:
         if basic:
             name = basic_type(basic)
             if name is None:
-                first = next(at for word, (_, at) in zip(words, run, strict=True) if word in _BASIC)
+                first = min(
+                    [at for word, (_, at) in zip(words, run, strict=True) if word in _BASIC]
+                )
                 raise self.error(f"C has no type {' '.join(basic)!r}", first)
             kept.append(name)
         self._blank(start, last_start + len(last), " ".join(kept))

@@ -23,7 +23,6 @@ from _ctypes import (
     CFuncPtr,
     set_errno,
 )
-from collections import deque
 from itertools import islice
 from weakref import WeakValueDictionary, ref
 
@@ -180,7 +179,7 @@ def _forget_shared() -> None:
 
 def _holds_half(ctype: CType) -> bool:
     if isinstance(ctype, Struct):
-        return any(_holds_half(field.type) for field in ctype.fields)
+        return any([_holds_half(field.type) for field in ctype.fields])
     return _holds_half(ctype.item) if isinstance(ctype, Array) else ctype.text == "e"
 
 
@@ -201,7 +200,7 @@ def _only_scalar(ctype: CType) -> str | None:
 def _has_rows(ctype: CType) -> bool:
     """Whether a type has an array of more than one dimension in it."""
     if isinstance(ctype, Struct):
-        return any(_has_rows(field.type) for field in ctype.fields)
+        return any([_has_rows(field.type) for field in ctype.fields])
     return isinstance(ctype, Array) and (len(ctype.shape) > 1 or _has_rows(ctype.item))
 
 
@@ -217,7 +216,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         is, to ctypes not.
     """
     result = signature.result
-    if any(_holds_half(one) for one in (*signature.args, result)):
+    if any([_holds_half(one) for one in (*signature.args, result)]):
         return "it has no half-precision float"
     if result.text == "Zg":
         return "it has no complex long double result"
@@ -258,7 +257,7 @@ def _is_packed(ctype: CType) -> bool:
     while isinstance(ctype, Array):
         ctype = ctype.item
     return isinstance(ctype, Struct) and (
-        ctype.packed or any(_is_packed(field.type) for field in ctype.fields)
+        ctype.packed or any([_is_packed(field.type) for field in ctype.fields])
     )
 
 
@@ -267,7 +266,7 @@ def _is_unaligned(struct: Struct) -> bool:
     if not _is_packed(struct):
         return False
     loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
-    return any(a[0] != b[0] for a, b in loose)
+    return any([a[0] != b[0] for a, b in loose])
 
 
 def _is_tight(struct: Struct) -> bool:
@@ -617,6 +616,10 @@ def called(function: Any, arguments: Sequence[Any]) -> Any:
         left = error.__cause__
         if left is None or not _types.forget_pending(left):
             raise
+    except ctypes.ArgumentError:
+        # The arguments are instances of the very types, ready to be passed. All that ctypes can
+        # fail to do with them is to make its own objects of them, and it loses why.
+        raise MemoryError from None
     else:
         _types.check_pending()
         return answer
@@ -757,7 +760,9 @@ def invoker(
 # -- Python functions that C calls ---------------------------------------------------------------
 
 # What came to an end, which C code may be just about to return through; what runs still.
-_ended: deque[Any] = deque(maxlen=64)
+# The first of a ring's items says which was written last: to write needs no memory.
+_ENDED = 64
+_ended: list[Any] = [0, *[None] * _ENDED]
 _running: list[tuple[Any, Any]] = []
 # Closures whose sentinels may be Python objects, by address.
 _lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -766,10 +771,11 @@ _lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()
 class Thunk:
     """A function pointer of ctypes, and the core's Closure that it calls."""
 
-    __slots__ = ("__weakref__", "closure", "pointer")
+    __slots__ = ("__weakref__", "both", "closure", "pointer")
 
     pointer: Any
     closure: Any
+    both: tuple[Any, Any]
 
     def __init__(self, pointer: Any, closure: Any) -> None:
         if hasattr(self, "pointer"):
@@ -777,6 +783,7 @@ class Thunk:
         if not isinstance(closure, _types.Closure):
             raise TypeError(f"'closure' must be a Closure (got {type(closure).__name__})")
         object.__setattr__(self, "closure", closure)
+        object.__setattr__(self, "both", (pointer, closure))
         object.__setattr__(self, "pointer", pointer)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -786,19 +793,29 @@ class Thunk:
         raise AttributeError(f"a Thunk is immutable; cannot delete {name!r}")
 
     def __del__(
-        self, ended: deque[Any] = _ended, running: list[tuple[Any, Any]] = _running
+        self,
+        ended: list[Any] = _ended,
+        running: list[tuple[Any, Any]] = _running,
+        count: int = _ENDED,
     ) -> None:
         # The lists are there even when the module is torn down.
         if not hasattr(self, "pointer"):
             return  # it was never made
+        # What has ended needs no memory here, for want of which nothing could be raised.
         self.closure.close()
+        if not running and not self.closure.running:
+            ended[0] = at = ended[0] % count + 1
+            ended[at] = self.pointer
+            return
+        running.append(self.both)
         others = running.copy()
         running.clear()
-        for pointer, closure in [*others, (self.pointer, self.closure)]:
-            if closure.running:
-                running.append((pointer, closure))
+        for both in others:
+            if both[1].running:
+                running.append(both)
             else:
-                ended.append(pointer)
+                ended[0] = at = ended[0] % count + 1
+                ended[at] = both[0]
 
 
 class _Int(int):

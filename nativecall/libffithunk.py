@@ -125,7 +125,7 @@ class _Run:
         self.maker = maker
         self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)
         self.base = (ctypes.addressof(self.data) + 15) & ~15
-        ctypes.memmove(self.base + HEADER, data, len(data))
+        _write(self.base + HEADER, data)
         self.uses_errno = "errno" in (plan.before, plan.after) or bool(plan.flags & _lib.FLAG_ERRNO)
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
@@ -266,7 +266,7 @@ class _Call:
                 return self.pointer(at)
             case Constant(number, ctype):
                 at = self.reserve(ctype.size)
-                ctypes.memmove(at, number.to_bytes(ctype.size, sys.byteorder), ctype.size)
+                _write(at, number.to_bytes(ctype.size, sys.byteorder))
                 return at
             case Bound(offset, _):
                 return self.run.base + offset
@@ -296,8 +296,16 @@ def _word(address: int) -> int:
     return ctypes.c_size_t.from_address(address).value
 
 
+# By cffi: without memory for its own objects ctypes.memmove() is an ArgumentError.
+
+
+def _write(target: int, data: bytes) -> None:
+    _lib.ffi.memmove(_lib.ffi.cast("char *", target), data, len(data))
+
+
 def _copy(target: int, source: int, size: int) -> None:
-    ctypes.memmove(target, source, size)
+    cast = _lib.ffi.cast
+    _lib.ffi.memmove(cast("char *", target), cast("char *", source), size)
 
 
 def _type_of(node: Any) -> CType:

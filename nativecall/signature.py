@@ -494,7 +494,7 @@ def _form(source: str) -> Form:
     """Which spelling `source` is in, told by characters that no other has."""
     if "->" in source:
         return "numpy"
-    if any(mark in source for mark in ("*", ";", "//", "#")):
+    if any([mark in source for mark in ("*", ";", "//", "#")]):
         return "c"
     depth = 0
     top_colon = False
@@ -516,7 +516,7 @@ def _form(source: str) -> Form:
 
 def _calls(source: str) -> bool:
     """Whether a parenthesis opens what is not the lengths of an array."""
-    return any(part.lstrip(_SPACE)[:1] not in _DIGITS for part in source.split("(")[1:])
+    return any([part.lstrip(_SPACE)[:1] not in _DIGITS for part in source.split("(")[1:]])
 
 
 _cache: dict[tuple[str, str | None], Signature] = {}

@@ -58,7 +58,10 @@ class _Question:
 
     def __init__(self) -> None:
         self.thread = get_ident()
-        self.answered = allocate_lock()
+        try:
+            self.answered = allocate_lock()
+        except RuntimeError:  # as CPython says it
+            raise MemoryError from None
         self.answered.acquire()
 
 
@@ -135,7 +138,7 @@ def ask_for_native(whole: NativeCallable, text: str) -> None:
 
 
 def _has(whole: NativeCallable, text: str) -> bool:
-    return any(row[0] == text for row in whole._rows())
+    return any([row[0] == text for row in whole._rows()])
 
 
 def _wait(question: _Question, whole: NativeCallable, text: str) -> None:

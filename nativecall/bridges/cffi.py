@@ -64,7 +64,7 @@ def carried(obj: Any) -> NativeCallable | None:
                 found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
                 return found
         # Another ffi.gc() around ours keeps ours.
-        obj = next((one for one in held if _is_cdata(one)), None)
+        obj = [*[one for one in held if _is_cdata(one)], None][0]
         if obj is None:
             return None
 

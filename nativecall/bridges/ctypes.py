@@ -106,8 +106,10 @@ def _same_layout(struct: Struct, kind: Any) -> bool:
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
     return all(
-        getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
-        for field in struct.fields
+        [
+            getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
+            for field in struct.fields
+        ]
     )
 
 
@@ -269,6 +271,14 @@ def _pointee(kind: Any) -> CType | None:
         return None
 
 
+def _cast(obj: Any, kind: Any) -> Any:
+    """`ctypes.cast` of what it takes: all that it can want for is memory, which it does not say."""
+    try:
+        return ctypes.cast(obj, kind)
+    except ctypes.ArgumentError:
+        raise MemoryError from None
+
+
 def from_entry(entry: NativeCallable) -> Any:
     """A ctypes function pointer, which carries its entry.
 
@@ -281,7 +291,7 @@ def from_entry(entry: NativeCallable) -> Any:
     hold = not flags & _lib.FLAG_RELEASE_GIL
     kind = libffi.prototype(signature, hold=hold, plain=True)
     # A cast makes the dictionary of what is kept alive, which a pointer to a number has none of.
-    made = ctypes.cast(ctypes.c_void_p(address), kind)
+    made = _cast(ctypes.c_void_p(address), kind)
     made._objects.clear()  # the number, which has the same dictionary: a cycle
     made._objects["nativecall"] = entry
     return made

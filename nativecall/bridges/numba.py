@@ -323,7 +323,7 @@ def _becomes(kind: Any, ctype: CType) -> bool:
             return (
                 len(array.shape) == 1
                 and array.length == len(kind)
-                and all(_becomes(one, array.item) for one in kind)
+                and all([_becomes(one, array.item) for one in kind])
             )
     return bool(kind == _numba_type(ctype))
 

@@ -127,7 +127,7 @@ def _chosen(
         if forms:
             return part, meant
     offers = ", ".join(map(repr, available))
-    if data and not any(_takes_data(callable[text]._one(None)[0]) for text in available):
+    if data and not any([_takes_data(callable[text]._one(None)[0]) for text in available]):
         raise ValueError(
             f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
             f"does not have; it offers {offers}"
@@ -201,8 +201,10 @@ def _is_float(ctype: CType) -> bool:
 def _are(args: Sequence[CType], *wanted: str) -> bool:
     """Whether arguments are what is wanted: of kind "int", or pointers to the types named."""
     return len(args) == len(wanted) and all(
-        arg.kind == "int" if what == "int" else arg.text == f"&{what}"
-        for arg, what in zip(args, wanted, strict=True)
+        [
+            arg.kind == "int" if what == "int" else arg.text == f"&{what}"
+            for arg, what in zip(args, wanted, strict=True)
+        ]
     )
 
 

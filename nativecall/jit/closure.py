@@ -138,7 +138,7 @@ class _Closure(Writer):
         count = len(self.signature.args)
         self.line(f"%call = alloca [{layout['closure_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
-        if any(arg.text == "e" for arg in self.signature.args):
+        if any([arg.text == "e" for arg in self.signature.args]):
             self.line("%half = alloca half, align 8")
         where = self.result_memory(entry)
         self.line(f"%self_at = getelementptr i8, ptr {slot}, i64 {layout['stub_context']}")

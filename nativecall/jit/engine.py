@@ -345,7 +345,7 @@ def _require_memory() -> None:
     try:
         # Address space, of which nothing is touched: a limit on that is what Linux enforces.
         mmap.mmap(-1, _ROOM).close()
-    except (OSError, MemoryError) as error:
+    except OSError as error:
         raise Unloadable(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
 
 

@@ -100,9 +100,10 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
             return None
         try:
             made = _make(wanted, signature, flags, fixed)
-        except (engine.Unsupported, engine.Unloadable, MemoryError) as error:
-            # Nothing else: an error in the code here must not pass for a signature without code.
-            _refused.put(wanted, str(error) or type(error).__name__)
+        except (engine.Unsupported, engine.Unloadable) as error:
+            # Nothing else: an error in the code here must not pass for a signature without code,
+            # nor a moment without memory for one that lasts.
+            _refused.put(wanted, str(error))
             return None
         found = _remember(wanted, made)
     return found
@@ -268,7 +269,7 @@ def _inline_numbers(ctype: CType) -> int:
 def _holds_owners(ctype: CType) -> bool:
     """Whether a type has a part whose value must outlive the call."""
     if isinstance(ctype, Struct):
-        return any(_holds_owners(field.type) for field in ctype.fields)
+        return any([_holds_owners(field.type) for field in ctype.fields])
     if isinstance(ctype, Array):
         return _holds_owners(ctype.item)
     return ctype.kind in ("pointer", "voidptr", "function", "view", "object")
@@ -278,13 +279,13 @@ def _is_padded(ctype: CType) -> bool:
     """Whether a type has bytes that belong to no number."""
     if isinstance(ctype, Struct):
         used = sum([field.type.size for field in ctype.fields])
-        return used != ctype.size or any(_is_padded(field.type) for field in ctype.fields)
+        return used != ctype.size or any([_is_padded(field.type) for field in ctype.fields])
     return isinstance(ctype, Array) and _is_padded(ctype.item)
 
 
 def _is_record(struct: Struct) -> bool:
     """Whether inline code makes the named tuple of a struct."""
-    numbers = all(f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields)
+    numbers = all([f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields])
     return numbers and len(struct.fields) <= _MAX_INLINE
 
 
@@ -350,7 +351,7 @@ class _Trampoline(Writer):
         self.listed = len(self.places) >= 2 or lowering.fixed is not None
         self.frame = self._lay_out()
         self.direct = self.owners <= _MAX_DIRECT and all(
-            place.inline or place.letter in ("P", "O") for place in self.places
+            [place.inline or place.letter in ("P", "O") for place in self.places]
         )
         errors = flags & _lib.ERRORS_MASK
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
@@ -371,8 +372,8 @@ class _Trampoline(Writer):
             numbers.append(signature.result)
         self.short = (
             flags & FLAGS == 0
-            and all(one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers)
-            and all(place.inline for place in self.places)
+            and all([one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers])
+            and all([place.inline for place in self.places])
         )
         self.later: list[str] = []
         self.tables: list[str] = []

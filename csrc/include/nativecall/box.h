@@ -63,12 +63,11 @@ NC_STATIC PyObject *nc_box_attribute(PyObject *obj, const char *name)
  * exception. */
 NC_STATIC PyObject *nc_box_imported(const char *module, const char *name)
 {
-    PyObject *found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+    PyObject *found = nc_dict_item(PyImport_GetModuleDict(), module);
     PyObject *value;
     if (found == NULL) {
         return NULL;
     }
-    Py_INCREF(found); /* its __getattr__ may take it out of sys.modules */
     value = nc_box_attribute(found, name);
     Py_DECREF(found);
     return value;
@@ -128,14 +127,24 @@ NC_STATIC int nc_box_attribute_size(PyObject *obj, const char *name, size_t *out
     return nc_box_shrug();
 }
 
+/* Clears the exception of a string that has no UTF-8. 0, or -1 with another exception. */
+NC_STATIC int nc_box_no_text(void)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
 /* The type that a string names, appended. 0, or -1 with an exception. */
 NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
 {
     Py_ssize_t length = 0;
     const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
     if (text == NULL) {
-        PyErr_Clear();
         nc_text_fail(out, NC_E_FORMAT);
+        return nc_box_no_text();
     } else {
         nc_declaration_type(text, (size_t)length, out);
     }

@@ -156,13 +156,12 @@ NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth)
 /* A cffi function pointer. 1, 0 when obj is another kind of CData, or -1 with an exception. */
 NC_STATIC int nc_box_cffi(PyObject *obj, NcBox *box)
 {
-    PyObject *backend = PyDict_GetItemString(PyImport_GetModuleDict(), "_cffi_backend");
+    PyObject *backend = nc_dict_item(PyImport_GetModuleDict(), "_cffi_backend");
     PyObject *ctype = NULL;
     PyObject *word = NULL;
     PyObject *pointer = NULL;
     PyObject *address = NULL;
     int status = -1;
-    Py_XINCREF(backend);
     if (backend == NULL || (ctype = PyObject_CallMethod(backend, "typeof", "O", obj)) == NULL) {
         goto done;
     }

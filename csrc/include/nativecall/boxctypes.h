@@ -65,9 +65,8 @@ NC_STATIC int nc_ctypes_field(PyObject *type, PyObject *field, NcBoxStruct *layo
         name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(field, 0));
     }
     if (name == NULL) {
-        PyErr_Clear();
         nc_text_fail(out, NC_E_MISSING);
-        return 0;
+        return nc_box_no_text();
     }
     if (nc_ctypes_type(PyTuple_GET_ITEM(field, 1), out, depth) < 0) {
         return -1;
@@ -181,7 +180,7 @@ NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth)
         } else if (value != NULL && PyUnicode_Check(value)) {
             const char *letter = PyUnicode_AsUTF8(value);
             nc_ctypes_simple(letter != NULL ? letter : "", out);
-            PyErr_Clear();
+            status = letter != NULL ? 0 : nc_box_no_text();
         } else {
             nc_text_fail(out, NC_E_MISSING);
         }

@@ -121,6 +121,9 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
     const char *missing;
     PyObject *capsule = PyObject_GetAttrString(module, NC_RUNTIME_ATTRIBUTE);
     if (capsule == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return NULL;
+        }
         PyErr_Clear();
     } else {
         found = (const NcRuntime *)PyCapsule_GetPointer(capsule, NC_RUNTIME_CAPSULE);
@@ -178,11 +181,12 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
         return nc_metatype;
     }
     modules = PyImport_GetModuleDict();
-    module = PyDict_GetItemString(modules, NC_RUNTIME_MODULE);
+    module = nc_dict_item(modules, NC_RUNTIME_MODULE);
     if (module != NULL) {
-        Py_INCREF(module);
         runtime = nc_runtime_accept(module);
         Py_DECREF(module);
+    } else if (PyErr_Occurred()) {
+        return NULL; /* there may be one */
     } else {
         runtime = nc_runtime_publish(modules);
     }

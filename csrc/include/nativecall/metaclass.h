@@ -115,9 +115,19 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     PyObject *number = NULL;
     Py_ssize_t before;
     int status;
+    int is_mapping = 1;
     Py_ssize_t count;
     if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
-        if (!PyDict_Check(mapping) && !PyObject_HasAttrString(mapping, "items")) {
+        if (!PyDict_Check(mapping)) {
+            PyObject *method = PyObject_GetAttrString(mapping, "items");
+            Py_XDECREF(method);
+            if (method == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+                return -1;
+            }
+            is_mapping = method != NULL;
+            PyErr_Clear();
+        }
+        if (!is_mapping) {
             PyErr_Format(PyExc_TypeError,
                          "'__customslots__' must be a mapping from keys to data (got %.200s)",
                          Py_TYPE(mapping)->tp_name);

@@ -88,21 +88,23 @@ NC_STATIC unsigned int nc_nativeapi_tag(PyTypeObject *type)
 #endif
 }
 
-/* A value of the type's own dictionary, a new reference; NULL without exception when missing. */
+/* A value of the type's own dictionary, a new reference; NULL when missing, or with an exception. */
 NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
     PyObject *value = NULL;
+    PyObject *key = PyUnicode_FromString(name);
 #if PY_VERSION_HEX >= 0x030C0000
     PyObject *dict = PyType_GetDict(type);
 #else
     PyObject *dict = type->tp_dict;
     Py_XINCREF(dict);
 #endif
-    if (dict != NULL) {
-        value = PyDict_GetItemString(dict, name);
+    if (key != NULL && dict != NULL) {
+        value = PyDict_GetItemWithError(dict, key);
         Py_XINCREF(value);
-        Py_DECREF(dict);
     }
+    Py_XDECREF(dict);
+    Py_XDECREF(key);
     return value;
 }
 
@@ -156,9 +158,13 @@ NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
             Py_DECREF(value);
             break;
         }
-        value = nc_type_own(base, "__call__");
+        value = PyErr_Occurred() ? NULL : nc_type_own(base, "__call__");
         if (value != NULL) {
             Py_DECREF(value);
+            break;
+        }
+        if (PyErr_Occurred()) {
+            status = -1;
             break;
         }
     }

@@ -21,6 +21,17 @@
 extern "C" {
 #endif
 
+/* A value of a dict, a new reference; NULL when missing, or with an exception:
+ * PyDict_GetItemString says "missing" for want of memory too. */
+NC_STATIC PyObject *nc_dict_item(PyObject *dict, const char *name)
+{
+    PyObject *key = PyUnicode_FromString(name);
+    PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
+    Py_XINCREF(value);
+    Py_XDECREF(key);
+    return value;
+}
+
 /* Keys of the two call tables (SEP 201; D6): rows whose data.objoffset is where an object keeps a
  * pointer to its table. They are dropped where a subclass overrides __call__. */
 #define PYCUSTOMSLOT_NATIVECALLABLE_ID ((uintptr_t)0x04000001)
