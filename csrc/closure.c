@@ -644,8 +644,8 @@ static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
 }
 
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
- * exception `left` is left, or what was before is restored. Where memory is short, that is deferred
- * (pending.h). Takes the references. */
+ * exception `left` is left, or what was before is restored. Where memory is short, and on debug
+ * builds of CPython, that is deferred (pending.h). Takes the references. */
 static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
 {
     int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
@@ -658,7 +658,11 @@ static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosur
     if (left == NULL && !has_before) {
         return value;
     }
+#if defined(Py_DEBUG)
+    parting = NULL; /* debug builds of CPython end where a deallocator sets an exception */
+#else
     parting = PyObject_New(Parting, &NcParting_Type);
+#endif
     if (parting != NULL) {
         parting->exception = NULL;
         parting->has_before = 0;

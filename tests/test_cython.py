@@ -47,7 +47,8 @@ INTERNAL |= {"values.h"}
 EXCLUDED = {
     "steps of other functions": {
         *("nc_slots_of", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
-        *("nc_native_behind", "nc_native_any_table"),
+        *("nc_native_behind", "nc_native_any_table", "nc_native_type_is_called"),
+        *("nc_native_derived_is_called", "nc_native_slot"),
         *("nc_native_find_else", "nc_native_packed_rest", "nc_native_packed_else"),
         *("nc_native_packed_find", "nc_native_first_packed", "nc_native_packed_in_calls"),
         *("nc_packed_nibble", "nc_packed_is_text"),

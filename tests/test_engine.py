@@ -247,6 +247,7 @@ def test_a_module_goes_before_its_context(monkeypatch):
 
     engine.compile("7", lambda: answer(7), {}, ["answer"])
     machine = engine._outcome[0]
+    gc.collect()  # what other tests left
     gone: list[str] = []
     for kind in (binding.context.ContextRef, binding.module.ModuleRef):
 
