@@ -34,7 +34,7 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from .callable import NativeCallable
@@ -488,16 +488,16 @@ def _words(ctype: CType) -> str:
     return "".join(words)
 
 
-def _scalars(ctype: CType, offset: int) -> Iterator[tuple[int, CType]]:
+def _scalars(ctype: CType, offset: int) -> list[tuple[int, CType]]:
     """What a value consists of, and where."""
     if isinstance(ctype, Struct):
-        for field in ctype.fields:
-            yield from _scalars(field.type, offset + field.offset)
+        parts = [_scalars(field.type, offset + field.offset) for field in ctype.fields]
     elif isinstance(ctype, Array):
-        for at in range(0, ctype.size, ctype.item.size):
-            yield from _scalars(ctype.item, offset + at)
+        places = range(offset, offset + ctype.size, ctype.item.size)
+        parts = [_scalars(ctype.item, at) for at in places]
     else:
-        yield offset, ctype
+        return [(offset, ctype)]
+    return [one for part in parts for one in part]
 
 
 def _check_limits(signature: Signature) -> None:
