@@ -402,7 +402,16 @@ def _arguments(world: World, r: random.Random) -> None:
     f = _callable(world, scene, number, codes)
     pairs = [_value(world, scene, code) for code in codes]
     harmless = [_plain(world, r, code) for code in codes]
-    scene.call = lambda: f(*harmless)
+
+    def call() -> Any:
+        """A call from a hook, which may run when C has returned: the log stays the outer call's."""
+        seen = world.log.raw
+        try:
+            return f(*harmless)
+        finally:
+            world.log.raw = seen
+
+    scene.call = call
     values = [value for value, _ in pairs]
     ctypes.memset(world.log, 0xA5, 1024)
     answer = None
