@@ -344,8 +344,6 @@ static PyMethodDef functions[] = {
     {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_VARARGS, NULL},
-    {"check_pending", nc_pending_check, METH_NOARGS, NULL},
-    {"forget_pending", nc_pending_forget, METH_O, NULL},
     {"stack_require", nc_stack_required, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
@@ -388,8 +386,8 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 || nc_pin_ready() < 0 ||
-        nc_closure_ready(module) < 0 || nc_reader_ready(module) < 0 ||
-        PyType_Ready(&Library_Type) < 0 ||
+        nc_pending_ready(module) < 0 || nc_closure_ready(module) < 0 ||
+        nc_reader_ready(module) < 0 || PyType_Ready(&Library_Type) < 0 ||
         PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||
         PyType_Ready(&NcMemory_Type) < 0 ||
         PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||

@@ -4,6 +4,7 @@
 #include "jit.h"
 #include "nativecall/thunk.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -342,20 +343,43 @@ int nc_pending_raised(void)
     return nc_exception_of(thread) != NULL;
 }
 
-PyObject *nc_pending_check(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+/* ---- for ctypes ------------------------------------------------------------------------------ */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+} Check;
+
+/* (result, function, arguments), as ctypes calls an errcheck: the result. Runs with an exception
+ * set, as functions of METH_FASTCALL must not. */
+static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *args, size_t nargsf,
+                                  PyObject *kwnames)
 {
-    if (nc_is_pending() && nc_pending_raised()) {
+    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3) {
+        PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
-    Py_RETURN_NONE;
+    return nc_is_pending() && nc_pending_raised() ? NULL : Py_NewRef(args[0]);
 }
 
-PyObject *nc_pending_forget(PyObject *Py_UNUSED(module), PyObject *exception)
+static PyTypeObject Check_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Check",
+    .tp_doc = "An errcheck that raises what was left.",
+    .tp_basicsize = sizeof(Check),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Check, call),
+};
+
+int nc_pending_ready(PyObject *module)
 {
-    Mark *mark = find_mark(PyThreadState_Get());
-    if (mark == NULL || mark->exception != exception) {
-        Py_RETURN_FALSE;
+    Check *check = PyType_Ready(&Check_Type) < 0 ? NULL : PyObject_New(Check, &Check_Type);
+    int status;
+    if (check == NULL) {
+        return -1;
     }
-    set_mark(mark, NULL);
-    Py_RETURN_TRUE;
+    check->call = check_vectorcall;
+    status = PyModule_AddObjectRef(module, "raise_pending", (PyObject *)check);
+    Py_DECREF(check);
+    return status;
 }

@@ -68,9 +68,9 @@ int nc_pending_is_left(void);
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */
 int nc_pending_raised(void);
 
-/* For calls that Python code makes: check_pending() raises it; forget_pending(exception) is whether
- * that one was left in this thread, which is then the caller's to raise. */
-PyObject *nc_pending_check(PyObject *module, PyObject *none);
-PyObject *nc_pending_forget(PyObject *module, PyObject *exception);
+/* Adds raise_pending, the errcheck of functions that ctypes calls for us. ctypes looks at nothing
+ * where it has dropped the GIL, and returning with an exception set is a SystemError, which debug
+ * builds of CPython end the process for. */
+int nc_pending_ready(PyObject *module);
 
 #endif

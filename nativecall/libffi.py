@@ -607,23 +607,11 @@ def _cffi_number(value: Any) -> tuple[str, object]:
     return convert.letter(ctype), float(value) if ctype.kind == "float" else int(value)
 
 
-def called(function: Any, arguments: Sequence[Any]) -> Any:
-    """What a function of ctypes returns; an exception that a Python function left is raised."""
-    try:
-        answer = function(*arguments)
-    except SystemError as error:
-        # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
-        left = error.__cause__
-        if left is None or not _types.forget_pending(left):
-            raise
-    except ctypes.ArgumentError:
-        # The arguments are instances of the very types, ready to be passed. All that ctypes can
-        # fail to do with them is to make its own objects of them, and it loses why.
-        raise MemoryError from None
-    else:
-        _types.check_pending()
-        return answer
-    raise left
+def foreign_function(type_: Any, address: int) -> Any:
+    """A function of ctypes that raises what a Python function left, however ctypes calls it."""
+    function = type_(address)
+    function.errcheck = _types.raise_pending
+    return function
 
 
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
@@ -642,7 +630,7 @@ def invoker(
     errors = flags & _lib.ERRORS_MASK
     errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
     type_ = prototype(signature, hold=hold, errno=errno)
-    function = type_(address)
+    function = foreign_function(type_, address)
     check_result(signature)
     fixed = signature.args
     offsets, size = _layout(fixed)
@@ -714,7 +702,7 @@ def invoker(
         entry = owner()
         if entry is not None and entry._target != address:
             # What an argument ran while it was converted has replaced the entry.
-            callee = type_(entry._target)
+            callee = foreign_function(type_, entry._target)
         code = 0
         others = set_errno(0) if errno else 0
         answer: Any = None
@@ -725,7 +713,7 @@ def invoker(
         if lender is not None:
             lender.forget_lent()
         try:
-            answer = called(callee, arguments)
+            answer = callee(*arguments)
         except BaseException as error:
             raised = error
             if lender is not None:

@@ -130,7 +130,7 @@ class _Run:
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
         prototype = libffi.prototype(plan.inner, hold=hold, errno=self.uses_errno)
-        self.function = prototype(target)
+        self.function = libffi.foreign_function(prototype, target)
         declared = list(prototype._argtypes_)
         # A struct may travel as its two words (libffi.py).
         halved = libffi.overrunning(plan.inner)
@@ -216,14 +216,7 @@ class _Call:
         plan, run = self.plan, self.run
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
-        try:
-            answer = libffi.called(run.function, arguments)
-        except SystemError as error:
-            # ctypes looks at nothing where it dropped the GIL, so CPython found an exception.
-            left = error.__cause__
-            if left is None or not _lib.types.forget_pending(left):
-                raise
-            raise left from None
+        answer = run.function(*arguments)
         if run.inner.kind != "void":
             self.memory.append(answer)
             self.answer = ctypes.addressof(answer)

@@ -538,6 +538,35 @@ def test_a_python_function_raises_in_the_caller(callbacks, unraisable, fails, gi
 
 
 @pytest.mark.parametrize("gil", ["hold", "release"])
+def test_ctypes_never_returns_with_an_exception_set(callbacks, gil):
+    """CPython makes a SystemError of that, and its debug builds end the process."""
+    f = callbacks.function("last", "q:X{q:q}q", gil=gil)
+    f._choose("libffi")
+    error = LookupError("no")
+
+    def broken(i):
+        raise error
+
+    kinds = set()
+
+    def trace(frame, event, argument):
+        if event == "exception":
+            kinds.add(argument[0])
+        return trace
+
+    before = sys.gettrace()
+    for function in (nc.callback("q:q", broken), broken):
+        sys.settrace(trace)
+        try:
+            with pytest.raises(LookupError) as info:
+                f(function, 3)
+        finally:
+            sys.settrace(before)
+        assert info.value is error
+    assert kinds == {LookupError}
+
+
+@pytest.mark.parametrize("gil", ["hold", "release"])
 def test_what_a_python_function_returns_is_converted(callbacks, unraisable, fails, gil):
     f = callbacks.function("last", "q:X{q:q}q", gil=gil)
     who = "the result of argument 1 of 'last'"
