@@ -73,6 +73,9 @@ class Scene:
         More that actions may do, which the kind of step knows.
     """
 
+    # Of a scene whose attributes the collector has cleared, while hooks still run.
+    armed = False
+
     def __init__(self, r: random.Random) -> None:
         self.r = r
         self.current: list[Any] = []
