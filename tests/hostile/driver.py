@@ -9,6 +9,7 @@ A kind is a module with
     MAY_ABORT           a pattern of what CPython's own faults print as they end a child, optional
     MAY_PRINT           a pattern of what a step may print, optional
     GROWTH              bytes of memory that a step may leave for good, on average
+    WARM                steps of a child in which caches fill, before growth is judged, optional
 
 A step works, or ends with an expected exception. All else is a finding: another exception, a wrong
 answer (`Finding`), text on stderr, an exception that nobody could catch, a crash, a step that does
@@ -200,7 +201,7 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
     faulthandler.cancel_dump_traceback_later()
     journal.begin(-1)
     told = {"done": done, "next": first + done, "printed": journal.errors, "levels": levels}
-    journal.tell(**told, growth=getattr(kind, "GROWTH", 0))
+    journal.tell(**told, growth=getattr(kind, "GROWTH", 0), warm=getattr(kind, "WARM", 0))
     journal.close()
     # Whatever the steps left behind goes with the interpreter's end, which must be silent.
     del world
@@ -329,6 +330,7 @@ class Trial:
     def _memory(self, result: Result, first: int, told: dict[str, Any]) -> None:
         """See that what steps leave behind does not grow, in the later half of a child's life."""
         levels = told["levels"][len(told["levels"]) // 2 :]
+        levels = [one for one in levels if one[0] >= told["warm"]]
         if len(levels) < 3 or levels[-1][0] - levels[0][0] < 100:
             return
         steps = levels[-1][0] - levels[0][0]

@@ -17,6 +17,9 @@ import hostility
 from driver import HERE, Finding, Tools
 
 GROWTH = 60_000
+# Each step is another signature, so caches of signatures, types and code fill, whose bounds are
+# 1024 entries and more: 109 KB a step from step 150 to 300, 65 to 450, 31 to 600.
+WARM = 450
 COMPILED = 40  # batches of a child at most
 BATCH = 12  # signatures
 
