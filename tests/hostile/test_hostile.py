@@ -21,7 +21,7 @@ STEPS = {
     "boxes": 400,
     "races": 30,
     "endings": 10,
-    "grammar": 900,
+    "grammar": 500,
     "echoes": 60,
 }
 
