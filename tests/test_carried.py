@@ -230,8 +230,8 @@ def test_what_users_write_into_a_box_is_not_believed(c):
     box._objects["nativecall"] = other
     assert nc.wrap(box).signatures == ("d:d",)
     assert c.entry(box)[0] == "d:d"
-    box = needs.to_ctypes()
-    ctypes.memmove(ctypes.addressof(box), ctypes.addressof(other.to_ctypes()), 8)
+    box, another = needs.to_ctypes(), other.to_ctypes()
+    ctypes.memmove(ctypes.addressof(box), ctypes.addressof(another), 8)
     assert nc.wrap(box).address() == other.address()
 
     class Entry:
