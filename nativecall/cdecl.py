@@ -17,9 +17,18 @@ from __future__ import annotations
 
 from .cconstant import Unknown, evaluate, of_int
 from .csource import INTEGER, KEYWORDS, CSource, integer
-from .ctype import MAX_DEPTH, CType, Struct
+from .ctype import MAX_DEPTH, MAX_TEXT, CType, Struct
 from .errors import SignatureError
-from .ffitype import ANONYMOUS, STAND_INS, Converter, ffi, from_ffi, is_variadic, to_ffi
+from .ffitype import (
+    ANONYMOUS,
+    MAX_SCALARS,
+    STAND_INS,
+    Converter,
+    ffi,
+    from_ffi,
+    is_variadic,
+    to_ffi,
+)
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -51,6 +60,8 @@ _SPELLINGS = {
     "__nc_e": "_Float16",
 }
 _ALL = "__nc_all"
+_MAX_LEVELS = 2 * MAX_DEPTH  # in C, where a typedef is one of its own
+_MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
 
 
 class Declarations:
@@ -147,16 +158,19 @@ def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> Signat
 
 def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
     """Whether a token stands like the name of a type that nothing before it declares."""
-    tokens = [token for token, _ in source.tokens]
-    word = tokens[index]
-    before = tokens[index - 1] if index else ";"
-    after = tokens[index + 1] if index + 1 < len(tokens) else ""
+    tokens = source.tokens
+    word = tokens[index][0]
+    before = tokens[index - 1][0] if index else ";"
+    after = tokens[index + 1][0] if index + 1 < len(tokens) else ""
     if not _is_name(word) or word in KEYWORDS or word in known:
         return False
     if before not in (";", "(", ",", "{", "}", "const", "extern", "static", "typedef"):
         return False
-    declared = any([tokens[i] == word and tokens[i + 1] in (";", ",", ")") for i in range(index)])
-    return not declared and (after == "*" or _is_name(after))
+    if after != "*" and not _is_name(after):
+        return False
+    return not any(
+        [tokens[i][0] == word and tokens[i + 1][0] in (";", ",", ")") for i in range(index)]
+    )
 
 
 def _is_name(token: str) -> bool:
@@ -190,6 +204,8 @@ class _Tree:
         self.member_lines: list[str] = []
         self._seen: set[int] = set()
         self._bodies = 0
+        self._functions: list[tuple[Any, str]] = []  # (node, name of what it declares)
+        self._spelled: dict[str, tuple[int, int]] = {}  # of typedefs
         self._packed_nodes: set[int] = set()
         self._anonymous = 0
         tree = self
@@ -250,9 +266,11 @@ class _Tree:
                 if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
-        elif isinstance(node, c_ast.FuncDecl) and node.args is None:
-            reason = "'()' says nothing about the arguments"
-            raise self.error(reason, node, "write '(void)' where there are none")
+        elif isinstance(node, c_ast.FuncDecl):
+            if node.args is None:
+                reason = "'()' says nothing about the arguments"
+                raise self.error(reason, node, "write '(void)' where there are none")
+            self._functions.append((node, hint or ""))
         elif isinstance(node, c_ast.ArrayDecl) and node.dim is not None:
             node.dim = self._evaluated(node.dim, node)
         if isinstance(node, (c_ast.Typedef, c_ast.Decl)):
@@ -320,7 +338,12 @@ class _Tree:
         """Take one external declaration."""
         c_ast = self.ast
         before = len(self.tags)
+        functions = len(self._functions)
         self.prepare(node)
+        for function, _ in self._functions[functions:]:
+            self._check_spelled(function)
+        if isinstance(node, c_ast.Typedef):
+            self._spelled.setdefault(node.name, self._check_spelled(node))
         # Bodies first and in the order of the source: cffi wants an enum's before it is mentioned.
         for _, body in self.tags[before:]:
             if id(body) not in self._written:
@@ -375,6 +398,105 @@ class _Tree:
             raise self.error(str(error), node) from None
         self.constants[node.name] = self._values[node.name][0]
 
+    def _check_spelled(self, node: Any) -> tuple[int, int]:
+        """About how many characters and levels a type has with its typedefs written out.
+
+        cffi gives every type such a name, which typedefs of typedefs can make as long as they like.
+        """
+        length, depth = self._spell(node)
+        if depth > _MAX_LEVELS:
+            reason = f"a type is nested more than {_MAX_LEVELS} levels deep with its typedefs"
+            raise self.error(reason, node)
+        if length > _MAX_SPELLED:
+            reason = f"a type takes more than {_MAX_SPELLED} characters with its typedefs written"
+            raise self.error(f"{reason} out", node)
+        return length, depth
+
+    def _spell(self, node: Any) -> tuple[int, int]:
+        c_ast = self.ast
+        if isinstance(node, (c_ast.Typedef, c_ast.Decl, c_ast.Typename, c_ast.TypeDecl)):
+            return self._spell(node.type)
+        if isinstance(node, c_ast.IdentifierType):
+            length, depth = self._spelled.get(node.names[-1], (len(" ".join(node.names)), -1))
+            return length, depth + 1
+        if isinstance(node, c_ast.PtrDecl):
+            length, depth = self._spell(node.type)
+            return length + 1, depth + 1
+        if isinstance(node, c_ast.ArrayDecl):
+            levels = 0
+            while isinstance(node, c_ast.ArrayDecl):
+                node = node.type
+                levels += 1
+            length, depth = self._spell(node)
+            return length + 8 * levels, depth + 1
+        if isinstance(node, c_ast.FuncDecl):
+            parts = [self._spell(part) for part in (node.type, *node.args.params)]
+            return sum([n + 2 for n, _ in parts]), 1 + max([depth for _, depth in parts])
+        return len(getattr(node, "name", None) or "") + len("struct "), 0
+
+    def _check_by_value(self) -> None:
+        """Refuse functions whose structs by value have more scalars than cffi should list.
+
+        It describes every one for a call, before anything can be asked of the type.
+        """
+        c_ast = self.ast
+        bodies = {(type(node), node.name): node for _, node in reversed(self.tags)}
+        found: dict[int, int] = {}  # by the identity of a body
+        typedefs: dict[str, int] = {}
+
+        def scalars(node: Any) -> int:
+            """How many scalars a value consists of, or one more than there may be."""
+            count = 1
+            while True:
+                if isinstance(node, c_ast.ArrayDecl):
+                    if isinstance(node.dim, c_ast.Constant):
+                        count = min(count * max(int(node.dim.value), 0), MAX_SCALARS + 1)
+                elif not isinstance(node, (c_ast.Typedef, c_ast.Decl, c_ast.TypeDecl)):
+                    break
+                node = node.type
+            if isinstance(node, c_ast.IdentifierType) and node.names[-1] in self.typedef_nodes:
+                name = node.names[-1]
+                if name not in typedefs:
+                    typedefs[name] = scalars(self.typedef_nodes[name])
+                count *= typedefs[name]
+            elif isinstance(node, c_ast.Struct):
+                body = node if node.decls is not None else bodies.get((type(node), node.name))
+                count *= fields(body) if body is not None else 1
+            return min(count, MAX_SCALARS + 1)
+
+        def fields(body: Any) -> int:
+            if id(body) not in found:
+                found[id(body)] = 1  # for a struct that holds itself, which cffi refuses
+                found[id(body)] = sum([scalars(field) for field in body.decls])
+            return found[id(body)]
+
+        for _, body in self.tags:
+            # In the order of the text, so that a chain of structs is not a deep recursion.
+            if isinstance(body, c_ast.Struct):
+                fields(body)
+        for function, name in self._functions:
+            total = 0
+            of = f" of {name!r}" if name and not name.startswith(ANONYMOUS) else ""
+            for index, part in enumerate((function, *function.args.params)):
+                kind = getattr(part, "type", None)
+                if kind is None or self._is_array(kind):
+                    continue  # '...', and what is a pointer
+                total += scalars(kind)
+                if total > MAX_SCALARS:
+                    label = getattr(part, "name", None)
+                    who = f"parameter {label!r}" if label else f"parameter {index}"
+                    raise self.error(
+                        f"{who if index else 'the result'}{of} has too many scalars by value: "
+                        f"a function takes and returns at most {MAX_SCALARS}",
+                        part,
+                        "pass a pointer to it",
+                    )
+
+    def _is_array(self, node: Any) -> bool:
+        while (target := self._typedef(node)) is not None:
+            node = target
+        return isinstance(node, self.ast.ArrayDecl)
+
     def packed_in_doubt(self) -> bool:
         """Whether the text and the tree disagree on how many bodies there are."""
         return bool(self.source.packed) and self._bodies != self.source.bodies
@@ -385,6 +507,7 @@ class _Tree:
 
         if self.packed_in_doubt():
             raise self.source.error("cannot tell which struct is packed", self.source.first())
+        self._check_by_value()
         for cname, node in self.tags:
             self._member("tag", cname, f"{cname} *", node)
         if not self.members:
@@ -406,15 +529,12 @@ class _Tree:
         try:
             parser.cdef("\n".join([*lines, f"struct {_ALL} {{", *self.member_lines, "};"]))
             fields = parser.typeof(f"struct {_ALL}").fields
-        except RecursionError:
+        except (RecursionError, MemoryError):
             raise
         except SystemError:
             raise MemoryError from None  # which cffi failed to say
         except Exception as error:
-            # cffi raises half a dozen classes, some of them built-in, for what it cannot represent;
-            # MemoryError for arrays in structs by value, whose elements it describes one by one.
-            if isinstance(error, MemoryError) and "[" not in self.source.clean:
-                raise
+            # cffi raises half a dozen classes, some of them built-in, for what it cannot represent.
             raise self._cffi_error(error, prelude) from None
         types = [field.type for _, field in fields]
         for (what, _, node), ctype in zip(self.members, types, strict=True):
@@ -435,11 +555,7 @@ class _Tree:
             node = nodes[line] if 0 <= line < len(nodes) else None
             message = message[match.end() :]
         hint = None
-        if isinstance(error, MemoryError):
-            # cffi describes every element of what is passed by value.
-            message = "a struct has an array that is too large to be passed by value"
-            hint = "pass a pointer to it"
-        elif match := re.match(r"Unsupported type: '([^']*)'", message):
+        if match := re.match(r"Unsupported type: '([^']*)'", message):
             words = [_SPELLINGS.get(word, word) for word in match.group(1).split()]
             message = f"type {' '.join(words)!r} is not supported"
         elif match := re.search(r"ctype '(?:struct |union )?(\w+)' has incomplete type", message):
@@ -614,7 +730,10 @@ def parse_declarations(text: str) -> Declarations:
     Raises
     ------
     SignatureError
-        If the text is no C, or if a function takes or returns what cannot be passed from outside C.
+        If the text is no C, or if a function takes or returns what cannot be passed from outside C,
+        or more than 16384 scalars by value: those of structs in structs, and of arrays in them, are
+        counted one by one. Declarators nest at most 64 levels deep, and with their typedefs at most
+        128 levels and 16384 characters; an expression has at most 256 operators.
 
     Examples
     --------

@@ -202,10 +202,11 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
     elif isinstance(value, (tuple, list)):
         if len(value) != len(names):
             raise TypeError(_wrong_count(who, names, len(value)))
-        # Conversions may run code that changes a list.
+        # Conversions may run code that changes a list. A subclass may give what it does not count.
         values = tuple(islice(value, len(names) + 1))
         if len(values) != len(names):
-            raise TypeError(_wrong_count(who, names, len(values)))
+            count = len(values) if len(values) < len(names) else "more"
+            raise TypeError(_wrong_count(who, names, count))
     else:
         raise TypeError(
             f"{who} must be a tuple, a mapping or a struct of {struct.size} bytes with the fields "
@@ -215,7 +216,7 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
         store(field.type, item, address + field.offset, f"field {name!r} of {who}", keep)
 
 
-def _wrong_count(who: str, names: Sequence[str], count: int) -> str:
+def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
     return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
 
 

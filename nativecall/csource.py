@@ -63,6 +63,8 @@ _SYNONYMS = {
 _HALVES = ("_Float16", "__fp16")
 _BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
 _STORAGE = _words("typedef extern static register auto")
+_NESTING = frozenset("*[(!~+-/%?&|^<>")  # tokens that nest without closing
+_MAX_OPERATORS = 256  # in one expression
 _COMPLEX_NAMES = {"float": "__nc_Zf", "double": "__nc_Zd", "long double": "__nc_Zg"}
 _SUFFIX = r"(?:[uU](?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU]?)?"
 INTEGER = rf"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*){_SUFFIX}"
@@ -220,7 +222,9 @@ class CSource:
     def _directive(self, text: str, at: int) -> None:
         import re
 
-        name, rest = re.fullmatch(r"\s*(\w*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        words = " ".join(text.split())
+        name = re.match(r"\w*", words).group()  # type: ignore[union-attr]
+        rest = words[len(name) :].lstrip()
         if name == "define":
             match = re.fullmatch(rf"([A-Za-z_]\w*)\s+\(?\s*({INTEGER})\s*\)?", rest, re.ASCII)
             if match is None:
@@ -322,7 +326,28 @@ class CSource:
     def _brackets(self) -> None:
         pairs = {")": "(", "]": "[", "}": "{"}
         opened: list[tuple[str, int]] = []
+        # What nests without closing: the stars and the dimensions of a declarator, the operators of
+        # an expression. Parsers take time that grows with their square, so they are counted here,
+        # for every bracket that is open: what has been seen since the last separator, and whether
+        # that is an expression.
+        levels: list[tuple[dict[str, int], bool]] = [({}, False)]
         for token, start in self.tokens:
+            seen, expression = levels[-1]
+            if token in (",", ";"):
+                levels[-1] = {}, expression and len(levels) > 1 and opened[-1][0] != "{"
+            elif token == "=":
+                levels[-1] = {}, True
+            elif token in _NESTING:
+                kind = token if token in ("*", "[") and not expression else ""
+                seen[kind] = seen.get(kind, 0) + 1
+                if kind and seen[kind] > MAX_DEPTH:
+                    raise self.error(f"nested more than {MAX_DEPTH} levels deep", start)
+                if seen[kind] > _MAX_OPERATORS:
+                    raise self.error(f"more than {_MAX_OPERATORS} operators in a row", start)
+            if token in ("(", "[", "{"):
+                levels.append(({}, token == "[" or (token == "(" and expression)))
+            elif token in (")", "]", "}") and len(levels) > 1:
+                levels.pop()
             if token in ("(", "[", "{"):
                 opened.append((token, start))
                 if len(opened) > MAX_DEPTH:
@@ -402,6 +427,8 @@ def typed_integer(literal: str) -> Integer:
     suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
     digits = literal[: len(literal) - len(suffix)].lower()
     base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[0] == "0" else 10
+    if len(digits) > 100:  # Python refuses to read thousands
+        raise OverflowError(f"integer {digits[:8]}… is too large")
     value = int(digits, base)
     suffix = suffix.lower()
     widths = [8 * SCALARS[code].size for code in "ilq"][suffix.count("l") :]

@@ -198,10 +198,7 @@ def _intern(
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
     # 'X{' and '}' are no part of the signature that a function pointer's text embeds.
-    if len(text) > MAX_TEXT + (3 if kind == "function" else 0):
-        raise SignatureError(f"a type takes more than {MAX_TEXT} characters to write")
-    if len(named) > _MAX_NAMED:
-        raise SignatureError(f"a type takes more than {_MAX_NAMED} characters with its field names")
+    _check_length(len(text) - (3 if kind == "function" else 0), len(named))
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
     self = object.__new__(cls)
@@ -213,6 +210,18 @@ def _intern(
     if len(_interned) >= _INTERN_LIMIT:
         _interned.clear()
     return _interned.setdefault(named, self)
+
+
+def _check_length(text: int, named: int) -> None:
+    """Refuse a type by the lengths of its texts, or of the part of them that is known so far.
+
+    Types share what they are made of, so that a few lines can describe a text of any length:
+    constructors ask before they write it.
+    """
+    if text > MAX_TEXT:
+        raise SignatureError(f"a type takes more than {MAX_TEXT} characters to write")
+    if named > _MAX_NAMED:
+        raise SignatureError(f"a type takes more than {_MAX_NAMED} characters with its field names")
 
 
 class Void(CType):
@@ -354,8 +363,12 @@ class FunctionPointer(CType):
         args = tuple(args)
         variadic = bool(variadic)
         _admit(result, "result")
+        length, longer = len(result.text), len(result.named)
         for arg in args:
             _admit(arg, "argument")
+            length += len(arg.text)
+            longer += len(arg.named)
+            _check_length(length, longer)
         if variadic and not args:
             raise SignatureError("a variadic function needs at least one argument before '.'")
         end = "." if variadic else ""
@@ -491,7 +504,7 @@ class Struct(CType):
         packed = bool(packed)
         laid_out: list[Field] = []
         seen: set[str] = set()
-        offset = 0
+        offset = length = named = 0
         alignment = 1
         for item in fields:
             name, ctype = (None, item) if isinstance(item, CType) else item
@@ -508,6 +521,9 @@ class Struct(CType):
                 alignment = max(alignment, ctype.alignment)
             laid_out.append(Field(name, ctype, offset))
             offset += ctype.size
+            length += len(ctype.text)
+            named += len(ctype.named) + (len(name) + 2 if name else 0)
+            _check_length(length, named)
         if not laid_out:
             raise SignatureError("a struct needs at least one field")
         start = "=T{" if packed else "T{"

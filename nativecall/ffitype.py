@@ -24,6 +24,7 @@ from .ctype import (
     Array,
     CType,
     FunctionPointer,
+    Pointer,
     PyObjectPointer,
     Scalar,
     Struct,
@@ -37,7 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
-__all__ = ["ANONYMOUS", "STAND_INS", "Converter", "ffi", "from_ffi", "is_variadic", "to_ffi"]
+__all__ = [
+    "ANONYMOUS",
+    "MAX_SCALARS",
+    "STAND_INS",
+    "Converter",
+    "ffi",
+    "from_ffi",
+    "is_variadic",
+    "to_ffi",
+]
 
 # Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
 STAND_INS = {
@@ -45,6 +55,10 @@ STAND_INS = {
     "__nc_e": ("e", "struct __nc_e { unsigned short bits; }"),
 }
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
+# those of arrays and nested structs too, as soon as it makes the type.
+MAX_SCALARS = 16384
+_SHOWN = 4  # names at either end of a path of fields that a message shows
 
 
 class Converter:
@@ -63,6 +77,8 @@ class Converter:
     def __init__(self, packed: Collection[Any] = ()) -> None:
         self._packed = packed
         self._structs: dict[Any, Struct | SignatureError] = {}
+        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
+        self._faults: dict[Any, tuple[list[str], str]] = {}
         self._reached: dict[Any, set[Any]] = {}
 
     def type(self, ctype: Any, holder: Any = None) -> CType:
@@ -144,8 +160,14 @@ class Converter:
             try:
                 fields.append((name or None, self._member(field.type, ctype)))
             except SignatureError as error:
-                reason = f"{_name(ctype)} cannot be passed by value: its field {name!r}: "
-                raise SignatureError(reason + error.reason, hint="pass a pointer to it") from None
+                path, why = self._faults.get(_element(field.type), ([], error.reason))
+                path = [name, *path]
+                if len(path) > 2 * _SHOWN:
+                    path[_SHOWN : -_SHOWN + 1] = ["…"]
+                self._faults[ctype] = path, why
+                reason = f"{_name(ctype)} cannot be passed by value: its field "
+                reason += f"{'.'.join(path)!r}: {why}"
+                raise SignatureError(reason, hint="pass a pointer to it") from None
         if self._packed:
             return Struct(fields, packed=ctype in self._packed)
         for packed in (False, True):
@@ -156,9 +178,7 @@ class Converter:
 
     def _member(self, ctype: Any, holder: Any) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
-        inner = ctype
-        while inner.kind == "array":
-            inner = inner.item
+        inner = _element(ctype)
         if inner.kind == "struct" and inner not in self._structs:
             self._structs[inner] = self._attempt(inner)
         return self.type(ctype, holder)
@@ -214,6 +234,13 @@ def _parts(ctype: Any) -> Sequence[Any]:
     if ctype.kind in ("struct", "union"):
         return [field.type for _, field in ctype.fields or ()]
     return ()
+
+
+def _element(ctype: Any) -> Any:
+    """What an array of cffi consists of in the end; other types are their own."""
+    while ctype.kind == "array":
+        ctype = ctype.item
+    return ctype
 
 
 def _name(ctype: Any) -> str:
@@ -398,6 +425,12 @@ def to_ffi(ctype: CType | Signature) -> Any:
     ctype : CType or Signature
         A signature stands for a pointer to such a function.
 
+    Raises
+    ------
+    SignatureError
+        If a function takes and returns more than 16384 scalars by value, those of arrays in structs
+        counted one by one.
+
     Examples
     --------
     >>> from nativecall.signature import parse
@@ -409,7 +442,34 @@ def to_ffi(ctype: CType | Signature) -> Any:
     if not isinstance(ctype, CType):
         raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
     found = None if _told is None else _told.types.get(ctype.named)
-    return _with_room().declare(ctype) if found is None else found
+    if found is not None:
+        return found
+    _check_by_value(ctype)
+    return _with_room().declare(ctype)
+
+
+def _check_by_value(ctype: CType) -> None:
+    """Refuse a type with a function in it that has more scalars by value than cffi should list."""
+    if isinstance(ctype, FunctionPointer):
+        parts = [ctype.result, *ctype.args]
+        if sum([_count(part) for part in parts]) > MAX_SCALARS:
+            reason = f"a function of cffi takes and returns at most {MAX_SCALARS} scalars by value"
+            raise SignatureError(reason, hint="pass a pointer to a struct")
+    elif isinstance(ctype, Struct):
+        parts = [field.type for field in ctype.fields]
+    elif isinstance(ctype, Pointer):
+        parts = [ctype.pointee]
+    else:
+        parts = [ctype.item] if isinstance(ctype, Array) else []
+    for part in parts:
+        _check_by_value(part)
+
+
+def _count(ctype: CType) -> int:
+    """How many scalars a value consists of."""
+    if isinstance(ctype, Struct):
+        return sum([_count(field.type) for field in ctype.fields])
+    return ctype.length * _count(ctype.item) if isinstance(ctype, Array) else 1
 
 
 def _usable_names(names: Sequence[str]) -> list[str]:

@@ -556,18 +556,25 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     if isinstance(source, FunctionPointer):
         return Signature(source.result, source.args, source.variadic)
     source = _require_text(source)
-    key = (source, hint)
+    form = None if hint is None else _known_hint(hint)
+    key = (source, form)
     found = _cache.get(key)
     if found is not None:
         return found
-    if hint is not None and hint not in _READERS:
-        raise ValueError(f"'hint' must be one of {', '.join(map(repr, _READERS))} (got {hint!r})")
     if not source.strip(_SPACE):
         raise SignatureError("a signature is empty", source, 1, hint=_FORMS)
-    signature = _READERS[hint or _form(source)](source)
+    signature = _READERS[form or _form(source)](source)
     if len(_cache) >= _CACHE_LIMIT:
         _cache.clear()
     return _cache.setdefault(key, signature)
+
+
+def _known_hint(hint: object) -> str:
+    """`hint` as a plain str, which is one of the known: a subclass may equal any of them."""
+    plain = str.__str__(hint) if isinstance(hint, str) else ""
+    if plain not in _READERS:
+        raise ValueError(f"'hint' must be one of {', '.join(map(repr, _READERS))} (got {hint!r})")
+    return plain
 
 
 def _require_text(source: object) -> str:

@@ -516,6 +516,22 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
     assert {s.text for s in declared.functions.values()} == {"d:d&di"}
 
 
+def doubled(n: int) -> str:
+    """Structs of two structs each: the last one has more scalars than there is memory for."""
+    pairs = [f"struct s{i} {{ struct s{i - 1} a, b; }};" for i in range(1, n)]
+    return " ".join(["struct s0 { int a; };", *pairs])
+
+
+def shared(n: int) -> str:
+    """Typedefs of functions that take two of the typedef before."""
+    pairs = [f"typedef void (*f{i})(f{i - 1}, f{i - 1});" for i in range(1, n)]
+    return " ".join(["typedef void (*f0)(int);", *pairs])
+
+
+def chained(n: int) -> str:
+    return " ".join(["typedef int t0;", *[f"typedef t{i - 1} *t{i};" for i in range(1, n)]])
+
+
 @pytest.mark.parametrize(
     ("text", "line", "position", "message"),
     [
@@ -556,7 +572,13 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ("struct s { struct { int b : 2; } in; }; struct s f(void);", None, 50, "bit-field 'b'"),
         ("struct s { char a; int : 9; char b; }; int f(struct s x);", None, 55, "has a layout"),
         ("struct s { int n; char a[0]; }; int f(struct s);", None, 39, "at least one element"),
-        ("struct s { char a[1LL << 40]; }; int f(struct s);", None, 1, "too large to be passed"),
+        ("struct s { char a[1LL << 40]; }; int f(struct s);", None, 40, "at most 16384"),
+        ("struct s { char a[16385]; }; int f(int, struct s x);", None, 50, "parameter 'x' of 'f'"),
+        ("typedef char a[9][9999]; struct s { a x; }; struct s f(int);", None, 54, "result of 'f'"),
+        ("struct s { char a[9999]; }; int f(struct s, struct s);", None, 45, "parameter 2 of 'f'"),
+        (f"{doubled(100)} int f(struct s99 x);", None, 3288, "parameter 'x' of 'f' has too many"),
+        (f"{shared(40)} int f(int);", None, 292, "16384 characters with its typedefs written"),
+        (f"{chained(70)} int f(t9);", None, 1162, "nested more than 128 levels deep"),
         ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' changes how"),
         ("struct s { int a; } __attribute__((aligned(16)));", None, 21, "'aligned' changes how"),
         ("struct s { char c; int a __attribute__((packed)); };", None, 26, "is out of place"),
@@ -587,7 +609,11 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
         ("int f(int);\n  #define F(x) x\n", 2, 3, "macro 'F' is not an integer"),
         ("#define PI 3.14\n", 1, 1, "macro 'PI' is not an integer"),
         ("int f(" + "(" * 70 + ")" * 70 + ");", None, 70, "nested more than 64 levels deep"),
-        ("int " + "*" * 5000 + "f(int);", None, 1, "nested too deeply"),
+        ("int " + "*" * 5000 + "f(int);", None, 69, "nested more than 64 levels deep"),
+        ("int f(int x" + "[2]" * 5000 + ");", None, 204, "nested more than 64 levels deep"),
+        ("int f(int x[" + "1+" * 5000 + "1]);", None, 526, "more than 256 operators"),
+        ("int f(int x[" + "(int)" * 5000 + "1]);", None, 1293, "more than 256 operators"),
+        ("#define N " + "1" * 5000, None, 1, "integer 11111111… is too large"),
     ],
 )
 def test_errors_name_the_place_and_what_is_wrong(
@@ -858,3 +884,44 @@ def test_want_of_memory_is_no_fault_of_the_text():
         finally:
             testcapi.remove_mem_hooks()
     assert failed > 10
+
+
+def test_structs_of_structs_are_no_longer_to_read_than_to_write():
+    declared = parse_declarations(doubled(40) + "struct s39 *p; void f(struct s39 *);")
+    assert declared.functions["f"].text == "v:P"
+    assert "struct s39" in declared.opaque
+    assert declared.structs["s3"].size == 32
+
+
+def test_what_makes_a_struct_unusable_is_said_once():
+    text = "struct s0 { union { int a; } u; };"
+    text += "".join(f"struct s{i} {{ struct s{i - 1} in[2]; }};" for i in range(1, 20))
+    with pytest.raises(SignatureError) as caught:
+        parse_function(text.split("struct s3 ")[0] + "void f(struct s2);")
+    assert caught.value.reason == (
+        "struct 's2' cannot be passed by value: its field 'in.in.u': "
+        "union 'u' cannot be passed by value"
+    )
+    with pytest.raises(SignatureError) as caught:
+        from_ffi(_other_ffi(text).typeof("struct s19"))
+    assert caught.value.reason == (
+        "struct 's19' cannot be passed by value: its field 'in.in.in.in.….in.in.u': "
+        "an unnamed union cannot be passed by value"
+    )
+
+
+def _other_ffi(text: str) -> Any:
+    import cffi
+
+    made = cffi.FFI()
+    made.cdef(text)
+    return made
+
+
+@pytest.mark.parametrize("count", [16385, 10**9, 10**17])
+def test_cffi_lists_no_more_scalars_than_the_limit(count: int) -> None:
+    by_value = f"T{{({count})b}}"
+    for text in (f"{by_value}:", f"v:&X{{v:{by_value}}}", f"v:&T{{X{{v:{by_value}}}}}"):
+        with pytest.raises(SignatureError, match="at most 16384 scalars by value"):
+            to_ffi(parse(text))
+    assert to_ffi(parse(f"v:&T{{({count})b}}")).kind == "function"

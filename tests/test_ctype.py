@@ -262,6 +262,21 @@ def test_what_c_forbids_cannot_be_made(make, message: str) -> None:
         make()
 
 
+def test_texts_are_not_made_longer_than_their_bound() -> None:
+    part = ct.Struct([ct.scalar("d")] * 4000)
+    taken = 0
+
+    def parts():
+        nonlocal taken
+        while taken < 10**6:
+            taken += 1
+            yield part
+
+    with pytest.raises(SignatureError, match="more than 4096 characters"):
+        ct.Struct(parts())
+    assert taken == 2
+
+
 def test_depth_and_length_are_bounded() -> None:
     ctype = ct.scalar("d")
     for _ in range(ct.MAX_DEPTH):

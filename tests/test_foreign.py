@@ -121,6 +121,19 @@ class Odd:
         return "<odd>"
 
 
+def test_ctypes_types_that_share_parts_are_read_once():
+    made = [type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]})]
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int)
+    for _ in range(60):
+        both = ctypes.POINTER(made[-1])
+        made.append(type("S", (ctypes.Structure,), {"_fields_": [("a", both), ("b", both)]}))
+        function = ctypes.CFUNCTYPE(None, *[ctypes.POINTER(function)] * 2)
+    from nativecall.bridges.ctypes import ctype_of
+
+    for kind in (made[-1], function):
+        assert len(ctype_of(kind).text) < 4096
+
+
 @pytest.mark.parametrize(
     ("argtype", "message"),
     [

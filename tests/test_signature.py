@@ -391,6 +391,10 @@ def test_str_subclasses_count_by_their_characters():
     assert parse(Lying("d:d")).text == "d:d"
     assert parse("d:hhh").text == "d:hhh"  # nothing that answers for it is in the cache
     assert parse(Lying("d:hhhh")).text == "d:hhhh"
+    assert parse("->d", hint=Lying("numpy")).text == "d:"
+    with pytest.raises(ValueError, match="'hint' must be one of"):
+        parse("d:d", hint=Lying("other"))
+    assert all(type(hint) in (str, type(None)) for _, hint in signature._cache)
     d = scalar("d")
     assert Struct([(Lying("z"), d)]).field_names == ("z",)
     assert Struct([("x", d), ("y", d)]).field_names == ("x", "y")

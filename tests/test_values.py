@@ -1046,6 +1046,13 @@ def test_structs_with_the_wrong_number_of_fields(lib, fails, way):
             f"argument 2 of 'add_points' must have 2 fields ('x', 'y'), not {len(value)}",
         ):
             f((1.0, 2.0), value)
+
+    class Hundred(list):
+        def __iter__(self):
+            return iter([1.0] * 100)
+
+    with fails(TypeError, "argument 2 of 'add_points' must have 2 fields ('x', 'y'), not more"):
+        f((1.0, 2.0), Hundred([1.0, 2.0]))
     g = lib.function("next_mixed", f"{MIXED}:{MIXED}")
     g._choose(way)
     inner = "field 'inner' of argument 1 of 'next_mixed'"

@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    _Known = dict[tuple[int, int], tuple[object, CType | SignatureError]]
+
     from ..callable import NativeCallable
 
 _types = _lib.types
@@ -34,16 +36,32 @@ _SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
 _TYPE_CODES = {**_SIMPLE, "c": "c"}
 
 
-def ctype_of(kind: Any, holder: Any = None) -> CType:
+def ctype_of(kind: Any, holder: Any = None, known: _Known | None = None) -> CType:
     """Our type for a ctypes type, inside the Structure `holder` if that is given.
 
-    A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`.
+    A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`. What was
+    found for the parts of a type is in `known`: types that share parts take no longer for it.
 
     Raises
     ------
     SignatureError
         For unions, bit-fields and other types that no C function takes by value here.
     """
+    known = {} if known is None else known
+    # By identity, for classes may say of others that they are equal; `kind` is kept for that.
+    key = id(kind), id(holder)
+    if key not in known:
+        try:
+            known[key] = kind, _made_of(kind, holder, known)
+        except SignatureError as error:
+            known[key] = kind, error
+    found = known[key][1]
+    if isinstance(found, SignatureError):
+        raise SignatureError(found.reason, hint=found.hint)
+    return found
+
+
+def _made_of(kind: Any, holder: Any, known: _Known) -> CType:
     if kind is None:
         return VOID
     is_type = isinstance(kind, type)
@@ -64,13 +82,15 @@ def ctype_of(kind: Any, holder: Any = None) -> CType:
         if code in ("C", "D", "E", "F", "G"):
             return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
     elif issubclass(kind, _CFuncPtr):
-        known = _signature(kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"), holder)
-        return pointer_to(VOID) if known is None else known.function
+        function = _signature(
+            kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"), holder, known
+        )
+        return pointer_to(VOID) if function is None else function.function
     elif issubclass(kind, _Pointer):
         if holder is not None and holder in _reached(kind):
             return pointer_to(VOID)
         try:
-            return pointer_to(ctype_of(kind._type_, holder))
+            return pointer_to(ctype_of(kind._type_, holder, known))
         except SignatureError:
             return pointer_to(VOID)
     elif issubclass(kind, ctypes.Structure):
@@ -78,7 +98,7 @@ def ctype_of(kind: Any, holder: Any = None) -> CType:
         for field in _all_fields(kind):
             if len(field) > 2:
                 raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
-            fields.append((field[0], ctype_of(field[1], kind)))
+            fields.append((field[0], ctype_of(field[1], kind, known)))
         packed = getattr(kind, "_pack_", 0) == 1
         for made in (Struct(fields, packed), Struct(fields, not packed)):
             if _same_layout(made, kind):
@@ -87,7 +107,7 @@ def ctype_of(kind: Any, holder: Any = None) -> CType:
     elif issubclass(kind, ctypes.Array):
         from ..ctype import Array
 
-        return Array(ctype_of(kind._type_, holder), (kind._length_,))
+        return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
 
 
@@ -142,11 +162,15 @@ def _reached(kind: Any) -> set[Any]:
     return found
 
 
-def _signature(argtypes: Any, restype: Any, holder: Any = None) -> Signature | None:
+def _signature(
+    argtypes: Any, restype: Any, holder: Any = None, known: _Known | None = None
+) -> Signature | None:
     """The signature that argtypes and restype give, None when there are no argtypes."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
         return None
-    return Signature(ctype_of(restype, holder), [ctype_of(argtype, holder) for argtype in argtypes])
+    known = {} if known is None else known
+    result = ctype_of(restype, holder, known)
+    return Signature(result, [ctype_of(argtype, holder, known) for argtype in argtypes])
 
 
 def function(obj: Any) -> Function | None:
