@@ -614,6 +614,19 @@ def foreign_function(type_: Any, address: int) -> Any:
     return function
 
 
+def called(function: Any, arguments: Sequence[Any]) -> Any:
+    """What a function of ctypes returns for arguments that are instances of its very types."""
+    try:
+        return function(*arguments)
+    except ctypes.ArgumentError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is not None:
+            raise  # a Python function that C called raised it
+        # All that ctypes can fail to do with them is to make its own objects of them, and it
+        # loses why.
+        raise MemoryError from None
+
+
 def make_invoke(callable: NativeCallable) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     plan, address, flags = callable._single()
@@ -713,7 +726,7 @@ def invoker(
         if lender is not None:
             lender.forget_lent()
         try:
-            answer = callee(*arguments)
+            answer = called(callee, arguments)
         except BaseException as error:
             raised = error
             if lender is not None:

@@ -216,7 +216,7 @@ class _Call:
         plan, run = self.plan, self.run
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
-        answer = run.function(*arguments)
+        answer = libffi.called(run.function, arguments)
         if run.inner.kind != "void":
             self.memory.append(answer)
             self.answer = ctypes.addressof(answer)
