@@ -21,6 +21,9 @@ from hostility import Pair, Scene
 
 EXPECTED = (KeyError, AttributeError, IndexError, StopIteration, ArithmeticError, LookupError)
 GROWTH = 2000
+# Every other step or so brings a new signature, whose types and code the caches keep up to their
+# bounds: 86 references a step, on average.
+REFERENCES = 120
 FUNCTIONS = 96
 
 C_TYPES = {

@@ -9,6 +9,7 @@ A kind is a module with
     MAY_ABORT           a pattern of what CPython's own faults print as they end a child, optional
     MAY_PRINT           a pattern of what a step may print, optional
     GROWTH              bytes of memory that a step may leave for good, on average
+    REFERENCES          references that a step may leave in the caches, on a debug build, optional
     WARM                steps of a child in which caches fill, before growth is judged, optional
 
 A step works, or ends with an expected exception. All else is a finding: another exception, a wrong
@@ -201,7 +202,12 @@ def run_child(name: str, seed: str, first: int, steps: int, seconds: float, fold
     faulthandler.cancel_dump_traceback_later()
     journal.begin(-1)
     told = {"done": done, "next": first + done, "printed": journal.errors, "levels": levels}
-    journal.tell(**told, growth=getattr(kind, "GROWTH", 0), warm=getattr(kind, "WARM", 0))
+    journal.tell(
+        **told,
+        growth=getattr(kind, "GROWTH", 0),
+        warm=getattr(kind, "WARM", 0),
+        references=getattr(kind, "REFERENCES", getattr(kind, "GROWTH", 0) / 200),
+    )
     journal.close()
     # Whatever the steps left behind goes with the interpreter's end, which must be silent.
     del world
@@ -340,7 +346,7 @@ class Trial:
             text = f"memory grows: {total / steps:.0f} bytes a step over {steps} steps"
             self._found(result, first, text)
         counts = [b[2] - a[2] for a, b in itertools.pairwise(levels)]
-        if min(counts) > 0 and sum(counts) > max(steps * told["growth"] / 200, 5000):
+        if min(counts) > 0 and sum(counts) > max(steps * told["references"], 5000):
             text = f"references grow: {sum(counts) / steps:.1f} a step over {steps} steps"
             self._found(result, first, text)
 
