@@ -272,12 +272,12 @@ static PyObject *reported_as(const NcClosure *self)
 static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 {
     PyObject *exception = take_exception();
-    if (!has_before && (nc_is_called_from_python() || (self->stays && holding))) {
-        return exception;
-    }
     if (self->stash != NULL && !((NcStash *)(void *)self->stash)->closed) {
         nc_stash_put((NcStash *)(void *)self->stash, exception, reported_as(self));
         return NULL;
+    }
+    if (!has_before && (nc_is_called_from_python() || (self->stays && holding))) {
+        return exception;
     }
     nc_exception_report(exception, reported_as(self));
     set_reported(self->stub);

@@ -16,11 +16,11 @@
  * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
  * sentinel. The exception goes to one place, the first of these that there is:
  *
- *   1. the thread state, where it stays set (pending.h), if some call from Python is under way in
+ *   1. the stash of the call from Python that the function was passed to (convert.h); further calls
+ *      of the function give the sentinel at once
+ *   2. the thread state, where it stays set (pending.h), if some call from Python is under way in
  *      this thread, or the C code is told to expect that; further closures give their sentinels at
  *      once while it is set
- *   2. the stash of the call from Python that the function was passed to (convert.h); further calls
- *      of the function give the sentinel at once
  *   3. sys.unraisablehook, with the function as the object
  *
  * An exception that C code had set itself is put aside during the call. It is the one that stays.

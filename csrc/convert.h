@@ -26,8 +26,8 @@ typedef struct {
                        * owners, Pins among them, of what is inside of an aggregate; or NULL */
 } NcPointer;
 
-/* Where a Python function that is an argument leaves the exception that it must not lose, when no
- * Python code of the thread that it ran in waits. It is raised when the call returns that the
+/* Where a Python function that is an argument leaves the exception that it must not lose, in
+ * whichever thread it ran. It is raised when the call returns that the
  * function was passed to; until then the function is not called on. Those of other threads where it
  * ran at that moment, and those that come after that, go to sys.unraisablehook. */
 typedef struct {

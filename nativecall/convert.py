@@ -494,7 +494,7 @@ _callees: dict[str, Signature] = {}  # of Python functions that were arguments
 
 
 def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, and the Stash for threads of C."""
+    """A function pointer that runs a Python function, and the Stash for its exceptions."""
     from .callback import closure
 
     signature = _callees.get(ctype.named)

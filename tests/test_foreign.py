@@ -124,9 +124,10 @@ class Odd:
 def test_ctypes_types_that_share_parts_are_read_once():
     made = [type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]})]
     function = ctypes.CFUNCTYPE(None, ctypes.c_int)
-    for _ in range(60):
+    for _ in range(14):  # ctypes itself writes all of it into a format
         both = ctypes.POINTER(made[-1])
         made.append(type("S", (ctypes.Structure,), {"_fields_": [("a", both), ("b", both)]}))
+    for _ in range(60):
         function = ctypes.CFUNCTYPE(None, *[ctypes.POINTER(function)] * 2)
     from nativecall.bridges.ctypes import ctype_of
 
