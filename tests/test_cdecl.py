@@ -7,6 +7,7 @@ import itertools
 import random
 import re
 import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -867,6 +868,17 @@ def no_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.parametrize("step", ["cdef", "typeof"])
+def test_want_of_memory_in_cffi_is_no_fault_of_the_text(monkeypatch, step):
+    def fail(*given: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cffi.FFI, step, fail)
+    with pytest.raises(MemoryError):
+        parse_function(f"double (double while_{step}_fails)")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython's own code crashes without memory")
 @pytest.mark.usefixtures("no_collection")
 def test_want_of_memory_is_no_fault_of_the_text():
     testcapi = pytest.importorskip("_testcapi")
