@@ -26,7 +26,7 @@ STEPS = {
 }
 
 
-def run(*arguments: object) -> None:
+def run(*arguments: object) -> str:
     done = subprocess.run(
         [sys.executable, HERE / "run.py", *map(str, arguments)],
         capture_output=True,
@@ -36,11 +36,15 @@ def run(*arguments: object) -> None:
     )
     if done.returncode != 0:
         pytest.fail(f"{done.stdout}\n{done.stderr}", pytrace=False)
+    return done.stdout
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_hostile_steps(kind):
-    run("--kinds", kind, "--steps", STEPS[kind], "--seed", "suite")
+    printed = run("--kinds", kind, "--steps", STEPS[kind], "--seed", "suite")
+    _, left_out, why = printed.partition(" all: ")
+    if left_out:
+        pytest.skip(why.splitlines()[0])
 
 
 def test_steps_that_were_found_bad():
