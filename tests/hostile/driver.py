@@ -111,7 +111,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.at = os.open(folder / "at", os.O_WRONLY | os.O_CREAT)
-        self.log = open(folder / "log", "a", encoding="utf-8")  # noqa: SIM115
+        self.log = open(folder / "log", "a", encoding="utf-8")  # noqa: SIM115  # closed at the end
         self.errors = os.fstat(2).st_size
 
     def begin(self, step: int) -> None:

@@ -209,7 +209,7 @@ def _tasks(world: World, r: random.Random) -> list[Callable[[random.Random], Non
             if len(one.entries) > len(one.signatures):
                 raise Finding("more entries than signatures")
             repr(one)
-            "d:d" in one  # noqa: B015
+            "d:d" in one  # noqa: B015  # races with add
             list(one)
 
     def collect(r: random.Random) -> None:

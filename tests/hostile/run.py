@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE))
 sys.path[1:] = [entry for entry in sys.path[1:] if Path(entry or ".").resolve() != HERE.parents[1]]
 os.environ.setdefault("NATIVECALL_CACHE_DIR", "")
 
-import driver  # noqa: E402
+import driver  # noqa: E402  # found by sys.path
 
 
 def arguments() -> argparse.Namespace:
