@@ -1220,6 +1220,7 @@ print((used[1] - used[0]) // 200)
 """
 
 
+@pytest.mark.allocator
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its memory")
 def test_shapes_that_come_and_go_leave_little(python):
     """KB for each shape, once LLVM has what it needs; the passes of its optimizer would be 50."""
