@@ -13,6 +13,7 @@ GIL and without boxing, and call it directly.
 from __future__ import annotations
 
 from ._lib import types as _types
+from ._version import __version__ as __version__
 from .callable import NativeCallable, wrap
 from .callback import Callback, callback
 from .entry import Entry
@@ -28,8 +29,6 @@ from .errors import (
 from .library import Library, load
 from .signature import Signature
 from .slots import Slot, customslots, extensibletype, get_include
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AbiError",

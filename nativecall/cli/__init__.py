@@ -11,15 +11,13 @@ import argparse
 import os
 import sys
 
-from .. import __version__, get_include
+from .._version import __version__
+from ..slots import get_include
+from .output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class CommandError(Exception):
-    """What keeps a command from being carried out, in one line for a person."""
 
 
 def _cflags() -> str:

@@ -20,14 +20,14 @@ import struct
 import sys
 import time
 
-from .. import __version__, _lib
+from .. import _lib
+from .._version import __version__
 from ..callable import NativeCallable, wrap
 from ..errors import LibraryError, SymbolError
 from ..library import load
 from ..slots import customslots
-from . import CommandError
 from .describe import address_text, entry_rows, slot_rows
-from .output import Column, Output, Row
+from .output import Column, CommandError, Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from importlib import import_module
 from .. import _lib, foreign
 from ..callable import NativeCallable, wrap
 from ..slots import customslots, extensibletype
-from . import CommandError
 from .describe import address_text, entry_rows, owner_text, slot_rows
-from .output import Column, Output, Row
+from .output import Column, CommandError, Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,6 +21,10 @@ _PLAIN |= {**dict.fromkeys("▏▎▍", ""), **dict.fromkeys("▌▋▊▉", "#"
 _STYLES = {"good": "green", "bad": "bold red", "ours": "bold cyan", "": ""}
 
 
+class CommandError(Exception):
+    """What keeps a command from being carried out, in one line for a person."""
+
+
 class Column:
     """A column of a table.
 

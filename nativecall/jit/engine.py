@@ -36,6 +36,7 @@ import sys
 import threading
 import weakref
 
+from .._version import __version__
 from . import cache as _cache
 
 TYPE_CHECKING = False
@@ -144,8 +145,6 @@ class _Machine:
         # Every call of llvmlite holds this lock, so whoever has it has LLVM alone. llvmlite offers
         # no other way to it.
         self.lock = llvm.ffi.lib._lock._lock
-        from .. import __version__
-
         self.identity = repr(
             (
                 llvmlite.__version__,
