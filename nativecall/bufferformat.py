@@ -35,7 +35,7 @@ def suits(ctype: CType, format: str, itemsize: int) -> bool:
 
     Examples
     --------
-    >>> from nativecall.signature import parse_type
+    >>> from nativecall.spelling import parse_type
     >>> suits(parse_type("T{dq}"), "T{d:x:q:n:}", 16), suits(parse_type("T{dq}"), "T{>d>q}", 16)
     (True, False)
     """
@@ -252,7 +252,7 @@ def spell(ctype: CType) -> str:
 
     Examples
     --------
-    >>> from nativecall.signature import parse_type
+    >>> from nativecall.spelling import parse_type
     >>> spell(parse_type("T{b(2)d}"))
     '^T{b:f0:7x(2)d:f1:}'
     """

@@ -27,7 +27,8 @@ from .entry import (
     resolve,
 )
 from .errors import NoEntryError, SignatureError, refuse_reload
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

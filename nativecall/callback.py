@@ -22,7 +22,8 @@ from .callable import Doc, NativeCallable
 from .ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
 from .entry import Found, Options, check_errors
 from .errors import SignatureError
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -161,7 +161,7 @@ class CType:
 
         Examples
         --------
-        >>> from nativecall.signature import parse_type
+        >>> from nativecall.spelling import parse_type
         >>> parse_type("X{d:i&d}").c_declaration("integrand")
         'double (*integrand)(int32_t, double *)'
         """

@@ -11,7 +11,8 @@ from collections import namedtuple
 
 from . import _lib, convert, foreign
 from .errors import NativeFailure, SignatureError
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

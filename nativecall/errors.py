@@ -77,8 +77,8 @@ class SignatureError(NativeCallError, ValueError):
 
     Examples
     --------
-    >>> import nativecall.signature as signature
-    >>> signature.parse("d:w")
+    >>> from nativecall.spelling import parse
+    >>> parse("d:w")
     Traceback (most recent call last):
     nativecall.errors.SignatureError: unknown type 'w' at column 3 in 'd:w'
     """

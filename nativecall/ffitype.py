@@ -433,7 +433,7 @@ def to_ffi(ctype: CType | Signature) -> Any:
 
     Examples
     --------
-    >>> from nativecall.signature import parse
+    >>> from nativecall.spelling import parse
     >>> to_ffi(parse("i:&d"))
     <ctype 'int32_t(*)(double *)'>
     """

@@ -14,7 +14,8 @@ from collections import namedtuple
 from . import _lib, foreign
 from .callable import NativeCallable, wrap
 from .errors import LibraryError, SignatureError, SymbolError
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ signature. `docs/abi.md` is the specification; nothing here calls native code.
 from __future__ import annotations
 
 from .errors import SignatureError
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

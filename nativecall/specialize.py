@@ -20,7 +20,7 @@ from . import _lib
 from ._recent import Recent
 from .entry import Options, check_errors, resolve
 from .errors import NoEntryError, SignatureError
-from .signature import parse
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

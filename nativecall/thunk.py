@@ -21,7 +21,8 @@ from .conversion import Plan
 from .ctype import CType, FunctionPointer
 from .entry import ERROR_NAMES, Options, check_errors
 from .errors import NoEntryError, SignatureError
-from .signature import Signature, parse
+from .signature import Signature
+from .spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

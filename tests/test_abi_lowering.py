@@ -29,7 +29,7 @@ from nativecall.ctype import SCALARS, VOID, VOIDPTR, Array, CType, Pointer, Stru
 from nativecall.jit import abi, engine
 from nativecall.jit.abi.win64 import Windows64
 from nativecall.jit.cache import Cache
-from nativecall.signature import parse, parse_type
+from nativecall.spelling import parse, parse_type
 
 BATCH = 500
 COUNT = int(os.environ.get("NATIVECALL_TEST_SIGNATURES", BATCH))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nativecall.bufferformat import suits
-from nativecall.signature import parse_type
+from nativecall.spelling import parse_type
 
 OTHER = ">" if sys.byteorder == "little" else "<"
 LONG = 8 * ctypes.sizeof(ctypes.c_long)

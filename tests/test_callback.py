@@ -573,10 +573,10 @@ def test_declarations_as_the_package_reads_them(c):
         except ValueError:
             expected = None
         if expected is None:
-            from nativecall import signature
+            from nativecall import spelling
 
             try:
-                expected = str(signature.parse(text, hint="c").text)
+                expected = str(spelling.parse(text, hint="c").text)
             except ValueError:
                 continue
         compared += 1

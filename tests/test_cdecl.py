@@ -24,8 +24,9 @@ from nativecall import ffitype
 from nativecall.cdecl import ffi, from_ffi, parse_declarations, parse_function, to_ffi
 from nativecall.ctype import Struct, pointer, scalar
 from nativecall.errors import SignatureError
-from nativecall.signature import Signature, parse, parse_type
+from nativecall.signature import Signature
 from nativecall.slots import get_include
+from nativecall.spelling import parse, parse_type
 
 CHAR = scalar("c").text
 WORD = scalar("n").text

@@ -29,7 +29,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall.jit import closure as closures
 from nativecall.jit import engine
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 types = _lib.types
 GENERATED = engine.available() and not types.stubs_refused()

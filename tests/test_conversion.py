@@ -21,7 +21,7 @@ from nativecall.conversion import (
     Written,
 )
 from nativecall.ctype import VOIDPTR
-from nativecall.signature import parse, parse_type
+from nativecall.spelling import parse, parse_type
 
 D, F, INT, LONG = (parse_type(code) for code in "dfiq")
 PD = parse_type("&d")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nativecall import ctype as ct
 from nativecall.cdecl import ffi, parse_function, to_ffi
 from nativecall.errors import SignatureError
-from nativecall.signature import parse_type
+from nativecall.spelling import parse_type
 
 CTYPES = {
     "?": ctypes.c_bool,

@@ -22,7 +22,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.packed import pack, unpack
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 PXD = Path(nc.__file__).with_name("__init__.pxd")
 HEADERS = Path(nc.get_include(), "nativecall")

@@ -20,7 +20,7 @@ import pytest
 import nativecall as nc
 from nativecall import libffi
 from nativecall.jit import engine
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 ORACLE = cffi.FFI()
 SEED = 20250601

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 SCALARS = {
     "?": "bool",

@@ -22,7 +22,8 @@ from nativecall import packed
 from nativecall.ctype import MAX_DEPTH, MAX_TEXT
 from nativecall.errors import SignatureError
 from nativecall.packed import pack, unpack
-from nativecall.signature import Signature, parse
+from nativecall.signature import Signature
+from nativecall.spelling import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "csrc" / "include"

@@ -26,7 +26,7 @@ import pytest
 import nativecall as nc
 from nativecall.jit import engine
 from nativecall.jit.abi.lowering import MAX_BY_VALUE
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 ORACLE = cffi.FFI()
 BATCH = 100  # signatures in one C file

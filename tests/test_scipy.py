@@ -23,7 +23,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 import nativecall as nc
 from nativecall import _lib
 from nativecall.bridges import scipy as scipy_bridge
-from nativecall.signature import canonical
+from nativecall.spelling import canonical
 
 KERNELS = """
 #include <stddef.h>

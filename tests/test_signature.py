@@ -11,10 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nativecall import signature
+from nativecall import spelling
 from nativecall.ctype import SCALARS, VOID, PyObjectPointer, pointer, scalar
 from nativecall.errors import SignatureError
-from nativecall.signature import Signature, canonical, parse, parse_type
+from nativecall.signature import Signature
+from nativecall.spelling import canonical, parse, parse_type
 
 WORD = scalar("n").text
 LONG = scalar("l").text
@@ -239,9 +240,9 @@ def test_parse_takes_signatures_and_function_types() -> None:
 
 def test_parse_remembers_texts() -> None:
     assert parse("d:ddd") is parse("d:ddd")
-    for length in range(signature._CACHE_LIMIT + 1):
+    for length in range(spelling._CACHE_LIMIT + 1):
         parse("v:" + "d" * (length % 50) + " " * (length // 50))
-    assert len(signature._cache) <= signature._CACHE_LIMIT
+    assert len(spelling._cache) <= spelling._CACHE_LIMIT
 
 
 def test_signatures_are_values() -> None:
@@ -356,7 +357,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_importing_signatures_imports_nothing_heavy() -> None:
     program = (
         "import sys; before = set(sys.modules)\n"
-        "import nativecall.signature\n"
+        "import nativecall.spelling\n"
         "heavy = {'re', 'typing', 'ctypes', 'dataclasses', 'inspect', 'cffi', 'pycparser'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))"
     )
@@ -394,7 +395,7 @@ def test_str_subclasses_count_by_their_characters():
     assert parse("->d", hint=Lying("numpy")).text == "d:"
     with pytest.raises(ValueError, match="'hint' must be one of"):
         parse("d:d", hint=Lying("other"))
-    assert all(type(hint) in (str, type(None)) for _, hint in signature._cache)
+    assert all(type(hint) in (str, type(None)) for _, hint in spelling._cache)
     d = scalar("d")
     assert Struct([(Lying("z"), d)]).field_names == ("z",)
     assert Struct([("x", d), ("y", d)]).field_names == ("x", "y")

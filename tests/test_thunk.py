@@ -30,7 +30,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall.jit import engine
-from nativecall.signature import parse, parse_type
+from nativecall.spelling import parse, parse_type
 
 GENERATED = engine.available() and not _lib.types.stubs_refused()
 generated_only = pytest.mark.skipif(not GENERATED, reason=f"no generated code: {engine.reason()}")

@@ -25,7 +25,8 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall.jit import engine, trampoline
-from nativecall.signature import Signature, parse
+from nativecall.signature import Signature
+from nativecall.spelling import parse
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NATIVECALL_JIT") == "0",
@@ -1108,7 +1109,7 @@ def test_the_code_holds_no_addresses():
     import re
 
     from nativecall.jit.trampoline import intermediate
-    from nativecall.signature import parse
+    from nativecall.spelling import parse
 
     for text in ("d:dd", "v:P", "T{dd}:T{dd}[2]d", "q:q"):
         code = intermediate(parse(text))

@@ -19,7 +19,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.jit import engine
-from nativecall.signature import parse
+from nativecall.spelling import parse
 
 MAX_NDIM = 8  # of the macros, and of the callees here
 TYPES = {

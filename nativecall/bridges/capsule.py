@@ -13,7 +13,8 @@ import ctypes
 from .. import _lib
 from ..ctype import CType
 from ..foreign import Function
-from ..signature import Signature, parse
+from ..signature import Signature
+from ..spelling import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from ..ctype import Pointer
 from ..entry import ERROR_NAMES
 from ..errors import NoEntryError, SignatureError
 from ..foreign import Function
-from ..signature import Signature, canonical, parse
+from ..signature import Signature
+from ..spelling import canonical, parse
 from .capsule import from_entry, spelling
 
 TYPE_CHECKING = False
