@@ -378,23 +378,19 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
         Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
         """
-        from .bridges import ctypes as bridge
-
-        return bridge.from_entry(self._carried(signature))
+        return foreign.bridge("ctypes").from_entry(self._carried(signature))
 
     def to_cffi(self, signature: str | Signature | None = None) -> Any:
         """A cffi function pointer to an entry; it keeps this callable alive.
 
         cffi drops the GIL around every call, so an entry that needs it is refused.
         """
-        from .bridges import cffi as bridge
-
         entry = self._carried(signature)
         if entry._one(None)[2] & _lib.FLAG_NEEDS_GIL:
             raise ValueError(
                 f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
             )
-        return bridge.from_entry(entry)
+        return foreign.bridge("cffi").from_entry(entry)
 
     def to_capsule(self, signature: str | Signature | None = None) -> Any:
         """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
@@ -402,9 +398,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         The name does not say whether the entry needs the GIL. Whoever goes by names (SciPy, Cython)
         must call with the GIL what needs it; nativecall and its headers know from the capsule.
         """
-        from .bridges import capsule as bridge
-
-        return bridge.from_entry(self._carried(signature))
+        return foreign.bridge("capsule").from_entry(self._carried(signature))
 
     def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
         """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
@@ -440,9 +434,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         >>> round(quad(cos.to_scipy(), 0, 1)[0], 12)
         0.841470984808
         """
-        from .bridges import scipy as bridge
-
-        return bridge.from_callable(self, signature, user_data)
+        return foreign.bridge("scipy").from_callable(self, signature, user_data)
 
     # -- thunks ----------------------------------------------------------------------------------
 

@@ -223,36 +223,18 @@ def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
 def _copy_same_bytes(
     struct: Struct, value: Any, address: int, who: str, keep: list[object]
 ) -> bool:
-    """Copy a struct that exists in memory already: a ctypes or cffi struct, a NumPy record.
+    """Copy a struct that exists in memory already: a foreign box's, a NumPy record.
 
     What it leads to goes to `keep`, whatever the struct is set to later.
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
-    if type(value).__module__ == "_cffi_backend":
-        from . import ffitype
-
-        ffi = ffitype.ffi()
-        kind = ffi.typeof(value)
-        if kind.kind == "pointer" and kind.item.kind == "struct":
-            kind, value = kind.item, value[0]
-        if kind.kind != "struct":
-            return False
-        if ffitype.from_ffi(kind) != struct:
-            raise TypeError(f"{who} must be a struct {struct.text!r} (got cffi's {kind.cname!r})")
-        data = ffi.buffer(ffi.addressof(value))
-        keep.append(value)
-    elif hasattr(type(value), "_fields_") and hasattr(type(value), "_b_base_"):
-        from .bridges.ctypes import kept, struct_in
-
-        found, known, place = struct_in(value)
-        if found != struct:
-            raise TypeError(
-                f"{who} must be a struct {struct.text!r} "
-                f"(got ctypes' {type(value).__name__}, {known})"
-            )
-        data = _lib.ffi.cast("char *", place)
-        keep += kept(value)
+    found = foreign.struct(value)
+    if found is not None:
+        if found.type != struct:
+            raise TypeError(f"{who} must be a struct {struct.text!r} (got {found.shown})")
+        data = _lib.ffi.cast("char *", found.address)
+        keep += found.kept
     elif _record_names(value) == struct.field_names:
         try:
             held, _, form, itemsize, shape, _, _ = _types.export(value)
@@ -530,34 +512,31 @@ def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
     if isinstance(struct, Array):
         struct = struct.item
     origin = value.obj if isinstance(value, memoryview) else value
-    if hasattr(type(origin), "_b_base_"):
-        # ctypes tells its types in full, but leaves padding out of its formats.
-        from .bridges.ctypes import ctype_of
-
-        try:
-            found = ctype_of(type(origin))
-        except SignatureError:
-            return False
-        # A __buffer__ of the class may export something else.
-        same = struct == (found.item if isinstance(found, Array) else found)
-        return bool(same and itemsize == struct.size)
-    return bufferformat.suits(struct, form, itemsize)
+    try:
+        found = foreign.layout(origin)
+    except SignatureError:
+        return False
+    if found is None:
+        return bufferformat.suits(struct, form, itemsize)
+    # A __buffer__ of the class may export something else.
+    same = struct == (found.item if isinstance(found, Array) else found)
+    return bool(same and itemsize == struct.size)
 
 
 def pointer_result(ctype: CType, address: int) -> object:
     """What a pointer result becomes: a cffi pointer, None for NULL."""
     if address == 0:
         return None
-    from .bridges.cffi import pointer_from
+    from . import ffitype
 
-    return pointer_from(ctype, address)
+    return ffitype.pointer_from(ctype, address)
 
 
 def pointer_type(ctype: CType) -> Any:
     """The cffi type that pointers of a type come back as."""
-    from .bridges.cffi import pointer_type
+    from . import ffitype
 
-    return pointer_type(ctype)
+    return ffitype.pointer_type(ctype)
 
 
 def match(ctype: CType, value: Any, readonly: bool) -> int:

@@ -43,9 +43,12 @@ __all__ = [
     "MAX_SCALARS",
     "STAND_INS",
     "Converter",
+    "Keep",
     "ffi",
     "from_ffi",
     "is_variadic",
+    "pointer_from",
+    "pointer_type",
     "to_ffi",
 ]
 
@@ -470,6 +473,29 @@ def _count(ctype: CType) -> int:
     if isinstance(ctype, Struct):
         return sum([_count(field.type) for field in ctype.fields])
     return ctype.length * _count(ctype.item) if isinstance(ctype, Array) else 1
+
+
+class Keep:
+    """A destructor for `ffi.gc` that does nothing but hold its object until cffi drops it."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+    def __call__(self, cdata: object) -> None:
+        self.owner = None
+
+
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
+
+
+def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
+    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
+    made = ffi().cast(pointer_type(ctype), address)
+    return made if owner is None else ffi().gc(made, Keep(owner))
 
 
 def _usable_names(names: Sequence[str]) -> list[str]:

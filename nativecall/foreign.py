@@ -7,11 +7,15 @@ library that the program does not use. A bridge may have
     function(obj) -> Function | None      the C function inside a box
     carried(obj) -> NativeCallable | None the entry that a box of ours was made of
     pointer(obj) -> Pointer | None        the data pointer inside a box
+    struct(obj) -> Struct | None          the struct by value that a box has
+    layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
+                                          does not tell; SignatureError where there is none
     instance(obj, signature, errors) -> Function | None
                                           the C function that is compiled for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
 
-and answers None for objects that it does not know after all.
+and answers None for objects that it does not know after all. It may make boxes as well, of an entry
+or of a callable (`from_entry`, `from_callable`): `bridge` gives it to who asks for one.
 
 Boxes that are made here carry the entry that they were made of (`NativeCallable._carried`), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
@@ -29,6 +33,7 @@ from . import _lib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
     from .callable import NativeCallable
     from .ctype import CType
@@ -113,19 +118,56 @@ class Pointer:
         self.is_memory = is_memory
 
 
-def _bridge(obj: object) -> ModuleType | None:
-    """The bridge that may know `obj`."""
+class Struct:
+    """A struct by value found in a foreign box.
+
+    Attributes
+    ----------
+    type : CType or None
+        None where no signature describes it.
+    shown : str
+        For messages: whose it is, and what.
+    address : int
+        Of its memory, if it has a type.
+    kept : list
+        What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
+    """
+
+    __slots__ = ("address", "kept", "shown", "type")
+
+    def __init__(self, type: CType | None, shown: str, address: int, kept: list[object]) -> None:
+        self.type = type
+        self.shown = shown
+        self.address = address
+        self.kept = kept
+
+
+def bridge(name: str) -> ModuleType:
+    """The bridge of a library: the one place where a bridge is imported, and only by its name."""
+    return import_module(f"{__package__}.bridges.{name}")
+
+
+def _ask(obj: object, question: str, *given: object) -> Any:
+    """The first answer of the bridges that may know `obj`; None when none has one."""
+    asked = ""
     for cls in type(obj).__mro__:
         root = str(cls.__module__).partition(".")[0]
-        if root in _BRIDGES:
-            return import_module(f"{__package__}.bridges.{_BRIDGES[root]}")
         # Types of C modules that do not say which module they are from.
-        if root == "builtins" and cls.__name__ in _BUILTIN_BRIDGES:
-            return import_module(f"{__package__}.bridges.{_BUILTIN_BRIDGES[cls.__name__]}")
+        name = _BUILTIN_BRIDGES.get(cls.__name__) if root == "builtins" else _BRIDGES.get(root)
+        if name is not None and name != asked:
+            asked = name
+            answer = _answer(name, question, obj, given)
+            if answer is not None:
+                return answer
     # A function of cffi's API mode is a plain built-in: its library object tells.
     if isinstance(obj, BuiltinFunctionType) and type(obj.__self__).__module__ == "_cffi_backend":
-        return import_module(f"{__package__}.bridges.cffi")
+        return _answer("cffi", question, obj, given)
     return None
+
+
+def _answer(name: str, question: str, obj: object, given: tuple[object, ...]) -> Any:
+    find = getattr(bridge(name), question, None)
+    return None if find is None else find(obj, *given)
 
 
 def holds_entry(obj: object, address: int) -> bool:
@@ -142,8 +184,7 @@ def carried(obj: object) -> NativeCallable | None:
 
     Consumers in C ask here too (box.h).
     """
-    find = getattr(_bridge(obj), "carried", None)
-    found: NativeCallable | None = find(obj) if find is not None else None
+    found: NativeCallable | None = _ask(obj, "carried")
     return found
 
 
@@ -153,23 +194,19 @@ def function(obj: object) -> Function | None:
     if entry is not None:
         signature, address, flags = entry._one(None)
         return Function(address, signature, obj, entry.__name__, flags)
-    find = getattr(_bridge(obj), "function", None)
-    found: Function | None = find(obj) if find is not None else None
+    found: Function | None = _ask(obj, "function")
     return found
 
 
 def instance(obj: object, signature: Signature, errors: str) -> Function | None:
     """The C function that `obj` can be compiled to, None when it is nothing that can be."""
-    bridge = _bridge(obj)
-    compile = getattr(bridge, "instance", None)
-    found: Function | None = compile(obj, signature, errors) if compile is not None else None
+    found: Function | None = _ask(obj, "instance", signature, errors)
     return found
 
 
 def signatures(obj: object) -> list[Signature] | None:
     """What `obj` was compiled for already, None when it is nothing that can be compiled."""
-    find = getattr(_bridge(obj), "signatures", None)
-    found: list[Signature] | None = find(obj) if find is not None else None
+    found: list[Signature] | None = _ask(obj, "signatures")
     return found
 
 
@@ -182,7 +219,23 @@ def is_python_function(obj: object) -> bool:
 
 def pointer(obj: object) -> Pointer | None:
     """The data pointer inside `obj`, None when no bridge knows one."""
-    bridge = _bridge(obj)
-    find = getattr(bridge, "pointer", None)
-    found: Pointer | None = find(obj) if find is not None else None
+    found: Pointer | None = _ask(obj, "pointer")
+    return found
+
+
+def struct(obj: object) -> Struct | None:
+    """The struct by value that `obj` is, None when no bridge knows one."""
+    found: Struct | None = _ask(obj, "struct")
+    return found
+
+
+def layout(obj: object) -> CType | None:
+    """The type of the memory that `obj` has, None when its buffer is all there is to go by.
+
+    Raises
+    ------
+    SignatureError
+        When no signature describes it.
+    """
+    found: CType | None = _ask(obj, "layout")
     return found

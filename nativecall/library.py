@@ -268,8 +268,8 @@ class Library:
     def _variable(self, name: str, ctype: CType) -> Any:
         """The value of a number or pointer; a pointer to any other variable."""
         from . import convert
-        from .bridges.cffi import pointer_from
         from .ctype import pointer
+        from .ffitype import pointer_from
 
         address = self.address(name)
         if ctype.kind in _NUMBERS:

@@ -7,9 +7,9 @@ import sys
 from contextlib import suppress
 
 from .. import _lib, ffitype, libffi
-from ..ctype import VOIDPTR, CType
+from ..ctype import CType
 from ..errors import SignatureError
-from ..foreign import Function, Pointer, holds_entry
+from ..foreign import Function, Pointer, Struct, holds_entry
 from ..signature import Signature
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def carried(obj: Any) -> NativeCallable | None:
         # What keeps a pointer's destructor shows it to nobody but the collector.
         held = gc.get_referents(obj)
         for one in held:
-            if type(one) is _Keep and holds_entry(one.owner, address):
+            if type(one) is ffitype.Keep and holds_entry(one.owner, address):
                 found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
                 return found
         # Another ffi.gc() around ours keeps ours.
@@ -87,6 +87,20 @@ def pointer(obj: Any) -> Pointer | None:
     return Pointer(address, pointee, kept(obj), is_memory=kind.kind == "array")
 
 
+def struct(obj: Any) -> Struct | None:
+    """The struct that a cffi struct is, or that a pointer to one points to."""
+    if not _is_cdata(obj):
+        return None
+    ffi = ffitype.ffi()
+    kind = ffi.typeof(obj)
+    if kind.kind == "pointer" and kind.item.kind == "struct":
+        kind, obj = kind.item, obj[0]
+    if kind.kind != "struct":
+        return None
+    address = int(ffi.cast("uintptr_t", ffi.addressof(obj)))
+    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj])
+
+
 def kept(obj: Any) -> list[object]:
     """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
     found = [obj]
@@ -109,17 +123,6 @@ def _pointee(kind: Any) -> CType | None:
     return found
 
 
-def pointer_type(ctype: CType) -> Any:
-    """The cffi type that pointers of a type come back as."""
-    return ffitype.to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
-
-
-def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
-    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
-    made = ffitype.ffi().cast(pointer_type(ctype), address)
-    return made if owner is None else ffitype.ffi().gc(made, _Keep(owner))
-
-
 def from_entry(entry: NativeCallable) -> Any:
     """A cffi function pointer, which carries its entry."""
     signature, address, _ = entry._one(None)
@@ -128,14 +131,4 @@ def from_entry(entry: NativeCallable) -> Any:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
     ffi = ffitype.ffi()
     made = ffi.cast(ffitype.to_ffi(signature), address)
-    return ffi.gc(made, _Keep(entry))
-
-
-class _Keep:
-    """A destructor that does nothing but hold its object until cffi drops it."""
-
-    def __init__(self, owner: object) -> None:
-        self.owner = owner
-
-    def __call__(self, cdata: object) -> None:
-        self.owner = None
+    return ffi.gc(made, ffitype.Keep(entry))

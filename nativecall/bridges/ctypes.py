@@ -11,6 +11,7 @@ from ..ctype import VOID, CType, Struct, scalar
 from ..ctype import pointer as pointer_to
 from ..errors import SignatureError
 from ..foreign import Function, Pointer, holds_entry
+from ..foreign import Struct as FoundStruct
 from ..signature import Signature
 
 TYPE_CHECKING = False
@@ -246,16 +247,22 @@ def kept(obj: Any) -> list[object]:
     return found
 
 
-def struct_in(obj: Any) -> tuple[CType | None, str, int]:
-    """The type of a Structure, its text or why there is none, and where its memory is.
+def layout(obj: Any) -> CType | None:
+    """The type of the memory that an object of ctypes has: ctypes' formats leave padding out."""
+    return ctype_of(type(obj)) if issubclass(type(obj), _CData) else None
 
-    The memory that ctypes gave it, not what a ``__buffer__`` of its class says.
-    """
+
+def struct(obj: Any) -> FoundStruct | None:
+    """A Structure, in the memory that ctypes gave it, not what a ``__buffer__`` of it says."""
+    kind = type(obj)
+    if not issubclass(kind, (ctypes.Structure, ctypes.Union)) or not hasattr(kind, "_fields_"):
+        return None
+    shown = f"ctypes' {kind.__name__}"
     try:
-        found = ctype_of(type(obj))
+        found = ctype_of(kind)
     except SignatureError as error:
-        return None, str(error), 0
-    return found, repr(found.text), ctypes.addressof(obj)
+        return FoundStruct(None, f"{shown}, {error}", 0, [])
+    return FoundStruct(found, f"{shown}, {found.text!r}", ctypes.addressof(obj), kept(obj))
 
 
 def pointer(obj: Any) -> Pointer | None:
