@@ -17,16 +17,15 @@ from collections.abc import Mapping
 
 from . import _fork, _lib, foreign, specialize  # noqa: F401  # a fork waits for imports
 from .entry import (
-    ERROR_NAMES,
     Entry,
     Found,
     Options,
     gil_name,
-    raise_failure,
     refuse_duplicates,
     resolve,
 )
 from .errors import NoEntryError, SignatureError, refuse_reload
+from .failure import ERROR_NAMES, raise_failure
 from .signature import Signature
 from .spelling import parse
 
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .entry import Errors, Gil
+    from .entry import Gil
+    from .failure import Errors
 
 refuse_reload(globals(), "NativeCallable")
 

@@ -20,8 +20,9 @@ import sys
 from . import _lib, bufferformat, convert
 from .callable import Doc, NativeCallable
 from .ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
-from .entry import Found, Options, check_errors
+from .entry import Found, Options
 from .errors import SignatureError
+from .failure import check_errors
 from .signature import Signature
 from .spelling import parse
 

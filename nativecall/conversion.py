@@ -48,8 +48,8 @@ from typing import Any, Final
 
 from . import _lib
 from .ctype import VOIDPTR, Array, CType, Pointer, Scalar, object_offsets, scalar
-from .entry import raise_failure
 from .errors import SignatureError
+from .failure import raise_failure
 from .signature import Signature
 
 __all__ = [

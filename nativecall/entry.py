@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import _lib, convert, foreign
-from .errors import NativeFailure, SignatureError
+from .errors import SignatureError
+from .failure import check_errors
 from .signature import Signature
 from .spelling import parse
 
@@ -18,12 +19,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
+    from .failure import Errors
+
     Gil = Literal["hold", "release", "need"]
-    Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
 
 _types = _lib.types
 _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
-ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
 Entry = namedtuple(
@@ -131,20 +132,6 @@ def refuse_duplicates(found: list[Found]) -> None:
         seen[text] = written
 
 
-def check_errors(signature: Signature, errors: str) -> None:
-    """Whether a result can carry what an error convention says."""
-    kind = signature.result.kind
-    if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
-        wanted = "an integer"
-    elif errors == "null" and kind not in ("pointer", "voidptr", "function", "object"):
-        wanted = "a pointer"
-    else:
-        return
-    raise ValueError(
-        f"errors={errors!r} needs {wanted} as the result, but the signature is {signature.text!r}"
-    )
-
-
 def _from_address(address: int) -> int:
     if not 0 < address < _ADDRESS_LIMIT:
         reason = "0 is no function" if address == 0 else f"{address:#x} is none"
@@ -242,30 +229,3 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
     return Found(address, wanted, flags, owner, name)
-
-
-def raise_failure(name: str, convention: int, result: Any, code: int) -> None:
-    """Turn what a call returned, or errno, into the exception that its error convention means.
-
-    The convention "python" needs nothing here: what was set is raised by the call itself.
-
-    Parameters
-    ----------
-    name : str
-        The callable's.
-    convention : int
-        As flags spell it.
-    result : object
-    code : int
-        errno after the call.
-    """
-    if convention == _lib.ERRORS["errno"] and code != 0:
-        import os
-
-        raise OSError(code, f"{os.strerror(code)} (from '{name}')")
-    if convention == _lib.ERRORS["nonzero"] and result != 0:
-        raise NativeFailure(f"'{name}' failed: it returned {result}, not 0", result)
-    if convention == _lib.ERRORS["zero"] and not result:
-        raise NativeFailure(f"'{name}' failed: it returned 0", result)
-    if convention == _lib.ERRORS["null"] and result is None:
-        raise NativeFailure(f"'{name}' failed: it returned NULL", result)

@@ -28,8 +28,8 @@ from weakref import WeakValueDictionary, ref
 
 from . import _lib, convert, foreign
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Pointer, Struct, scalar
-from .entry import raise_failure
 from .errors import SignatureError
+from .failure import raise_failure
 from .signature import Signature
 
 TYPE_CHECKING = False

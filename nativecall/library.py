@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from .cdecl import Declarations
     from .ctype import CType
-    from .entry import Errors, Gil
+    from .entry import Gil
+    from .failure import Errors
 
 _NUMBERS = ("bool", "int", "float", "complex")
 _POINTERS = ("pointer", "voidptr", "function")

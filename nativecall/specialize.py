@@ -18,8 +18,9 @@ from _thread import RLock, allocate_lock, get_ident
 
 from . import _lib
 from ._recent import Recent
-from .entry import Options, check_errors, resolve
+from .entry import Options, resolve
 from .errors import NoEntryError, SignatureError
+from .failure import check_errors
 from .spelling import parse
 
 TYPE_CHECKING = False

@@ -19,8 +19,9 @@ from . import _lib, conversion, convert, specialize
 from ._recent import Recent
 from .conversion import Plan
 from .ctype import CType, FunctionPointer
-from .entry import ERROR_NAMES, Options, check_errors
+from .entry import Options
 from .errors import NoEntryError, SignatureError
+from .failure import ERROR_NAMES, check_errors
 from .signature import Signature
 from .spelling import parse
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     _Prepared: TypeAlias = tuple[Plan, _Code | None]
 
     from .callable import NativeCallable
-    from .entry import Errors
+    from .failure import Errors
 
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from .. import _lib, foreign
 from ..ctype import Pointer
-from ..entry import ERROR_NAMES
 from ..errors import NoEntryError, SignatureError
+from ..failure import ERROR_NAMES
 from ..foreign import Function
 from ..signature import Signature
 from ..spelling import canonical, parse
