@@ -3,8 +3,8 @@
  *     PointerReader    a pointer: a cffi pointer of its type, None for NULL
  *     Record           a struct, or an array in one, of nothing but numbers: a named tuple, and back
  *
- * Each is made once for a C type (nativecall/callback.py), is callable with an address, and does
- * not change, but for the cffi type, which is asked for with the first pointer.
+ * Each is made once for a C type (nativecall/callbackfactory.py), is callable with an address, and
+ * does not change, but for the cffi type, which is asked for with the first pointer.
  *
  * All need the GIL. */
 #ifndef NC_READER_H

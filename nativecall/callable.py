@@ -15,7 +15,13 @@ import os
 from _thread import RLock
 from collections.abc import Mapping
 
-from . import _fork, _lib, foreign, specialize  # noqa: F401  # a fork waits for imports
+from . import (
+    _fork,  # noqa: F401  # a fork waits for imports
+    _lib,
+    arguments,  # noqa: F401  # the core asks it
+    foreign,
+    specialize,
+)
 from .entry import (
     Entry,
     Found,

@@ -1,7 +1,7 @@
 """Values: between Python objects and C memory, for what the compiled core leaves to Python.
 
 The core converts scalars and buffers itself (csrc/convert.c). Here are the aggregates, structs,
-arrays and strided views, pointers that live in foreign boxes, and Python functions for C to call.
+arrays and strided views; what else a pointer may be made of is in arguments.py.
 Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes where these
 are laid out alike, else field by field. They come back as named tuples, nested ones and arrays as
 tuples.
@@ -20,13 +20,12 @@ from .ctype import (
     VOID,
     Array,
     CType,
-    FunctionPointer,
     Pointer,
     Struct,
     View,
     object_offsets,
 )
-from .errors import SignatureError, refuse_reload
+from .errors import refuse_reload
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -39,8 +38,6 @@ refuse_reload(globals(), "store")
 _types = _lib.types
 # The core's letters for complex types, which have two letters in a signature.
 _LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
-# Costs of an overload's argument, in the core's measure (csrc/overload.c).
-_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED, _NO = 0, 1, 50, 100, 10000, -1
 
 
 def letter(ctype: CType) -> str:
@@ -74,7 +71,7 @@ def plan(signature: Signature) -> Any:
     return found
 
 
-def _described(signature: Signature) -> tuple[Any, ...]:
+def described(signature: Signature) -> tuple[Any, ...]:
     """The parts of a plan; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
@@ -117,7 +114,7 @@ def _described(signature: Signature) -> tuple[Any, ...]:
 _single_plans: dict[str, Any] = {}
 
 
-def _plan_of(ctype: CType) -> Any:
+def plan_of(ctype: CType) -> Any:
     """The plan of one argument."""
     found = _single_plans.get(ctype.named)
     if found is None:
@@ -167,7 +164,7 @@ def store(
         keep.append(value)
         _store_word(id(value), address)
     else:
-        held = _types.pin(_plan_of(ctype), who, -1, value)
+        held = _types.pin(plan_of(ctype), who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -189,9 +186,9 @@ def _store_word(value: int, address: int) -> None:
 
 def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> None:
     names = struct.field_names
-    if _copy_same_bytes(struct, value, address, who, keep):
+    if copy_same_bytes(struct, value, address, who, keep):
         return
-    given = None if isinstance(value, (tuple, list)) else _by_name(value)
+    given = None if isinstance(value, (tuple, list)) else by_name(value)
     if given is not None:
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in names]
@@ -220,9 +217,7 @@ def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
     return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
 
 
-def _copy_same_bytes(
-    struct: Struct, value: Any, address: int, who: str, keep: list[object]
-) -> bool:
+def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> bool:
     """Copy a struct that exists in memory already: a foreign box's, a NumPy record.
 
     What it leads to goes to `keep`, whatever the struct is set to later.
@@ -254,7 +249,7 @@ def _copy_same_bytes(
     return True
 
 
-def _by_name(value: Any) -> dict[str, Any] | None:
+def by_name(value: Any) -> dict[str, Any] | None:
     """The items of a mapping or of a NumPy record, None for anything else."""
     if hasattr(value, "keys"):
         return {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
@@ -305,7 +300,7 @@ def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) 
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
         raise failure(f"{who} cannot be seen as an array with strides: {error}{hint}") from error
-    problem = _view_problem(view, given, readonly, held.address, *found)
+    problem = view_problem(view, given, readonly, held.address, *found)
     if problem is not None:
         del held  # or the traceback would keep the buffer exported
         raise type(problem)(f"{who} must {problem}")
@@ -315,7 +310,7 @@ def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) 
     return int(_lib.ffi.cast("uintptr_t", words))
 
 
-def _view_problem(
+def view_problem(
     view: View,
     given: str,
     readonly: bool,
@@ -332,12 +327,12 @@ def _view_problem(
     if len(shape) != view.ndim:
         plural = "" if view.ndim == 1 else "s"
         return ValueError(f"have {view.ndim} dimension{plural} (got {len(shape)})")
-    if not _is_element(item, code, form, itemsize):
+    if not is_element(item, code, form, itemsize):
         swapped = "; pass a copy in this machine's byte order"
         hint = swapped if bufferformat.is_swapped(form) else ""
         return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
     if not _is_aligned(item.alignment, address, shape, strides):
-        return ValueError(_astray(item, given))
+        return ValueError(astray(item, given))
     if locked and not readonly:
         return ValueError(
             f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
@@ -346,7 +341,7 @@ def _view_problem(
     return None
 
 
-def _astray(item: CType, given: str) -> str:
+def astray(item: CType, given: str) -> str:
     return (
         f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
         "not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
@@ -370,253 +365,12 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
     return not any([place % alignment for place in (address, *steps)])
 
 
-def _is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
+def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
     if item.kind not in ("bool", "int", "float", "complex"):
         return bufferformat.suits(item, form, itemsize)
     wanted = letter(item)
     return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
-
-
-# -- pointers ------------------------------------------------------------------------------------
-
-
-def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[object, ...]:
-    """The address for a pointer argument that is no buffer, and what keeps it valid.
-
-    A Python function has a third item, the core's Stash for its exceptions. The core calls this
-    after None and buffers. With an index `who` is the callable's name.
-    """
-    if index >= 0:
-        who = f"argument {index + 1} of '{who}'"
-    if value is None:
-        return 0, None
-    if isinstance(ctype, FunctionPointer):
-        return _function_argument(ctype, value, who)
-    found = foreign.pointer(value)
-    if found is not None:
-        wanted = ctype.pointee if isinstance(ctype, Pointer) else None
-        if found.variable is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
-            # ctypes passes such a variable by reference: the function is to fill it, and its value
-            # is no place for a pointer.
-            if wanted.kind == "voidptr" and found.pointee is None:
-                return found.variable, _types.hold(value)
-            raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
-                f"(got {type(value).__name__}); pass ctypes.byref() of one"
-            )
-        if wanted is not None and found.pointee is not None and not _same(wanted, found.pointee):
-            known = found.pointee.text
-            del found
-            raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} (got '&{known}' from "
-                f"{type(value).__name__})"
-            )
-        if found.is_memory and wanted is not None and found.address % wanted.alignment:
-            del found  # or the traceback would keep a buffer exported
-            raise ValueError(f"{who} must {_astray(wanted, type(value).__name__)}")
-        return found.address, found.owner
-    hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
-    raise TypeError(
-        f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
-        f"(got {type(value).__name__}){hint}"
-    )
-
-
-_HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
-
-
-def _same(wanted: CType, found: CType) -> bool:
-    """Whether a pointer to `found` is one to `wanted`; bytes are bytes, signed or not."""
-    if wanted == found:
-        return True
-    if isinstance(found, Array):
-        return _same(wanted, found.item)
-    return wanted.text in "bB" and found.text in "bB"
-
-
-def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[object, ...]:
-    """A function pointer argument: a native callable, a foreign function, or a Python function."""
-    signature = ctype.text[2:-1]
-    native = _types.viewed(value)
-    if native is None and isinstance(value, _types.CallableBase):
-        native = value
-    rows = [] if native is None else native._offered()
-    if rows:
-        for text, address, flags in rows:
-            if text == signature:
-                _check_gil(signature, flags, native, who)
-                return address, native
-        offers = ", ".join(repr(row[0]) for row in rows)
-        raise TypeError(f"{who} must be a function {signature!r}; {value!r} offers {offers}")
-    found = foreign.function(value)
-    if found is not None:
-        if found.signature is not None and found.signature.text != signature:
-            raise TypeError(
-                f"{who} must be a function {signature!r} (got {found.signature.text!r} from "
-                f"{type(value).__name__})"
-            )
-        _check_gil(signature, found.flags, value, who)
-        return found.address, found.owner
-    if callable(value):
-        return _python_function(ctype, value, who)
-    raise TypeError(f"{who} must be a function (got {type(value).__name__})")
-
-
-def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
-    """Refuse a function that needs the GIL; C code that hands it Python objects has that."""
-    if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
-        raise TypeError(
-            f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
-            "needs"
-        )
-
-
-_callees: dict[str, Signature] = {}  # of Python functions that were arguments
-
-
-def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, and the Stash for its exceptions."""
-    from .callback import closure
-
-    signature = _callees.get(ctype.named)
-    if signature is None:
-        signature = Signature(ctype.result, ctype.args, ctype.variadic)
-        if len(_callees) >= _PLAN_LIMIT:
-            _callees.clear()
-        _callees[ctype.named] = signature
-    size = 0 if ctype.result.kind == "void" else ctype.result.size
-    name = getattr(function, "__name__", None)
-    stash = _types.Stash()
-    try:
-        address, _, owner = closure(
-            signature,
-            function,
-            name if isinstance(name, str) else "function",
-            f"the result of {who}",
-            sentinel=bytes(size),
-            stash=stash,
-        )
-    except SignatureError as error:
-        raise TypeError(f"{who} cannot be a Python function: {error}") from None
-    return address, owner, stash
-
-
-def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
-    """Whether the elements of a buffer are the structs that a pointer argument points to.
-
-    The core asks when the format is no single scalar.
-    """
-    assert isinstance(ctype, Pointer)
-    struct = ctype.pointee
-    if isinstance(struct, Array):
-        struct = struct.item
-    origin = value.obj if isinstance(value, memoryview) else value
-    try:
-        found = foreign.layout(origin)
-    except SignatureError:
-        return False
-    if found is None:
-        return bufferformat.suits(struct, form, itemsize)
-    # A __buffer__ of the class may export something else.
-    same = struct == (found.item if isinstance(found, Array) else found)
-    return bool(same and itemsize == struct.size)
-
-
-def pointer_result(ctype: CType, address: int) -> object:
-    """What a pointer result becomes: a cffi pointer, None for NULL."""
-    if address == 0:
-        return None
-    from . import ffitype
-
-    return ffitype.pointer_from(ctype, address)
-
-
-def pointer_type(ctype: CType) -> Any:
-    """The cffi type that pointers of a type come back as."""
-    from . import ffitype
-
-    return ffitype.pointer_type(ctype)
-
-
-def match(ctype: CType, value: Any, readonly: bool) -> int:
-    """How well a value suits an overload's argument that the core leaves to Python.
-
-    Parameters
-    ----------
-    ctype : CType
-    value : object
-    readonly : bool
-        Whether the callee promises not to write to the elements of a view.
-    """
-    if isinstance(ctype, Struct):
-        return _match_struct(ctype, value)
-    if isinstance(ctype, View):
-        if value is None:
-            return _PLAUSIBLE
-        try:
-            held, *found = _types.export(value)
-        except (BufferError, TypeError, ValueError):
-            return _NO
-        code, form, itemsize, shape, _, _ = found
-        if len(shape) != ctype.ndim or not _is_element(ctype.item, code, form, itemsize):
-            return _NO
-        if _view_problem(ctype, "", readonly, held.address, *found) is not None:
-            return _REFUSED
-        return _EXACT if code in ("", letter(ctype.item)) else _PLAUSIBLE
-    try:
-        pointer_argument(ctype, value, "it", -1)
-    except TypeError:
-        return _NO
-    except ValueError:
-        return _REFUSED
-    return _EXACT if value is not None else _PLAUSIBLE
-
-
-def _match_struct(struct: Struct, value: Any) -> int:
-    if not isinstance(value, (tuple, list)):
-        scratch = _lib.ffi.new("char[]", struct.size + 1)
-        try:
-            where = int(_lib.ffi.cast("uintptr_t", scratch))
-            same = _copy_same_bytes(struct, value, where, "it", [])
-        except TypeError:
-            return _NO
-        except ValueError:
-            return _REFUSED
-        if same:
-            return _EXACT
-        given = _by_name(value)
-        if given is None or given.keys() != set(struct.field_names):
-            return _NO
-        value = [given[name] for name in struct.field_names]
-    return _match_items([field.type for field in struct.fields], value)
-
-
-def _match_items(types: Sequence[CType], value: Any) -> int:
-    """What a struct or an array costs: as much as its items, but not as much as a Python object
-    does, unless one must be narrowed."""
-    if len(value) != len(types):
-        return _NO
-    costs = []
-    for ctype, item in zip(types, tuple(islice(value, len(types))), strict=False):
-        cost = _match_item(ctype, item)
-        if cost == _NO:
-            return _NO
-        costs.append(cost)
-    most = max(costs, default=0)
-    return most if most >= _NARROW else min(_PLAUSIBLE + sum(costs), _OBJECT - 1)
-
-
-def _match_item(ctype: CType, value: Any) -> int:
-    if not isinstance(ctype, Array):
-        return int(_types.match(_plan_of(ctype), value))
-    item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
-    if isinstance(value, (tuple, list)):
-        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
-    try:
-        return _PLAUSIBLE if len(value) == ctype.shape[0] else _NO
-    except TypeError:
-        return _NO
 
 
 # -- from memory ---------------------------------------------------------------------------------
@@ -647,7 +401,23 @@ def load(ctype: CType, address: int, *, owned: bool = False) -> object:
     return None if word == 0 else _types.object_at(word, owned)
 
 
-def _load_result(ctype: CType, address: int) -> object:
+def pointer_result(ctype: CType, address: int) -> object:
+    """What a pointer result becomes: a cffi pointer, None for NULL."""
+    if address == 0:
+        return None
+    from . import ffitype
+
+    return ffitype.pointer_from(ctype, address)
+
+
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    from . import ffitype
+
+    return ffitype.pointer_type(ctype)
+
+
+def load_result(ctype: CType, address: int) -> object:
     return load(ctype, address, owned=True)
 
 
@@ -666,15 +436,3 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
         _named_tuples.clear()
     _named_tuples[struct.named] = made
     return made
-
-
-_types.set_value_hooks(
-    pointer_argument,
-    pointer_type,
-    match,
-    struct_buffer,
-    store_whole,
-    _load_result,
-    named_tuple,
-    _described,
-)

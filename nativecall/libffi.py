@@ -853,7 +853,7 @@ def closure(
     stays: bool,
     keep: object,
 ) -> tuple[int, Any, object]:
-    """C code that runs a Python function, made by ctypes; see `callback.closure`.
+    """C code that runs a Python function, made by ctypes; see `callbackfactory.closure`.
 
     Raises
     ------

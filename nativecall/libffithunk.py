@@ -14,7 +14,7 @@ from _ctypes import get_errno, set_errno
 from typing import Any
 
 from . import _lib, convert, libffi
-from .callback import sentinel_of
+from .callbackfactory import sentinel_of
 from .conversion import (
     HEADER,
     Bound,

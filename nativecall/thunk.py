@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 
-from . import _lib, conversion, convert, specialize
+from . import _lib, arguments, conversion, convert, foreign, specialize
 from ._recent import Recent
 from .conversion import Plan
 from .ctype import CType, FunctionPointer
@@ -238,14 +238,14 @@ def _store(
     who = f"argument {index + 1} of '{name}'"
     if ctype.kind in ("pointer", "voidptr", "function"):
         if isinstance(ctype, FunctionPointer):
-            if _is_python_function(value):
+            if foreign.is_python_function(value):
                 raise TypeError(
                     f"{who} must be a function that stays (got {type(value).__name__}); "
                     f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
                 )
             # Kept where the collector sees it: a function may lead back to what it is bound to.
             pointer: Any
-            pointer, owner = convert.pointer_argument(ctype, value, name, index)
+            pointer, owner = arguments.pointer_argument(ctype, value, name, index)
             keep.append(owner)
             _lib.ffi.cast("uintptr_t *", address)[0] = pointer
             return
@@ -254,14 +254,6 @@ def _store(
         _lib.ffi.cast("uintptr_t *", address)[0] = held.address
         return
     convert.store(ctype, value, address, who, keep, signature.readonly[index])
-
-
-def _is_python_function(value: Any) -> bool:
-    """Whether a value would become a function pointer for one call only."""
-    from . import foreign
-
-    native = isinstance(value, _types.CallableBase) or _types.viewed(value) is not None
-    return callable(value) and not native and foreign.function(value) is None
 
 
 def _make(

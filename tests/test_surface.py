@@ -86,8 +86,8 @@ def samples():
         int, type, lambda *args: None, len, print, array.array("d", [1.0] * 4),
         memoryview(b"12345678"), ctypes.c_int(5), ctypes.c_void_p(0), ctypes.py_object(3),
         Text("d:d"), Number(3), m, cos, f, g, nc.Signature, nc.wrap,
-        nc.signature.parse("d:d"), nc.signature.parse("v:P&dT{di}."),
-        nc.signature.parse_type("T{di}"), nc.signature.parse_type("[2]d"),
+        nc.spelling.parse("d:d"), nc.spelling.parse("v:P&dT{di}."),
+        nc.spelling.parse_type("T{di}"), nc.spelling.parse_type("[2]d"),
         ValueError("x"), KeyError,
         core.Stash(), iter(()), range(3),
         types.SimpleNamespace(value=5, text="d:d", args=(), result=None), ...,
@@ -192,9 +192,9 @@ else:
     kept = samples()
     made = [m, cos, f, g, f["d:d"], cos._plan, g._closure, cos._generated, cos.builtin]
     made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
-    made += [nc.signature.parse("d:P&dT{di}"), m.declarations,
-             *nc.signature.parse("d:P&d[2]dT{di}X{i:i}").args,
-             nc.signature.parse_type("T{di}").fields[0]]
+    made += [nc.spelling.parse("d:P&dT{di}"), m.declarations,
+             *nc.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
+             nc.spelling.parse_type("T{di}").fields[0]]
     made += [nc.customslots(f), nc.callback("d:d", abs), f.specialize, power.bind(1.0)]
     # What keeps code and memory there, and what that consists of.
     called = [nc.callback("d:d", abs), power.bind(1.0), cos.convert("f:f"), g]
@@ -370,9 +370,12 @@ except nc.SignatureError:
             for name in (
                 "_lib",
                 "_recent",
+                "_version",
+                "arguments",
                 "bufferformat",
                 "callable",
                 "callback",
+                "callbackfactory",
                 "cconstant",
                 "cdecl",
                 "conversion",
@@ -381,6 +384,7 @@ except nc.SignatureError:
                 "ctype",
                 "entry",
                 "errors",
+                "failure",
                 "ffitype",
                 "foreign",
                 "libffi",
@@ -390,6 +394,7 @@ except nc.SignatureError:
                 "signature",
                 "slots",
                 "specialize",
+                "spelling",
                 "thunk",
                 "bridges.capsule",
                 "bridges.cffi",

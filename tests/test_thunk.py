@@ -413,7 +413,7 @@ def significant(text: str) -> list[int]:
     return [*range(ctype.size)]
 
 
-X87 = nc.signature.parse_type("g").size == 16 and os.uname().machine in ("x86_64", "amd64")
+X87 = nc.spelling.parse_type("g").size == 16 and os.uname().machine in ("x86_64", "amd64")
 
 
 def values(chosen: random.Random, text: str) -> bytes:

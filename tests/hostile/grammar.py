@@ -44,9 +44,9 @@ def missing() -> str | None:
 class World:
     def __init__(self, tools: Tools) -> None:
         import nativecall as nc
-        from nativecall import cdecl, packed, signature
+        from nativecall import cdecl, packed, spelling
 
-        self.nc, self.packed, self.signature, self.cdecl = nc, packed, signature, cdecl
+        self.nc, self.packed, self.spelling, self.cdecl = nc, packed, spelling, cdecl
         self.suite = hostility.of_suite("test_packed")
         self.c = self.suite.CSide(tools.library("grammar"))
         self.folder = tools.folder
@@ -94,8 +94,8 @@ def _signature(world: World, r: random.Random) -> None:
         raise Finding(f"{text!r} is {expected!r} in Python, {world.c.canonical(text)!r} in C")
     if not isinstance(expected, str):
         return
-    signature = world.signature.parse(text, hint="native")
-    if world.signature.parse(signature.text, hint="native") != signature:
+    signature = world.spelling.parse(text, hint="native")
+    if world.spelling.parse(signature.text, hint="native") != signature:
         raise Finding(f"{text!r}: {signature.text!r} is another signature")
     flags = r.randrange(128)
     words = world.packed.pack(signature, flags)
@@ -124,7 +124,7 @@ def _declared(world: World, signature: Any) -> None:
     """The declaration of a signature reads as that signature."""
     try:
         text = signature.function.declare_function("f")
-        found = world.signature.parse(text.replace(" f(", " (", 1), hint="c")
+        found = world.spelling.parse(text.replace(" f(", " (", 1), hint="c")
     except world.nc.SignatureError:
         return
     if found.text != signature.text and "v" not in signature.text[1:]:
