@@ -2,23 +2,11 @@
  * an exception is set that names the argument and the callable, and nothing is left exported. */
 #include "aggregate.h"
 
-#include "jit.h"
-#include "nativecall/thunk.h"
-#include "pending.h"
-#include "pin.h"
 #include "reader.h"
 
 #include <string.h>
 
 /* ---- structs --------------------------------------------------------------------------------- */
-
-int nc_is_tuple_of(PyObject *value, Py_ssize_t count)
-{
-    const PyTypeObject *type = Py_TYPE(value);
-    return PyTuple_Check(value) && PyTuple_GET_SIZE(value) == count &&
-           type->tp_iter == PyTuple_Type.tp_iter && type->tp_as_sequence != NULL &&
-           type->tp_as_sequence->sq_length == PyTuple_Type.tp_as_sequence->sq_length;
-}
 
 int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
                       NcPointer *owner)
@@ -48,7 +36,7 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
 PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
 {
     NcPlan *plan = self->plan;
-    if (nc_is_pending() && nc_pending_raised()) {
+    if (nc_is_left() && nc_left_raise()) {
         return NULL;
     }
     if (plan->record == NULL) {

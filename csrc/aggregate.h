@@ -8,10 +8,7 @@
 #ifndef NC_AGGREGATE_H
 #define NC_AGGREGATE_H
 
-#include "convert.h"
-
-/* Whether a value is a tuple of `count` items that iterates as tuples do. */
-int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
+#include "pointers.h"
 
 /* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
  * `owner` is NULL for a type without pointers. 1, since that may run any code, or -1 with an

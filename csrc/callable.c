@@ -11,7 +11,7 @@
 
 #include <structmember.h>
 
-#include "convert.h"
+#include "pointers.h"
 #include "jit.h"
 #include "nativecall/nativeapi.h"
 
@@ -511,19 +511,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 static PyObject *living_view(NcCallable *self)
 {
-    PyObject *view = NULL;
-    if (self->view == NULL) {
-        return NULL;
-    }
-#if PY_VERSION_HEX >= 0x030D0000
-    if (PyWeakref_GetRef(self->view, &view) < 0) {
-        PyErr_Clear();
-    }
-#else
-    view = PyWeakref_GetObject(self->view);
-    view = view != Py_None ? Py_NewRef(view) : NULL;
-#endif
-    return view;
+    return self->view != NULL ? nc_weakref_get(self->view) : NULL;
 }
 
 /* The built-in form of what calls a single; of the same convention whatever that is. */
@@ -794,21 +782,6 @@ static const PyNativeCallableEntry *published_entry(const NcCallable *self, cons
     return NULL;
 }
 
-/* Whether this thread may run Python code as it is. PyGILState_Check says yes to every thread once
- * there was a subinterpreter. */
-static int has_gil(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked() != NULL;
-#elif PY_VERSION_HEX >= 0x030C0000
-    return _PyThreadState_UncheckedGet() != NULL;
-#else
-    /* There it is the state of whichever thread has the GIL. */
-    PyThreadState *state = _PyThreadState_UncheckedGet();
-    return state != NULL && state == PyGILState_GetThisThreadState();
-#endif
-}
-
 /* How consumers that found nothing in the table have the specialize hook asked: the `find` of
  * nativeapi.h. Without the GIL it looks into the table only. */
 static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
@@ -823,8 +796,8 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    if (entry == NULL && has_gil() && self->specializer != NULL && self->specializer != Py_None &&
-        !PyErr_Occurred()) {
+    if (entry == NULL && (nc_thread_attached() != NULL) && self->specializer != NULL &&
+        self->specializer != Py_None && !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
         PyObject *done = text == NULL ? NULL

@@ -1,8 +1,8 @@
 /* csrc/closure.c: C calls Python functions; closure.h says how. */
 #include "closure.h"
 
+#include "exceptions.h"
 #include "jit.h"
-#include "pending.h"
 #include "reader.h"
 #include "stack.h"
 #include "stub.h"
@@ -39,15 +39,6 @@ static inline void drop(NcClosure *self)
 }
 
 /* ---- entering and leaving Python ------------------------------------------------------------- */
-
-static inline int is_set(const PyThreadState *thread)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return thread->current_exception != NULL;
-#else
-    return thread->curexc_type != NULL;
-#endif
-}
 
 static inline void give_back(const NcClosureCall *call)
 {
@@ -94,7 +85,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
 {
     if (PyThreadState_GetInterpreter((PyThreadState *)(uintptr_t)thread) !=
         PyInterpreterState_Main()) {
-        if (!is_set(thread)) {
+        if (!nc_thread_has_exception(thread)) {
             PyErr_SetString(PyExc_RuntimeError, "a Python function was called by C code in another "
                                                 "interpreter than its own");
         }
@@ -102,8 +93,8 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
         give_back(call);
         return 0;
     }
-    if (is_set(thread)) {
-        if (nc_pending_is_left()) {
+    if (nc_thread_has_exception(thread)) {
+        if (nc_left_here()) {
             lend_sentinel(self);
             give_back(call);
             return 0;
@@ -125,7 +116,7 @@ static PyInterpreterState *main_interpreter;
 
 static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
 {
-    if (NC_UNLIKELY(is_set(thread) || thread->interp != main_interpreter ||
+    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != main_interpreter ||
                     !nc_stack_has_room(thread, call))) {
         return begin_slowly(self, call, thread);
     }
@@ -136,7 +127,7 @@ static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadStat
 /* A thread without the GIL takes it. */
 static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *own)
 {
-    if (nc_thunk_late()) {
+    if (nc_is_finalizing()) {
         /* Waiting for the GIL would never end, or end the thread. */
         return 0;
     }
@@ -153,41 +144,21 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
     return begin(self, call, own);
 }
 
-/* The thread state of who has the GIL, or NULL. */
-static inline PyThreadState *current_thread(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked();
-#else
-    return _PyThreadState_UncheckedGet();
-#endif
-}
-
 /* C code of any thread, with or without the GIL. */
 static int enter_any(NcClosure *self, NcClosureCall *call)
 {
-    PyThreadState *now = current_thread();
+    PyThreadState *attached = nc_thread_attached();
     call->ending = 0;
-#if PY_VERSION_HEX >= 0x030C0000
-    /* The one that this thread is attached with. */
-    if (NC_LIKELY(now != NULL)) {
-        return begin(self, call, now);
+    if (NC_LIKELY(attached != NULL)) {
+        return begin(self, call, attached);
     }
     return enter_outside(self, call, PyGILState_GetThisThreadState());
-#else
-    /* The one of the thread that has the GIL, whichever that is. */
-    PyThreadState *own = PyGILState_GetThisThreadState();
-    if (NC_LIKELY(now == own && now != NULL)) {
-        return begin(self, call, now);
-    }
-    return enter_outside(self, call, own);
-#endif
 }
 
 /* C code that was said to have the GIL. */
 static int enter_holding(NcClosure *self, NcClosureCall *call)
 {
-    PyThreadState *now = current_thread();
+    PyThreadState *now = nc_thread_unchecked();
     if (NC_UNLIKELY(now == NULL)) {
         return enter_any(self, call);
     }
@@ -231,76 +202,19 @@ static inline void leave(NcClosure *self, NcClosureCall *call)
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* What is set, as an object with its traceback. */
-static PyObject *take_exception(void)
-{
-    if (!PyErr_Occurred()) {
-        /* CPython 3.11 sets nothing where it has no memory for the frame of a Python function;
-         * the results of other callables PyObject_Vectorcall checks. */
-        (void)PyErr_NoMemory();
-    }
-    return nc_exception_take();
-}
-
-/* The stub whose last call in this thread ended with a report, and how many threads have one. */
-static NC_THREAD_LOCAL const void *reported;
-static Py_ssize_t threads_with_reports;
-
-static void set_reported(const void *stub)
-{
-    threads_with_reports += (stub != NULL) - (reported != NULL);
-    reported = stub;
-}
-
-int nc_closure_reported(const void *address)
-{
-    if (reported == NULL || reported != address) {
-        return 0;
-    }
-    set_reported(NULL);
-    return 1;
-}
-
 /* What a report names. */
 static PyObject *reported_as(const NcClosure *self)
 {
     return self->function != NULL ? self->function : self->name;
 }
 
-/* Finds the place for the exception that is set: an object to be left in the thread, or NULL when
- * it has gone elsewhere. None is set then. */
+/* Finds the place for the exception that is set; a new reference to what is to be left in the
+ * thread, or NULL. `holding`: C called with the GIL. */
 static PyObject *place_exception(NcClosure *self, int has_before, int holding)
 {
-    PyObject *exception = take_exception();
-    if (self->stash != NULL && !((NcStash *)(void *)self->stash)->closed) {
-        nc_stash_put((NcStash *)(void *)self->stash, exception, reported_as(self));
-        return NULL;
-    }
-    if (!has_before && (nc_is_called_from_python() || (self->stays && holding))) {
-        return exception;
-    }
-    nc_exception_report(exception, reported_as(self));
-    set_reported(self->stub);
-    return NULL;
-}
-
-/* Leaves an exception, which it takes, in the thread. */
-static void leave_exception(PyObject *exception)
-{
-    nc_exception_put(exception);
-    if (nc_pending_leave() < 0) {
-        PyErr_WriteUnraisable(NULL);
-    }
-}
-
-void nc_surface(PyObject *function)
-{
-    if (PyErr_Occurred()) {
-        nc_exception_put(nc_exception_take()); /* an object, as marks need it */
-        if (!nc_is_called_from_python() || nc_pending_leave() < 0) {
-            PyErr_WriteUnraisable(function);
-        }
-    }
+    int may_leave = !has_before && (nc_is_called_from_python() || (self->stays && holding));
+    return nc_exception_place((NcStash *)(void *)self->stash, may_leave, reported_as(self),
+                              self->stub);
 }
 
 /* Ends a call with an exception set; drops the function's result if there is one. */
@@ -312,7 +226,7 @@ NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value)
     Py_XDECREF(value);
     drop(self);
     if (left != NULL) {
-        leave_exception(left);
+        nc_exception_leave(left, NULL);
     } else if (has_before) {
         nc_raised_restore(&call->before);
     }
@@ -456,7 +370,7 @@ static int pointer_result(NcClosure *self, PyObject *value, void *out)
         return -1;
     }
     memcpy(out, &pin->pointer.address, sizeof(void *));
-    nc_stash_end(&pin->pointer);
+    nc_pointer_end(&pin->pointer);
     return keep_result(self, (PyObject *)pin);
 }
 
@@ -574,8 +488,8 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
         for (size_t i = 1; i <= count; i++) {
             give_up(self, args[i]);
         }
-        if (NC_UNLIKELY(threads_with_reports != 0 && reported == self->stub)) {
-            set_reported(NULL);
+        if (NC_UNLIKELY(nc_threads_with_reports != 0)) {
+            (void)nc_report_taken(self->stub);
         }
         leave(self, call);
         return;
@@ -591,52 +505,21 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
 
 /* ---- called by ctypes ------------------------------------------------------------------------ */
 
-/* Sets an exception when it dies: ctypes drops what a Python function returned to it as the last of
- * what it does with the GIL. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *exception; /* what to leave in the thread, or NULL */
-    int has_before;
-    NcRaised before; /* what to restore there */
-} Parting;
-
-static void parting_dealloc(PyObject *object)
-{
-    Parting *self = (Parting *)(void *)object;
-    PyObject *exception = self->exception;
-    int has_before = self->has_before;
-    NcRaised before = self->before;
-    PyObject_Free(object);
-    if (exception != NULL) {
-        leave_exception(exception);
-    } else if (has_before) {
-        nc_raised_restore(&before);
-    }
-}
-
-PyTypeObject NcParting_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Parting",
-    .tp_doc = "Sets an exception when it dies.",
-    .tp_basicsize = sizeof(Parting),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = parting_dealloc,
-};
-
-/* A number of a class that brings a parting; NULL where memory is short. No Python code runs, which
- * could fail: C would be left without a result. */
-static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
+/* A number of a class that holds a reraiser; NULL without an exception where memory is short. No
+ * Python code runs, which could fail: C would be left without a result. */
+static PyObject *make_holder(PyObject *type, PyObject *value, PyObject *reraiser)
 {
     PyObject *args;
     PyObject *made;
     if (type == Py_None) {
-        return Py_NewRef(parting);
+        return Py_NewRef(reraiser);
     }
     args = PyTuple_Pack(1, value);
     made = args != NULL
                ? ((PyTypeObject *)(void *)type)->tp_new((PyTypeObject *)(void *)type, args, NULL)
                : NULL;
     Py_XDECREF(args);
-    if (made == NULL || PyObject_SetAttrString(made, "parting", parting) < 0) {
+    if (made == NULL || PyObject_SetAttrString(made, "reraiser", reraiser) < 0) {
         PyErr_Clear();
         Py_CLEAR(made);
     }
@@ -644,47 +527,42 @@ static PyObject *bring(PyObject *type, PyObject *value, PyObject *parting)
 }
 
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
- * exception `left` is left, or what was before is restored. Where memory is short, and on debug
- * builds of CPython, that is deferred (pending.h). Takes the references. */
-static PyObject *part(NcClosure *self, PyObject *value, PyObject *left, NcClosureCall *call)
+ * exception `left` is left, or what was before is restored. Where there is no reraiser, that is
+ * deferred. Takes the references. */
+static PyObject *return_to_ctypes(NcClosure *self, PyObject *value, PyObject *left,
+                                  NcClosureCall *call)
 {
-    int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
-    Parting *parting;
+    NcRaised before;
+    PyObject *reraiser;
     PyObject *made = NULL;
+    memset(&before, 0, sizeof(before));
+    if ((call->ending & NC_CLOSURE_RESTORE) != 0) {
+        before = call->before;
+    }
     if (value == NULL) {
-        value = Py_NewRef(PyTuple_GET_ITEM(self->carrier, 0));
+        value = Py_NewRef(PyTuple_GET_ITEM(self->for_ctypes, 0));
         lend_sentinel(self);
     }
-    if (left == NULL && !has_before) {
+    if (left == NULL && !nc_raised_is_set(&before)) {
         return value;
     }
-#if defined(Py_DEBUG)
-    parting = NULL; /* debug builds of CPython end where a deallocator sets an exception */
-#else
-    parting = PyObject_New(Parting, &NcParting_Type);
-#endif
-    if (parting != NULL) {
-        parting->exception = NULL;
-        parting->has_before = 0;
-        made = bring(PyTuple_GET_ITEM(self->carrier, 1), value, (PyObject *)parting);
+    reraiser = nc_reraiser_new();
+    if (reraiser != NULL) {
+        made = make_holder(PyTuple_GET_ITEM(self->for_ctypes, 1), value, reraiser);
     }
     if (made != NULL) {
-        parting->exception = left;
-        parting->has_before = has_before;
-        if (has_before) {
-            parting->before = call->before;
-        }
+        nc_reraiser_arm(reraiser, left, &before);
         Py_DECREF(value);
     } else {
         PyErr_Clear();
         made = value;
         if (left == NULL) {
-            nc_raised_restore(&call->before);
+            nc_raised_restore(&before);
             left = nc_exception_take();
         }
-        (void)nc_pending_defer(left, reported_as(self));
+        nc_exception_defer(left, reported_as(self));
     }
-    Py_XDECREF(parting);
+    Py_XDECREF(reraiser);
     return made;
 }
 
@@ -699,20 +577,20 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
     PyObject *value = NULL;
     PyObject *left = NULL;
     PyObject *result;
-    if (self->carrier == NULL || kwnames != NULL ||
+    if (self->for_ctypes == NULL || kwnames != NULL ||
         (Py_ssize_t)count != PyTuple_GET_SIZE(self->readers)) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
-    if ((is_set(thread) || nc_is_pending()) && nc_pending_is_left()) {
-        return part(self, NULL, nc_exception_take(), &call);
+    if ((nc_thread_has_exception(thread) || nc_is_left()) && nc_left_here()) {
+        return return_to_ctypes(self, NULL, nc_exception_take(), &call);
     }
-    if (is_set(thread)) {
+    if (nc_thread_has_exception(thread)) {
         nc_raised_take(&call.before);
         call.ending = NC_CLOSURE_RESTORE;
     }
     if (has_failed(self)) {
-        return part(self, NULL, NULL, &call);
+        return return_to_ctypes(self, NULL, NULL, &call);
     }
     Py_INCREF(self);
     self->running++;
@@ -739,7 +617,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         left = place_exception(self, call.ending != 0, self->enter == enter_holding);
     }
     Py_XDECREF(value);
-    result = part(self, result, left, &call);
+    result = return_to_ctypes(self, result, left, &call);
     self->running--;
     Py_DECREF(self);
     return result;
@@ -747,7 +625,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Closure(function, name, who, readers, record, writer, carrier, plan, code, sentinel, objects, stash,
+/* Closure(function, name, who, readers, record, writer, for_ctypes, plan, code, sentinel, objects, stash,
  *         holding, stays, address, owner, keep). With an address there is a stub; None is what is not
  *         there. */
 static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -759,7 +637,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *readers;
     PyObject *record;
     PyObject *writer;
-    PyObject *carrier;
+    PyObject *for_ctypes;
     PyObject *plan;
     PyObject *objects;
     PyObject *stash;
@@ -777,7 +655,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return NULL;
     }
     if (!PyArg_ParseTuple(args, "OUUO!OOOOCy#O!OppO!OO", &function, &name, &who, &PyTuple_Type,
-                          &readers, &record, &writer, &carrier, &plan, &code, &sentinel, &size,
+                          &readers, &record, &writer, &for_ctypes, &plan, &code, &sentinel, &size,
                           &PyTuple_Type, &objects, &stash, &holding, &stays, &PyLong_Type, &address,
                           &owner, &keep)) {
         return NULL;
@@ -792,11 +670,12 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan, a Record and a Stash, or None");
         return NULL;
     }
-    if (machine_code == NULL &&
-        (!PyTuple_Check(carrier) || PyTuple_GET_SIZE(carrier) != 2 ||
-         (PyTuple_GET_ITEM(carrier, 1) != Py_None && !PyType_Check(PyTuple_GET_ITEM(carrier, 1))) ||
-         writer == Py_None)) {
-        PyErr_SetString(PyExc_TypeError, "Closure() without code takes a writer and a carrier");
+    if (machine_code == NULL && (!PyTuple_Check(for_ctypes) || PyTuple_GET_SIZE(for_ctypes) != 2 ||
+                                 (PyTuple_GET_ITEM(for_ctypes, 1) != Py_None &&
+                                  !PyType_Check(PyTuple_GET_ITEM(for_ctypes, 1))) ||
+                                 writer == Py_None)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "Closure() without code takes a writer and what ctypes gets");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
@@ -823,7 +702,7 @@ static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->objects = Py_NewRef(objects);
     self->record = record != Py_None ? Py_NewRef(record) : NULL;
     self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
-    self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
+    self->for_ctypes = for_ctypes != Py_None ? Py_NewRef(for_ctypes) : NULL;
     self->plan = plan != Py_None ? (NcPlan *)(void *)Py_NewRef(plan) : NULL;
     self->machine_code = owner != Py_None ? Py_NewRef(owner) : NULL;
     self->keep = keep != Py_None ? Py_NewRef(keep) : NULL;
@@ -866,7 +745,7 @@ static int closure_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->kept);
     Py_VISIT(self->readers);
     Py_VISIT(self->writer);
-    Py_VISIT(self->carrier);
+    Py_VISIT(self->for_ctypes);
     Py_VISIT(self->keep);
     return 0;
 }
@@ -890,7 +769,7 @@ static void closure_dealloc(PyObject *object)
     }
     (void)closure_clear(object);
     drop_spares(self);
-    if (self->stub != NULL && nc_thunk_late()) {
+    if (self->stub != NULL && nc_is_finalizing()) {
         /* Threads of C code may call until the process ends; they get the sentinel. */
         return;
     }
@@ -899,7 +778,7 @@ static void closure_dealloc(PyObject *object)
     Py_CLEAR(self->objects);
     Py_CLEAR(self->record);
     Py_CLEAR(self->writer);
-    Py_CLEAR(self->carrier);
+    Py_CLEAR(self->for_ctypes);
     Py_CLEAR(self->plan);
     Py_CLEAR(self->name);
     Py_CLEAR(self->who);
@@ -1009,7 +888,7 @@ PyTypeObject NcClosure_Type = {
 int nc_closure_ready(PyObject *module)
 {
     main_interpreter = PyInterpreterState_Main();
-    return PyType_Ready(&NcParting_Type) < 0 || PyType_Ready(&NcClosure_Type) < 0
+    return PyType_Ready(&NcClosure_Type) < 0
                ? -1
                : PyModule_AddObjectRef(module, "Closure", (PyObject *)&NcClosure_Type);
 }

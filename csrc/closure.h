@@ -16,9 +16,9 @@
  * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
  * sentinel. The exception goes to one place, the first of these that there is:
  *
- *   1. the stash of the call from Python that the function was passed to (convert.h); further calls
+ *   1. the stash of the call from Python that the function was passed to (exceptions.h); further calls
  *      of the function give the sentinel at once
- *   2. the thread state, where it stays set (pending.h), if some call from Python is under way in
+ *   2. the thread state, where it stays set, if some call from Python is under way in
  *      this thread, or the C code is told to expect that; further closures give their sentinels at
  *      once while it is set
  *   3. sys.unraisablehook, with the function as the object
@@ -44,7 +44,7 @@
 #ifndef NC_CLOSURE_H
 #define NC_CLOSURE_H
 
-#include "pin.h"
+#include "pointers.h"
 
 #include "nativecall/thunk.h"
 
@@ -80,12 +80,12 @@ struct NcClosure {
     PyObject *readers; /* tuple: for each argument that is no number, what makes an object of it */
     PyObject
         *writer; /* (value, address, keep): stores a struct; with ctypes (self, value) -> object */
-    PyObject *carrier;  /* with ctypes: tuple of the sentinel for ctypes and the class of a result
-                          that brings a Parting, or None; else NULL */
-    Py_ssize_t running; /* with ctypes: calls that run */
-    NcPlan *plan;       /* has the result as its only argument; NULL for none and Python objects */
-    PyObject *stash;    /* an NcStash; or NULL */
-    PyObject *kept;     /* what the last result points into, or the list of all; or NULL */
+    PyObject *for_ctypes; /* with ctypes: tuple of the sentinel as ctypes takes it, and the class of
+                             a result that holds a reraiser, or None; else NULL */
+    Py_ssize_t running;   /* with ctypes: calls that run */
+    NcPlan *plan;    /* has the result as its only argument; NULL for none and Python objects */
+    PyObject *stash; /* an NcStash; or NULL */
+    PyObject *kept;  /* what the last result points into, or the list of all; or NULL */
     PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
     PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
     void *stub;             /* the C function pointer; owned; NULL with ctypes */
@@ -97,7 +97,6 @@ struct NcClosure {
 };
 
 extern PyTypeObject NcClosure_Type;
-extern PyTypeObject NcParting_Type;
 
 /* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
  * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
@@ -110,14 +109,6 @@ PyObject *nc_closure_float(NcClosure *self, double number);
 /* The object for argument `index`, which is given as its value where it is a pointer, else as its
  * address. A new reference, or NULL. */
 PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given);
-
-/* Whether the last call of the stub at `address` in this thread reported an exception, as (3) above
- * says, and this was not asked since. Needs the GIL. */
-int nc_closure_reported(const void *address);
-
-/* For other native code that a C caller called: leaves the exception that is set in the thread
- * state or reports it, as (1) and (3) above say, with `function` as the object. Needs the GIL. */
-void nc_surface(PyObject *function);
 
 /* Types; -1 with an exception. */
 int nc_closure_ready(PyObject *module);

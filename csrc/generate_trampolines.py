@@ -136,7 +136,7 @@ def function(shape: str) -> str:
     if not args:
         body.append("    (void)args;")
     store = "value =" if has_pointers else "return"
-    test = f"if (nc_is_pending() && nc_pending_raised()) {{\n        {leave};\n    }}"
+    test = f"if (nc_is_left() && nc_left_raise()) {{\n        {leave};\n    }}"
     if code == "v":
         body.append(f"    {call};\n    {test}\n    {store} {to_python};")
     else:

@@ -4,8 +4,7 @@
 #include "aggregate.h"
 #include "closure.h"
 #include "failure.h"
-#include "pending.h"
-#include "pin.h"
+#include "reader.h"
 #include "stack.h"
 #include "stub.h"
 
@@ -104,12 +103,12 @@ PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
 
 PyObject *nc_result_double(double number)
 {
-    return nc_is_pending() && nc_pending_raised() ? NULL : PyFloat_FromDouble(number);
+    return nc_is_left() && nc_left_raise() ? NULL : PyFloat_FromDouble(number);
 }
 
 PyObject *nc_result_integer(long long number)
 {
-    return nc_is_pending() && nc_pending_raised() ? NULL : PyLong_FromLongLong(number);
+    return nc_is_left() && nc_left_raise() ? NULL : PyLong_FromLongLong(number);
 }
 
 int nc_settle(NcPointer *pointers, size_t count)
@@ -117,7 +116,7 @@ int nc_settle(NcPointer *pointers, size_t count)
     PyObject *first = NULL;
     for (size_t i = 0; i < count; i++) {
         if (pointers[i].keep != NULL) {
-            nc_stash_close(&pointers[i], &first);
+            nc_pointer_close(&pointers[i], &first);
         }
     }
     if (first == NULL) {
@@ -211,18 +210,10 @@ static const Number layout[] = {
     {"object_size", offsetof(PyVarObject, ob_size)},
     {"float_value", offsetof(PyFloatObject, ob_fval)},
     {"tuple_items", offsetof(PyTupleObject, ob_item)},
-#if PY_VERSION_HEX >= 0x030C0000
-    /* An int of one digit has a tag below 16: the sign in two bits, the number of digits above. */
-    {"int_tagged", 1},
-    {"int_size", offsetof(PyLongObject, long_value.lv_tag)},
-    {"int_digit", offsetof(PyLongObject, long_value.ob_digit)},
-    {"has_immortals", 1},
-#else
-    {"int_tagged", 0},
-    {"int_size", offsetof(PyVarObject, ob_size)},
-    {"int_digit", offsetof(PyLongObject, ob_digit)},
-    {"has_immortals", 0},
-#endif
+    {"int_tagged", NC_INT_IS_TAGGED},
+    {"int_size", NC_INT_SIZE_OFFSET},
+    {"int_digit", NC_INT_DIGIT_OFFSET},
+    {"has_immortals", NC_HAS_IMMORTALS},
     {"int_digit_bytes", sizeof(digit)},
     {"int_digit_bits", PyLong_SHIFT},
     {"long_bytes", sizeof(long)},
@@ -273,7 +264,7 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  * are in the code, the addresses in a table that it finds through the callable: linking
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
-    DATA(pending, NULL)                                                                            \
+    DATA(left, NULL)                                                                               \
     DATA(PyFloat_Type, &PyFloat_Type)                                                              \
     DATA(PyLong_Type, &PyLong_Type)                                                                \
     DATA(PyTuple_Type, &PyTuple_Type)                                                              \
@@ -300,11 +291,12 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_drop_result)                                                                       \
     FUNCTION(nc_errno_clear)                                                                       \
     FUNCTION(nc_errno_keep)                                                                        \
+    FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_is_tuple_of)                                                                       \
     FUNCTION(nc_leave)                                                                             \
+    FUNCTION(nc_left_raise)                                                                        \
     FUNCTION(nc_load_result)                                                                       \
-    FUNCTION(nc_pending_raised)                                                                    \
     FUNCTION(nc_pointer_to_python)                                                                 \
     FUNCTION(nc_record_new)                                                                        \
     FUNCTION(nc_result_double)                                                                     \
@@ -312,7 +304,6 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
     FUNCTION(nc_stack_require)                                                                     \
-    FUNCTION(nc_surface)                                                                           \
     FUNCTION(nc_take_object)
 
 #define SYMBOL_NAME(name) #name,
@@ -321,16 +312,17 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 #define DATA_ADDRESS(name, address) address,
 
 static const char *const symbol_names[] = {SYMBOLS(DATA_NAME, SYMBOL_NAME)};
-void *nc_jit_places[sizeof(symbol_names) / sizeof(symbol_names[0])];
+static void *places[sizeof(symbol_names) / sizeof(symbol_names[0])];
 
 void *const *nc_jit_table(void)
 {
-    if (nc_jit_places[1] == NULL) {
+    if (places[1] == NULL) {
         /* Not static: on Windows the addresses of imported data are known only now. */
         void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
-        memcpy(nc_jit_places, addresses, sizeof(nc_jit_places));
+        memcpy(places, addresses, sizeof(places));
+        nc_left_mirror(&places[0]);
     }
-    return nc_jit_places;
+    return places;
 }
 
 PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))

@@ -5,7 +5,7 @@
 #ifndef NC_JIT_H
 #define NC_JIT_H
 
-#include "convert.h"
+#include "pointers.h"
 
 /* How an argument is converted, as one word of a table that generated code has:
  *     bits 0 to 7    letter of the argument, as in a plan
@@ -35,7 +35,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *self, PyObject *const *args, size_t n
 /* nc_release_pointers as a function. */
 PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count);
 
-/* Results of C functions; NULL where a Python function left an exception (pending.h). */
+/* Results of C functions; NULL where a Python function left an exception (exceptions.h). */
 PyObject *nc_result_double(double number);
 PyObject *nc_result_integer(long long number);
 
@@ -47,21 +47,8 @@ int nc_settle(NcPointer *pointers, size_t count);
 PyObject *nc_jit_layout(PyObject *module, PyObject *none);
 
 /* The addresses of all that generated code may refer to; callables have it. The first place is the
- * number of threads that a Python function left an exception in (pending.h), as a word. */
+ * number of threads with an exception that a Python function left there (nc_left_count). */
 void *const *nc_jit_table(void);
-
-extern void *nc_jit_places[];
-
-/* Whether there is such a thread. */
-static inline int nc_is_pending(void)
-{
-    return NC_UNLIKELY(nc_jit_places[0] != NULL) ? 1 : 0;
-}
-
-static inline void nc_pending_add(int change)
-{
-    nc_jit_places[0] = (void *)((uintptr_t)nc_jit_places[0] + (uintptr_t)(intptr_t)change);
-}
 
 /* jit_symbols(): {name: address}, in the order of that table. */
 PyObject *nc_jit_symbols(PyObject *module, PyObject *none);

@@ -6,13 +6,12 @@
  * tables of static types and the PyGILState API know only the main one. */
 #include "callable.h"
 #include "closure.h"
-#include "convert.h"
+#include "pointers.h"
 #include "core.h"
 #include "failure.h"
 #include "jit.h"
 #include "memory.h"
-#include "pending.h"
-#include "pin.h"
+#include "exceptions.h"
 #include "probe.h"
 #include "reader.h"
 #include "stack.h"
@@ -380,13 +379,11 @@ static int module_exec(PyObject *module)
         return -1;
     }
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
-        PyType_Ready(&NcStash_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Stash", (PyObject *)&NcStash_Type) < 0 ||
         PyType_Ready(&NcGenerated_Type) < 0 ||
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 || nc_pin_ready() < 0 ||
-        nc_pending_ready(module) < 0 || nc_closure_ready(module) < 0 ||
+        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
+        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 || nc_closure_ready(module) < 0 ||
         nc_reader_ready(module) < 0 || PyType_Ready(&Library_Type) < 0 ||
         PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||
         PyType_Ready(&NcMemory_Type) < 0 ||
@@ -402,10 +399,7 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)(uintptr_t)module_exec},
-#if PY_VERSION_HEX >= 0x030C0000
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
-#endif
-    {0, NULL},
+    NC_MAIN_INTERPRETER_SLOT{0, NULL},
 };
 
 static struct PyModuleDef definition = {

@@ -17,7 +17,7 @@
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
  * match swallows its exception, a failed hook does not. */
-#include "convert.h"
+#include "pointers.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* csrc/reader.c: pointers and structs of numbers as Python objects; reader.h says which. */
 #include "reader.h"
 
-#include "aggregate.h"
+#include "callable.h"
+#include "scalars.h"
 
 #include <structmember.h>
 
@@ -94,13 +95,15 @@ typedef struct {
 
 PyObject *nc_tuple_new(PyTypeObject *type, Py_ssize_t count)
 {
-    PyObject *made = type != NULL ? type->tp_alloc(type, count) : PyTuple_New(count);
-#if PY_VERSION_HEX >= 0x030E0000
-    if (made != NULL) {
-        ((PyTupleObject *)(void *)made)->ob_hash = -1;
-    }
-#endif
-    return made;
+    return nc_tuple_complete(type != NULL ? type->tp_alloc(type, count) : PyTuple_New(count));
+}
+
+int nc_is_tuple_of(PyObject *value, Py_ssize_t count)
+{
+    const PyTypeObject *type = Py_TYPE(value);
+    return PyTuple_Check(value) && PyTuple_GET_SIZE(value) == count &&
+           type->tp_iter == PyTuple_Type.tp_iter && type->tp_as_sequence != NULL &&
+           type->tp_as_sequence->sq_length == PyTuple_Type.tp_as_sequence->sq_length;
 }
 
 PyObject *nc_record_read(PyObject *object, const char *memory)

@@ -26,6 +26,8 @@ PyObject *nc_record_read(PyObject *record, const char *memory);
  * `who` is a str. */
 int nc_record_write(PyObject *record, PyObject *who, PyObject *value, char *memory);
 
+/* Whether a value is a tuple of `count` items that iterates as tuples do. */
+int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
 /* A new tuple of a class of tuples, or of no class, its `count` items NULL. NULL with an exception. */
 PyObject *nc_tuple_new(PyTypeObject *type, Py_ssize_t count);
 

@@ -386,7 +386,7 @@ static void stub_dealloc(PyObject *object)
     void *block = self->block;
     PyObject *rest = self->rest;
     PyObject_GC_UnTrack(object);
-    if (nc_thunk_late()) {
+    if (nc_is_finalizing()) {
         /* C code may call until the process ends: the stub stays, with all that it leads to. */
         Py_TYPE(object)->tp_free(object);
         return;

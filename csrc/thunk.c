@@ -1,34 +1,15 @@
 /* csrc/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
-#include "closure.h"
-#include "convert.h"
+#include "exceptions.h"
+#include "scalars.h"
 #include "nativecall/thunk.h"
-#include "pending.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 /* ---- failures -------------------------------------------------------------------------------- */
-
-/* Sees to the exception that is set, in the ways that closure.h lists. */
-static void place_exception(PyObject *maker, int keep, NcRaised *before)
-{
-    PyObject *exception = nc_exception_take();
-    int leaves = !nc_raised_is_set(before) && (keep || nc_is_called_from_python());
-    if (nc_raised_is_set(before)) {
-        nc_raised_restore(before);
-    }
-    if (!leaves) {
-        nc_exception_report(exception, maker);
-        return;
-    }
-    nc_exception_put(exception);
-    if (nc_pending_leave() < 0) {
-        PyErr_WriteUnraisable(maker);
-    }
-}
 
 void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
 {
@@ -38,11 +19,11 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     NcRaised before;
     PyObject *made;
     int reported;
-    if (nc_thunk_late()) {
+    if (nc_is_finalizing()) {
         return;
     }
     gil = PyGILState_Ensure();
-    if (PyErr_Occurred() && nc_pending_is_left()) {
+    if (PyErr_Occurred() && nc_left_here()) {
         /* The call from Python fails already. */
         PyGILState_Release(gil);
         errno = code;
@@ -50,7 +31,7 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     }
     nc_raised_take(&before);
     Py_INCREF(maker); /* Python code runs, and may drop the thunk */
-    reported = nc_closure_reported(data[0]);
+    reported = nc_report_taken(data[0]);
     made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step, (unsigned long long)bits,
                                  reported);
     if (made == Py_None) {
@@ -63,7 +44,14 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     }
     Py_XDECREF(made);
     if (PyErr_Occurred()) {
-        place_exception(maker, keep, &before);
+        int may_leave = !nc_raised_is_set(&before) && (keep || nc_is_called_from_python());
+        PyObject *left = nc_exception_place(NULL, may_leave, maker, NULL);
+        if (left != NULL) {
+            nc_exception_leave(left, maker);
+        }
+    }
+    if (nc_raised_is_set(&before)) {
+        nc_raised_restore(&before);
     }
     Py_DECREF(maker);
     PyGILState_Release(gil);

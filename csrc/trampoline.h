@@ -8,10 +8,99 @@
 #ifndef NC_TRAMPOLINE_H
 #define NC_TRAMPOLINE_H
 
-#include "convert.h"
-#include "jit.h"
-#include "pending.h"
-#include "pin.h"
+#include "pointers.h"
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* nc_get_X(self, args, i, out): argument i. 0; 1 where code ran that may be anything's; -1 with an
+ * exception. */
+NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
+{
+    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
+        *out = PyFloat_AS_DOUBLE(args[i]);
+        return 0;
+    }
+    /* A variable of its own, so that the usual way keeps *out in a register. */
+    double converted;
+    if (nc_convert_double(self->name, i, args[i], &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
+{
+    double wide = 0.0;
+    int status = nc_get_d(self, args, i, &wide);
+    if (status < 0) {
+        return -1;
+    }
+    *out = (float)wide;
+    if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
+        return nc_float_overflow(self->name, i);
+    }
+    return status;
+}
+
+NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
+{
+    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
+        *out = (long double)PyFloat_AS_DOUBLE(args[i]);
+        return 0;
+    }
+    long double converted;
+    if (nc_convert_long_double(self->name, i, args[i], &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
+{
+    long small;
+    /* A digit has 30 bits, or 15. */
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int32_t)small;
+        return 0;
+    }
+    int32_t converted;
+    if (nc_convert_integer(self->name, i, args[i], 'i', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
+{
+    long small;
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int64_t)small;
+        return 0;
+    }
+    int64_t converted;
+    if (nc_convert_integer(self->name, i, args[i], 'q', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,
+                           double _Complex *out)
+{
+    return nc_convert_complex(self->name, i, args[i], out) < 0 ? -1
+                                                               : !PyComplex_CheckExact(args[i]);
+}
+
+static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)
+{
+    return nc_convert_pointer(self, i, args[i], out);
+}
+
+/* ---- the outer forms ------------------------------------------------------------------------- */
 
 #define NC_TRAMPOLINE_VECTORCALL(name, count)                                                      \
     static PyObject *vectorcall_##name(PyObject *self, PyObject *const *args, size_t nargsf,       \

@@ -610,7 +610,7 @@ def _cffi_number(value: Any) -> tuple[str, object]:
 def foreign_function(type_: Any, address: int) -> Any:
     """A function of ctypes that raises what a Python function left, however ctypes calls it."""
     function = type_(address)
-    function.errcheck = _types.raise_pending
+    function.errcheck = _types.raise_left
     return function
 
 
@@ -820,19 +820,19 @@ class Thunk:
 
 
 class _Int(int):
-    """An integer for ctypes that brings a Parting; ctypes drops it when all else is done."""
+    """An integer for ctypes that holds a reraiser; ctypes drops it when all else is done."""
 
-    parting: object
+    reraiser: object
 
 
 class _Float(float):
     """The same for a float."""
 
-    parting: object
+    reraiser: object
 
 
-def carrier(restype: Any, sentinel: bytes) -> tuple[Any, type | None]:
-    """What a Closure makes of the sentinel for ctypes, and the class of what brings a Parting."""
+def returned(restype: Any, sentinel: bytes) -> tuple[Any, type | None]:
+    """The sentinel as ctypes takes it, and the class of a result that holds a reraiser."""
     if restype is None:
         return None, None
     zero = restype.from_buffer_copy(sentinel).value or 0
@@ -888,7 +888,7 @@ def closure(
         given,
         None,
         write,
-        carrier(restype, sentinel),
+        returned(restype, sentinel),
         plan,
         convert.letter(result),
         sentinel,

@@ -90,15 +90,15 @@ def interpreted(
     sentinel = sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
-    carrier = libffi.carrier(restype, sentinel)
+    returned = libffi.returned(restype, sentinel)
     made = _lib.types.Closure(
         run,
         maker.name,
         "",
         tuple(readers),
         None,
-        lambda made, value: carrier[0] if value is None else value,
-        carrier,
+        lambda made, value: returned[0] if value is None else value,
+        returned,
         None,
         "v",
         sentinel,

@@ -212,9 +212,9 @@ def raising(x):
     raise LookupError(f"for {x:g}")
 
 
-def is_pending() -> int:
+def threads_left() -> int:
     """How many threads a Python function left an exception in."""
-    return types.jit_symbols()["pending"]
+    return types.jit_symbols()["left"]
 
 
 # -- values --------------------------------------------------------------------------------------
@@ -595,7 +595,7 @@ def test_it_is_raised_by_trampolines(native, unraisable, fails):
         with fails(LookupError, "for 2") as info:
             call()
         assert info.traceback[-1].name == "raising"
-        assert is_pending() == 0
+        assert threads_left() == 0
     assert native.apply(abs, -2.0) == 2.0
     assert unraisable == []
 
@@ -629,7 +629,7 @@ def test_it_is_raised_by_consumers_of_callback_h(builder, build, include, fails,
         integrate(nc.callback("d:d", function), 0.0, 1.0, 10, "pd", options)
     assert len(seen) == 1
     assert nc.callback("d:d", abs)(-1.0) == 1.0
-    assert is_pending() == 0
+    assert threads_left() == 0
 
 
 @pytest.mark.parametrize(
@@ -653,7 +653,7 @@ def test_it_stays_set_for_code_that_looks(consumer, fails):
         consumer.without_gil(g.address())
     with fails(LookupError, "for 2"):
         g(2.0)
-    assert is_pending() == 0
+    assert threads_left() == 0
 
 
 def test_it_is_the_cause_for_code_that_does_not(consumer):
@@ -731,7 +731,7 @@ def test_a_dropped_exception_is_forgotten(consumer):
     for _ in range(3):
         assert consumer.clearing(g.address()) == -1.0
         assert good(1.0) == 2.0
-        assert is_pending() == 0
+        assert threads_left() == 0
     assert consumer.clearing(g.address()) == -1.0
     assert consumer.repeating(good.address(), 2) == 3.0
 
@@ -837,7 +837,7 @@ def test_nested_failures_are_the_python_functions_business(native, unraisable, f
     with fails(LookupError, "for 4"):
         native.apply(passes, 4.0)
     assert unraisable == []
-    assert is_pending() == 0
+    assert threads_left() == 0
 
 
 def test_recursion(native):
@@ -874,7 +874,7 @@ def test_what_raised_is_not_called_on(unraisable, fails, kind, gil):
         with fails(LookupError, "the third") as info:
             sort(numbers, 15, 8, given)
         assert [entry.name for entry in info.traceback].count("compare") == 1
-        assert (len(seen), unraisable, is_pending()) == (3, [], 0)
+        assert (len(seen), unraisable, threads_left()) == (3, [], 0)
         seen.clear()
     assert sorted(numbers) == list(range(15))
 
@@ -908,7 +908,7 @@ def test_the_call_that_met_it_raises_what_a_returned_function_raised(
         with fails(LookupError, "for 1"):
             handed.run_found(given, 1)
     assert handed.run_found(lambda i: abs, 1) == 3.0
-    assert (unraisable, is_pending()) == ([], 0)
+    assert (unraisable, threads_left()) == ([], 0)
     # Where no Python code waits it is told of at once, not when the function goes.
     address = int(make._closure.kept.address)
     assert callers.in_threads(address, 1, 1, ctypes.byref(ctypes.c_double(0))) == 0
@@ -928,7 +928,7 @@ def test_the_call_that_met_it_raises_what_a_sentinel_raised(handed, unraisable, 
             handed.apply(found, 2.0)
     del found, make
     gc.collect()
-    assert (len(unraisable), is_pending()) == (1, 0)
+    assert (len(unraisable), threads_left()) == (1, 0)
 
 
 def test_the_call_that_met_it_raises_what_a_function_in_a_struct_raised(handed, unraisable, fails):
@@ -946,7 +946,7 @@ def test_the_call_that_met_it_raises_what_a_function_in_a_struct_raised(handed, 
             handed.apply(make(1)[0], 5.0)
     del bound
     gc.collect()
-    assert (unraisable, is_pending()) == ([], 0)
+    assert (unraisable, threads_left()) == ([], 0)
 
 
 # -- the C stack ---------------------------------------------------------------------------------
@@ -1121,7 +1121,7 @@ def test_threads_that_python_has_never_seen(callers, monkeypatch):
         assert total.value == sum(range(8 * count)) - expected
         assert reported == bytes(x % 3 == 0 for x in range(8 * count))
     assert after - before < 100
-    assert is_pending() == 0
+    assert threads_left() == 0
 
 
 def test_threads_of_python(native, unraisable):
@@ -1145,7 +1145,7 @@ def test_threads_of_python(native, unraisable):
         one.start()
     for one in threads:
         one.join()
-    assert (wrong, unraisable, is_pending()) == ([], [], 0)
+    assert (wrong, unraisable, threads_left()) == ([], [], 0)
 
 
 def test_a_thread_that_blocks_holds_nobody_up(callers):
@@ -1180,7 +1180,7 @@ def test_marks_end_with_their_threads(consumer):
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
-    assert is_pending() == 0
+    assert threads_left() == 0
 
 
 # -- life ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ floating-point numbers become integers. Everything else must be the result's typ
 Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
 taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
 zeros, and the exception is raised by the call from Python that is under way in that thread, or goes
-to `sys.unraisablehook` where there is none (csrc/pending.h). With an error convention, C gets what
+to `sys.unraisablehook` where there is none (csrc/exceptions.h). With an error convention, C gets what
 that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
 
 Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
@@ -500,10 +500,10 @@ class _Writer:
         with builder.if_then(self.ir_is_null(before)):
             self.context.call_conv.raise_error(builder, python, status)
             if errors != "python":
-                surface = _lib.types.jit_symbols()["nc_surface"]
+                settle = _lib.types.jit_symbols()["nc_exception_settle"]
                 word = self.ir.IntType(64)
                 self.builder.call(
-                    self._external(surface), [builder.inttoptr(word(id(made)), self.pointer)]
+                    self._external(settle), [builder.inttoptr(word(id(made)), self.pointer)]
                 )
         python.gil_release(state)
 

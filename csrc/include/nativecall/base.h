@@ -69,6 +69,11 @@
 #define NC_NOINLINE __attribute__((unused, noinline)) static
 #define NC_COLD __attribute__((unused, noinline, cold)) static
 #endif
+#if defined(NC_MSVC)
+#define NC_THREAD_LOCAL __declspec(thread)
+#else
+#define NC_THREAD_LOCAL __thread
+#endif
 /* For functions that write a value of a type known at run time only: where GCC saw the memory that
  * it is for, it would warn of the branches for wider types. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8

@@ -346,7 +346,7 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
     callback->matched = chosen;
     callback->thread = &nc_thunk_thread;
     callback->depth = nc_thunk_thread.depth;
-    callback->late = nc_thunk_late();
+    callback->late = nc_is_finalizing();
     Py_INCREF(obj);
     state->callable = obj;
     state->owner = callback;

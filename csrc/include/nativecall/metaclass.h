@@ -220,11 +220,7 @@ NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *
 {
     PyObject *mapping = NULL;
     int status;
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *dict = PyType_GetDict(type);
-#else
-    PyObject *dict = Py_XNewRef(type->tp_dict);
-#endif
+    PyObject *dict = nc_type_dict(type);
     if (dict == NULL) {
         PyErr_Format(PyExc_TypeError, "class '%s' has no namespace", type->tp_name);
         return -1;

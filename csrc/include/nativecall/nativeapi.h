@@ -27,6 +27,7 @@
 #include <Python.h>
 
 #include "calltable.h"
+#include "compat.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,39 +67,12 @@ typedef struct {
  * stands behind them is found by its signature only. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
-/* The tag of a type's present state, 0 when it has none. */
-NC_STATIC unsigned int nc_nativeapi_tag(PyTypeObject *type)
-{
-#if defined(Py_GIL_DISABLED)
-    /* The cache is guarded by the GIL. */
-    (void)type;
-    return 0;
-#else
-#if PY_VERSION_HEX >= 0x030C0000
-    if (type->tp_version_tag == 0 && !PyUnstable_Type_AssignVersionTag(type)) {
-        return 0;
-    }
-#endif
-#if PY_VERSION_HEX < 0x030D0000
-    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
-        return 0;
-    }
-#endif
-    return type->tp_version_tag;
-#endif
-}
-
 /* A value of the type's own dictionary, a new reference; NULL when missing, or with an exception. */
 NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
     PyObject *value = NULL;
     PyObject *key = PyUnicode_FromString(name);
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *dict = PyType_GetDict(type);
-#else
-    PyObject *dict = type->tp_dict;
-    Py_XINCREF(dict);
-#endif
+    PyObject *dict = nc_type_dict(type);
     if (key != NULL && dict != NULL) {
         value = PyDict_GetItemWithError(dict, key);
         Py_XINCREF(value);
@@ -177,7 +151,7 @@ NC_STATIC int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
 {
     static NcNativeApiRow rows[NC_NATIVEAPI_ROWS];
     PyTypeObject *type = Py_TYPE(obj);
-    unsigned int tag = nc_nativeapi_tag(type);
+    unsigned int tag = nc_type_version(type);
     NcNativeApiRow *row =
         &rows[((uintptr_t)(const void *)type / sizeof(void *) / 8 + tag) % NC_NATIVEAPI_ROWS];
     if (tag != 0 && row->type == type && row->tag == tag) {

@@ -43,6 +43,7 @@
 
 #include <Python.h>
 
+#include "compat.h"
 #include "runtime.h"
 
 #ifdef __cplusplus
@@ -50,12 +51,6 @@ extern "C" {
 #endif
 
 #define NC_THUNK_POOL 16 /* functions for each signature without user_data */
-
-#if defined(NC_MSVC)
-#define NC_THREAD_LOCAL __declspec(thread)
-#else
-#define NC_THREAD_LOCAL __thread
-#endif
 
 /* Any C function; cast to its type before it is called. */
 typedef void (*NcFunction)(void);
@@ -85,47 +80,6 @@ NC_STATIC_INLINE int nc_swap_intptr(intptr_t *address, intptr_t expected, intptr
 #else
     return __atomic_compare_exchange_n(address, &expected, wanted, 0, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE);
-#endif
-}
-
-/* ---- a raised exception, put aside ----------------------------------------------------------- */
-
-typedef struct {
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *value;
-#else
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-#endif
-} NcRaised;
-
-/* Takes the thread's exception, if there is one. */
-NC_STATIC_INLINE void nc_raised_take(NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    raised->value = PyErr_GetRaisedException();
-#else
-    PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
-#endif
-}
-
-NC_STATIC_INLINE int nc_raised_is_set(const NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return raised->value != NULL;
-#else
-    return raised->type != NULL;
-#endif
-}
-
-/* Raises it in the place of whatever the thread has raised; consumes it. */
-NC_STATIC_INLINE void nc_raised_restore(NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyErr_SetRaisedException(raised->value);
-#else
-    PyErr_Restore(raised->type, raised->value, raised->traceback);
 #endif
 }
 
@@ -245,21 +199,11 @@ NC_STATIC_INLINE NcCallback *nc_thunk_owner(const NcThunkSlots *slots, int slot)
     return owner;
 }
 
-/* Whether Python is shut down or about to. */
-NC_STATIC_INLINE int nc_thunk_late(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing() || !Py_IsInitialized();
-#else
-    return _Py_IsFinalizing() || !Py_IsInitialized();
-#endif
-}
-
 /* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
  * GIL, or prepared the callback when it was late already. */
 NC_STATIC_INLINE int nc_thunk_too_late(const NcCallback *callback)
 {
-    return NC_UNLIKELY(nc_thunk_late()) &&
+    return NC_UNLIKELY(nc_is_finalizing()) &&
            (PyGILState_GetThisThreadState() == NULL ||
             !(PyGILState_Check() || (callback->late && callback->thread == &nc_thunk_thread)));
 }

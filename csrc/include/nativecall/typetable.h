@@ -12,6 +12,7 @@
 #ifndef NATIVECALL_TYPETABLE_H
 #define NATIVECALL_TYPETABLE_H
 
+#include "compat.h"
 #include "runtime.h"
 
 #ifdef __cplusplus
@@ -266,10 +267,10 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
  * do not inherit the flag, because an assignment to __call__ would not clear it; here it does. */
 NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_ssize_t offset)
 {
-#if PY_VERSION_HEX < 0x030C0000
     PyTypeObject *type = (PyTypeObject *)self;
     PyTypeObject *base = type->tp_base;
-    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || base == NULL) {
+    if (NC_HEAP_TYPES_INHERIT_VECTORCALL || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) ||
+        base == NULL) {
         return;
     }
     if (offset != 0 && (base->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) &&
@@ -280,10 +281,6 @@ NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_s
         type->tp_flags &= ~(unsigned long)Py_TPFLAGS_HAVE_VECTORCALL;
     }
     PyType_Modified(type);
-#else
-    (void)self;
-    (void)offset;
-#endif
 }
 
 /* Makes the published table of a ready type what its MRO says now. */
