@@ -55,8 +55,15 @@ _build = _module("build")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(sys, "gettotalrefcount") and os.environ.get("NATIVECALL_TEST_PASSES") != "0":
-        config.pluginmanager.register(_module("references").Levels())
+    if not hasattr(sys, "gettotalrefcount"):
+        return
+    # Numba's dispatchers are freed without a word to the collector; only debug builds tell.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:Object of type CPUDispatcher is not untracked:ResourceWarning"
+    )
+    references = _module("references")
+    if references.PASSES > 0:
+        config.pluginmanager.register(references.Levels())
 
 
 @pytest.fixture(scope="session")

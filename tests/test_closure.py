@@ -33,10 +33,15 @@ from nativecall.spelling import parse
 
 types = _lib.types
 GENERATED = engine.available() and not types.stubs_refused()
+# A debug build of CPython: it needs more of the C stack, and it ends the process where C code that
+# did not look returns with an exception set.
+DEBUG = hasattr(sys, "gettotalrefcount")
+SCALE = 2 if DEBUG else 1
 REFUSED = f"no generated code: {engine.reason() or types.stubs_refused()}"
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 NAN = float("nan")
 
+overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
 generated = pytest.mark.skipif(not GENERATED, reason="libffi cannot return this to C")
 
 CALLERS = """
@@ -656,6 +661,7 @@ def test_it_stays_set_for_code_that_looks(consumer, fails):
     assert threads_left() == 0
 
 
+@overlooked
 def test_it_is_the_cause_for_code_that_does_not(consumer):
     g = nc.callback("d:d", raising)
     for call in (consumer.ignoring, consumer.ignoring_o):
@@ -664,6 +670,7 @@ def test_it_is_the_cause_for_code_that_does_not(consumer):
         assert LookupError in (type(info.value), type(info.value.__cause__))
 
 
+@overlooked
 @pytest.mark.parametrize("where", ["main", "other"])
 def test_specialised_calls_lose_nothing(consumer, where):
     """CPython's own fast calls of METH_O functions do not look for exceptions."""
@@ -1021,26 +1028,30 @@ DEEP = """
 )
 def test_recursion_ends_before_the_c_stack_does(library, tmp_path, form, kib):
     """Every level takes some kilobytes of the stack, or the stack is small: RecursionError."""
-    done = _run(DEEP, tmp_path, library, form, kib)
+    done = _run(DEEP, tmp_path, library, form, kib * SCALE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "RecursionError\n" * 2, "")
 
 
 def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):
     """In both ways of a call; what has room is passed."""
-    source = """
-        typedef struct { double numbers[2000]; } Large;
+    source = (
+        f"#define COUNT {2000 * SCALE}\n"
+        + """
+        typedef struct { double numbers[COUNT]; } Large;
         double first(Large s);
-        double first(Large s) { return s.numbers[0] + s.numbers[1999]; }
+        double first(Large s) { return s.numbers[0] + s.numbers[COUNT - 1]; }
         Large made(double x);
         Large made(double x) { Large s = {{x}}; return s; }
     """
+    )
     path = builder.library(source, "large_by_value", flags=("-O1",))
     script = """
         import sys, threading, nativecall as nc
-        lib = nc.load(sys.argv[1])
-        lib = [lib.function("first", "d:T{(2000)d}"), lib.function("made", "T{(2000)d}:d")]
+        lib, count = nc.load(sys.argv[1]), int(sys.argv[3])
+        large = f"T{{({count})d}}"
+        lib = [lib.function("first", f"d:{large}"), lib.function("made", f"{large}:d")]
         for way in ("libffi", "generated")[:1 + int(sys.argv[2])]:
-            for f, given in zip(lib, ((range(2000),), 2.5)):
+            for f, given in zip(lib, ((range(count),), 2.5)):
                 f = nc.wrap(f.address(), f.signatures[0])
                 f._choose(way)
                 def run():
@@ -1050,17 +1061,17 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):
                     except RecursionError as error:
                         print(error)
                 run()
-                threading.stack_size(64 << 10)
+                threading.stack_size(count // 2000 << 16)
                 thread = threading.Thread(target=run)
                 thread.start()
                 thread.join()
     """
-    done = _run(script, tmp_path, path, int(GENERATED))
+    done = _run(script, tmp_path, path, int(GENERATED), 2000 * SCALE)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[::2] == ["1999.0", "2.5"] * (1 + GENERATED)
+    assert lines[::2] == [f"{2000 * SCALE - 1}.0", "2.5"] * (1 + GENERATED)
     for line in lines[1::2]:
-        assert "' needs 480" in line
+        assert f"' needs {48 * SCALE}0" in line
         assert "of this thread's C stack for what it takes and returns by value" in line
 
 
@@ -1231,8 +1242,9 @@ def test_it_may_delete_itself(callers, consumer, fails):
         assert watched() is None
     held["g"] = nc.callback("d:d", function)
     address = held["g"].address()
-    with pytest.raises((LookupError, SystemError)):
-        callers.apply(address, 3.0)
+    if not DEBUG:  # ctypes overlooks what a PyDLL's function leaves
+        with pytest.raises((LookupError, SystemError)):
+            callers.apply(address, 3.0)
 
 
 @generated
