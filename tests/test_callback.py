@@ -28,7 +28,9 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall.ctype import scalar
 
+CHAR = scalar("c").text
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
 FAILED = -12345.0
 # 3.12 limits recursion through C at compile time, whatever sys.setrecursionlimit() says.
@@ -517,7 +519,7 @@ DECLARATIONS = {
     "int (npy_intp *, double *, int, int, void *)": "i:&q&diiP",
     "void (void)": "v:",
     "void ()": "v:",
-    "char *(const char *, char const *const)": "&b:&b&b",
+    "char *(const char *, char const *const)": f"&{CHAR}:&{CHAR}&{CHAR}",
     "unsigned (unsigned long int, long unsigned, unsigned long long int)": "I:QQQ",
     "signed char (unsigned char, short, unsigned short int, int short)": "b:BhHh",
     "long double (float, long double, double long)": "g:fgg",
@@ -529,7 +531,7 @@ DECLARATIONS = {
     "__pyx_t_5scipy_6linalg_11cython_blas_d (__pyx_t_5scipy_6linalg_11cython_blas_z *)": "d:&Zd",
     "__pyx_t_5numpy_float64_t (__pyx_t_5numpy_int32_t, __pyx_t_5numpy_intp_t)": "d:iq",
     "int (struct foo *, union bar *, FILE *, enum e)": "i:PPPi",
-    "int (const char *, ...)": "i:&b.",
+    "int (const char *, ...)": f"i:&{CHAR}.",
     "PyObject *(PyObject *, Py_ssize_t)": "O:Oq",
     "void (double [], double x[3], int **)": "v:&d&d&&i",
     "double (double (*)(double, void *), void (*callback)(int), size_t)": "d:X{d:dP}X{v:i}Q",
@@ -647,12 +649,15 @@ def test_types_of_ctypes(c, result, arguments, signature):
 def test_types_of_cffi(c):
     ffi = importlib.import_module("cffi").FFI()
     ffi.cdef("typedef struct { int a; double b; } pair; typedef struct hidden hidden;")
+    wide = {2: "h", 4: "i"}[ffi.sizeof("wchar_t")]
+    if int(ffi.cast("wchar_t", -1)) > 0:
+        wide = wide.upper()
     for text, signature in {
         "double(*)(double)": "d:d",
         "pair(*)(pair *, hidden *, hidden **)": "T{id}:&T{id}P&P",
-        "void(*)(double _Complex, bool, char, unsigned char, size_t)": "v:Zd?bBQ",
-        "int(*)(double(*)(int), char *, ...)": "i:X{d:i}&b.",
-        "void(*)(uint8_t, int16_t, uint64_t, wchar_t)": "v:BhQi",
+        "void(*)(double _Complex, bool, char, unsigned char, size_t)": f"v:Zd?{CHAR}BQ",
+        "int(*)(double(*)(int), char *, ...)": f"i:X{{d:i}}&{CHAR}.",
+        "void(*)(uint8_t, int16_t, uint64_t, wchar_t)": f"v:BhQ{wide}",
     }.items():
         kind, address, found, _, flags = c.box(ffi.cast(text, 1 << 20))
         assert (kind, address, flags) == ("a cffi function pointer", 1 << 20, 0)

@@ -17,7 +17,9 @@ import pytest
 from scipy import LowLevelCallable
 
 import nativecall as nc
+from nativecall.ctype import scalar
 
+CHAR = scalar("c").text
 ORACLE = cffi.FFI()
 
 
@@ -49,7 +51,7 @@ def test_ctypes_functions_tell_their_signature(cdll):
 
 CTYPES = [
     ([], None, "v:"),
-    ([ctypes.c_bool, ctypes.c_char, ctypes.c_byte, ctypes.c_ubyte], ctypes.c_bool, "?:?bbB"),
+    ([ctypes.c_bool, ctypes.c_char, ctypes.c_byte, ctypes.c_ubyte], ctypes.c_bool, f"?:?{CHAR}bB"),
     ([ctypes.c_int16, ctypes.c_uint16, ctypes.c_int32, ctypes.c_uint32], ctypes.c_int, "i:hHiI"),
     (
         [ctypes.c_int64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_ssize_t],
@@ -60,7 +62,7 @@ CTYPES = [
     (
         [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float)],
         ctypes.c_void_p,
-        "P:P&b&f",
+        f"P:P&{CHAR}&f",
     ),
     ([ctypes.POINTER(ctypes.POINTER(ctypes.c_int))], ctypes.POINTER(ctypes.c_int), "&i:&&i"),
     ([Point, ctypes.POINTER(Point)], Point, "T{dd}:T{dd}&T{dd}"),
@@ -80,6 +82,22 @@ def test_ctypes_types(cdll, argtypes, restype, signature):
     assert nc.wrap(prototype(address)).signatures == (signature,)
     cdll.square.argtypes, cdll.square.restype = argtypes, restype
     assert nc.wrap(cdll.square).signatures == (signature,)
+
+
+def test_characters_have_the_sign_that_the_compiler_gives_them(builder):
+    """Plain char and wchar_t are signed on some machines, not on others."""
+    source = """
+    #include <wchar.h>
+    int narrow(void); int narrow(void) { return (char)-1 < 0; }
+    int wide(void); int wide(void) { return (wchar_t)-1 < 0; }
+    """
+    signs = ctypes.CDLL(str(builder.library(source, "signs", flags=("-Wno-type-limits",))))
+    narrow, wide = "b", {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+    narrow = narrow if signs.narrow() else narrow.upper()
+    wide = wide if signs.wide() else wide.upper()
+    types = [ctypes.c_char, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char), ctypes.c_wchar_p]
+    f = ctypes.CFUNCTYPE(None, *types)(1 << 20)
+    assert nc.wrap(f).signatures == (f"v:{narrow}&{narrow}&{narrow}&{wide}",)
 
 
 def test_ctypes_functions_without_argtypes_need_a_signature(cdll, fails):

@@ -135,7 +135,9 @@ def _same_layout(struct: Struct, kind: Any) -> bool:
 
 
 def _wide() -> str:
-    return {2: "H", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+    """The type of wchar_t, which is unsigned on AArch64 and Windows, signed on x86-64 Linux."""
+    code = {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+    return code if int(_lib.ffi.cast("wchar_t", -1)) < 0 else code.upper()
 
 
 def _all_fields(kind: Any) -> list[Any]:
