@@ -80,8 +80,16 @@ static void too_deep(const NcClosure *self)
                  "callback '%U' is nested too deeply for the C stack of this thread", self->name);
 }
 
-/* The beginning of a call that is not as usual: 1, or 0 when the sentinel is to be returned. */
-static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
+/* Gives C the sentinel. The closure may die in what follows, so this comes first. */
+NC_COLD void give_sentinel(const NcClosure *self, void *out)
+{
+    memcpy(out, self->sentinel, self->size);
+    lend_sentinel(self);
+}
+
+/* The beginning of a call that is not as usual: 1, or 0 with the sentinel as the result. */
+static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread,
+                        void *out)
 {
     if (PyThreadState_GetInterpreter((PyThreadState *)(uintptr_t)thread) !=
         PyInterpreterState_Main()) {
@@ -89,13 +97,13 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
             PyErr_SetString(PyExc_RuntimeError, "a Python function was called by C code in another "
                                                 "interpreter than its own");
         }
-        lend_sentinel(self);
+        give_sentinel(self, out);
         give_back(call);
         return 0;
     }
     if (nc_thread_has_exception(thread)) {
         if (nc_left_here()) {
-            lend_sentinel(self);
+            give_sentinel(self, out);
             give_back(call);
             return 0;
         }
@@ -105,7 +113,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
     Py_INCREF(self);
     if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
         too_deep(self);
-        lend_sentinel(self);
+        give_sentinel(self, out);
         fail(self, call, NULL);
         return 0;
     }
@@ -114,21 +122,23 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
 
 static PyInterpreterState *main_interpreter;
 
-static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread)
+static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread,
+                        void *out)
 {
     if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != main_interpreter ||
                     !nc_stack_has_room(thread, call))) {
-        return begin_slowly(self, call, thread);
+        return begin_slowly(self, call, thread, out);
     }
     Py_INCREF(self);
     return 1;
 }
 
 /* A thread without the GIL takes it. */
-static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *own)
+static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *own, void *out)
 {
     if (nc_is_finalizing()) {
-        /* Waiting for the GIL would never end, or end the thread. */
+        /* Waiting for the GIL would never end, or end the thread. Without it no object is lent. */
+        memcpy(out, self->sentinel, self->size);
         return 0;
     }
     if (own != NULL) {
@@ -141,29 +151,29 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
         call->ending = NC_CLOSURE_RELEASE;
         own = PyThreadState_Get();
     }
-    return begin(self, call, own);
+    return begin(self, call, own, out);
 }
 
 /* C code of any thread, with or without the GIL. */
-static int enter_any(NcClosure *self, NcClosureCall *call)
+static int enter_any(NcClosure *self, NcClosureCall *call, void *out)
 {
     PyThreadState *attached = nc_thread_attached();
     call->ending = 0;
     if (NC_LIKELY(attached != NULL)) {
-        return begin(self, call, attached);
+        return begin(self, call, attached, out);
     }
-    return enter_outside(self, call, PyGILState_GetThisThreadState());
+    return enter_outside(self, call, PyGILState_GetThisThreadState(), out);
 }
 
 /* C code that was said to have the GIL. */
-static int enter_holding(NcClosure *self, NcClosureCall *call)
+static int enter_holding(NcClosure *self, NcClosureCall *call, void *out)
 {
     PyThreadState *now = nc_thread_unchecked();
     if (NC_UNLIKELY(now == NULL)) {
-        return enter_any(self, call);
+        return enter_any(self, call, out);
     }
     call->ending = 0;
-    return begin(self, call, now);
+    return begin(self, call, now, out);
 }
 
 static inline void leave(NcClosure *self, NcClosureCall *call);
@@ -176,13 +186,13 @@ static int has_failed(const NcClosure *self)
 }
 
 /* C code that a function was passed to. */
-static int enter_passed(NcClosure *self, NcClosureCall *call)
+static int enter_passed(NcClosure *self, NcClosureCall *call, void *out)
 {
-    if (!enter_any(self, call)) {
+    if (!enter_any(self, call, out)) {
         return 0;
     }
     if (NC_UNLIKELY(has_failed(self))) {
-        lend_sentinel(self);
+        give_sentinel(self, out);
         leave(self, call);
         return 0;
     }
@@ -497,9 +507,7 @@ void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_
     for (size_t i = 1; i <= count; i++) {
         Py_XDECREF(args[i]);
     }
-    /* Before the end of the call, in which the closure may die. */
-    memcpy(out, self->sentinel, self->size);
-    lend_sentinel(self);
+    give_sentinel(self, out);
     fail(self, call, value);
 }
 

@@ -5,7 +5,7 @@
  * object that knows the Python function. The closure makes Python objects of the arguments. All
  * that does not depend on their types is here:
  *
- *     if (!self->enter(self, &call)) return *(double *)self->sentinel;
+ *     if (!self->enter(self, &call, &result)) return result;
  *     args[1] = nc_closure_float(self, x);
  *     nc_closure_run(self, &call, args, 1, &result);
  *     return result;
@@ -67,17 +67,18 @@ typedef struct NcClosure NcClosure;
 
 struct NcClosure {
     PyObject_HEAD
-    vectorcallfunc vectorcall;                  /* as ctypes calls it */
-    void *const *symbols;                       /* what generated code refers to (jit.c) */
-    int (*enter)(NcClosure *, NcClosureCall *); /* by what is known of the GIL */
-    void *sentinel;                             /* what C gets when there is no result; owned */
-    size_t size;                                /* its bytes */
-    PyObject *objects;                          /* tuple: offsets of Python objects in the result */
-    PyObject *function;                         /* NULL once closed */
-    PyObject *name;                             /* str: what the function is called in messages */
-    PyObject *who;                              /* str: begins messages on the result */
-    PyObject *record;  /* stores the usual values of a struct result; or NULL */
-    PyObject *readers; /* tuple: for each argument that is no number, what makes an object of it */
+    vectorcallfunc vectorcall; /* as ctypes calls it */
+    void *const *symbols;      /* what generated code refers to (jit.c) */
+    int (*enter)(NcClosure *, NcClosureCall *, void *out); /* by what is known of the GIL: 1; or 0
+                                with the sentinel in `out`, and the closure may be gone */
+    void *sentinel;     /* what C gets when there is no result; owned */
+    size_t size;        /* its bytes */
+    PyObject *objects;  /* tuple: offsets of Python objects in the result */
+    PyObject *function; /* NULL once closed */
+    PyObject *name;     /* str: what the function is called in messages */
+    PyObject *who;      /* str: begins messages on the result */
+    PyObject *record;   /* stores the usual values of a struct result; or NULL */
+    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
     PyObject
         *writer; /* (value, address, keep): stores a struct; with ctypes (self, value) -> object */
     PyObject *for_ctypes; /* with ctypes: tuple of the sentinel as ctypes takes it, and the class of

@@ -229,7 +229,6 @@ static const Number layout[] = {
     {"export_format", offsetof(NcExport, format)},
     {"closure_symbols", offsetof(NcClosure, symbols)},
     {"closure_enter", offsetof(NcClosure, enter)},
-    {"closure_sentinel", offsetof(NcClosure, sentinel)},
     {"closure_call_bytes", sizeof(NcClosureCall)},
     {"stub_context", offsetof(NcStubSlot, context)},
     {"pointer_bytes", sizeof(NcPointer)},

@@ -1555,6 +1555,28 @@ def test_threads_release_their_scoped_callbacks_while_they_run(c):
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
 
 
+@pytest.mark.parametrize("options", [0, 1])
+def test_the_message_of_a_failure_may_free_the_callback(c, monkeypatch, options):
+    """Its text asks the function for its repr, which is Python code; another takes its memory."""
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(str(args.exc_value)))
+
+    class Function:
+        def __call__(self, x):
+            raise AssertionError("the thunk does not call it")
+
+        def __repr__(self):
+            c.drop(True)
+            c.keep(lambda x: x + 0.5, "p", options)
+            return "<it>"
+
+    c.keep(Function(), "s", options)
+    assert c.call_kept(1.0) == (FAILED, 0), "and it is not the other one that failed"
+    assert unraisable == ["the call of <it> failed without setting an exception"]
+    assert c.call_kept(1.0) == (1.5, 0)
+    c.drop(True)
+
+
 def test_an_exception_waits_for_release(c):
     c.keep(lambda x: 1 / 0, "p", c.HOLDS_GIL)
     assert c.call_kept(1.0) == (FAILED, 1)

@@ -107,6 +107,28 @@ int start(F f, int threads)
     }
     return 0;
 }
+/* A call with an eighth of a thread's stack left. */
+static void *call_deep(void *data)
+{
+    volatile char room[(2 << 20) - (160 << 10)];
+    room[0] = room[sizeof(room) - 1] = 0;
+    *(double *)data = kept(1.0 + room[0]);
+    return NULL;
+}
+double deep_in_a_thread(F f);
+double deep_in_a_thread(F f)
+{
+    pthread_attr_t attributes;
+    pthread_t id;
+    double result = -1.0;
+    kept = f;
+    if (pthread_attr_init(&attributes) != 0 ||
+        pthread_attr_setstacksize(&attributes, 2 << 20) != 0 ||
+        pthread_create(&id, &attributes, call_deep, &result) != 0 ||
+        pthread_join(id, NULL) != 0) return -2.0;
+    return result;
+}
+
 static void at_end(void) { double y = kept(1.0); if (y == y && y != 4.0) abort(); }
 int call_at_end(F f);
 int call_at_end(F f) { kept = f; return atexit(at_end); }
@@ -1030,6 +1052,24 @@ def test_recursion_ends_before_the_c_stack_does(library, tmp_path, form, kib):
     """Every level takes some kilobytes of the stack, or the stack is small: RecursionError."""
     done = _run(DEEP, tmp_path, library, form, kib * SCALE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "RecursionError\n" * 2, "")
+
+
+def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch):
+    """C gets the sentinel, which went with the callback."""
+    reported: list[str] = []
+
+    def hook(args: Any) -> None:
+        reported.append(str(args.exc_value))
+        held.clear()
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    held = [nc.callback("d:d", lambda x: x, errors=2.5, name="deep")]
+    last = weakref.ref(held[0])
+    callers.deep_in_a_thread.restype = ctypes.c_double
+    answer = callers.deep_in_a_thread(ctypes.c_void_p(held[0].address()))
+    assert answer == 2.5
+    assert reported == ["callback 'deep' is nested too deeply for the C stack of this thread"]
+    assert last() is None
 
 
 def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):

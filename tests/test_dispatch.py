@@ -56,6 +56,7 @@ void v_d(double x) { seen = -x; }
 void v_(void) { seen++; }
 double take(void) { double last = seen; seen = 0; return last; }
 double five(void) { return 5; }
+double through(double (*f)(double)) { return f(2); }
 double five_d(double x) { (void)x; return 5; }
 float half(void) { return 0.5F; }
 double holds(double x) { return PyGILState_Check() ? x : -x; }
@@ -128,6 +129,10 @@ def i(n):
 
 def q(n):
     return struct.pack("q", n)
+
+
+def p(address):
+    return struct.pack("P", address)
 
 
 def f4(x):
@@ -771,6 +776,65 @@ def test_a_prepared_call_keeps_its_callable(c):
     del prepared
     gc.collect()
     assert alive() is None
+
+
+def test_a_call_that_is_released_while_it_runs_keeps_its_callable(c, functions):
+    """Until it returns; what comes after that is refused, in what ends the callable as well."""
+    alive, refused, calls = [], [], []
+
+    class Owner:
+        def __del__(self):
+            try:
+                c.call(calls[-1], (p(0),))
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    def release(x):
+        c.release(calls[-1])
+        alive.append(last() is not None)
+        return x + 1
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    pointer = kind(release)
+    address = p(ctypes.cast(pointer, ctypes.c_void_p).value)
+    f = nc.wrap(functions.function("through", "d:P").address(), "d:P", owner=Owner())
+    last = weakref.ref(f)
+    calls.append(c.prepare(f, "d:P"))
+    assert c.way(calls[-1]) == "exact"
+    del f
+    assert c.call(calls[-1], (address,)) == d(3.0)
+    assert (alive, last()) == ([True], None)
+    assert refused == ["a prepared call was used after its release"]
+    # The boxed way, of an object that Python calls through a method without a reference to it.
+    made = [functools.partial(release)]
+    last = weakref.ref(made[0])
+    calls.append(c.prepare(made.pop(), "d:d"))
+    assert c.way(calls[-1]) == "boxed"
+    assert c.call(calls[-1], (d(2.0),)) == d(3.0)
+    assert (alive, last()) == ([True, True], None)
+    with pytest.raises(RuntimeError, match=r"^a prepared call was used after its release$"):
+        c.call(calls[-1], (d(2.0),))
+
+
+@pytest.mark.parametrize("gil", ["take", "need"])
+def test_what_python_code_behind_an_entry_raises_is_the_calls(c, gil):
+    """The entry does not say that it reports failures: it gives C its sentinel."""
+
+    def raising(x):
+        raise LookupError(f"for {x:g}")
+
+    prepared = c.prepare(nc.callback("d:d", raising, gil=gil), "d:d")
+    assert c.way(prepared) == "exact"
+    with pytest.raises(LookupError, match=r"^for 2$"):
+        c.call(prepared, (d(2.0),))
+
+
+def test_an_integer_of_many_digits_does_not_fit(c):
+    """Python refuses to write it into a message."""
+    many = 10**5000
+    for code in "iQ":
+        with pytest.raises(OverflowError, match=rf"^the result does not fit in '{code}'$"):
+            c.call(c.prepare(lambda: many, f"{code}:"), ())
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ class _Closure(Writer):
         self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['closure_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         enter = self.load("ptr", "%self", layout["closure_enter"])
-        entered = self.call_at(enter, "i32", "ptr %self", "ptr %call")
-        self.require(self.new(f"icmp ne i32 {entered}, 0"), "sentinel")
+        entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
+        self.require(self.new(f"icmp ne i32 {entered}, 0"), "return")
         for index, (ctype, given) in enumerate(
             zip(self.signature.args, entry.arguments, strict=True)
         ):
@@ -155,9 +155,6 @@ class _Closure(Writer):
             self.store("ptr", value, "%args", (index + 1) * WORD)
         values = ("ptr %self", "ptr %call", "ptr %args", f"i64 {count}", f"ptr {where}")
         self.call("nc_closure_run", "void", *values)
-        self.go("return")
-        self.begin("sentinel")
-        self.copy_sentinel(where)
         self.go("return")
         self.begin("return")
         self.give(entry, last, where)
@@ -182,18 +179,6 @@ class _Closure(Writer):
         size = max(self.signature.result.size, WORD)
         self.line(f"%result = alloca [{size} x i8], align 16")
         return "%result"
-
-    def copy_sentinel(self, where: str) -> None:
-        """Copy the sentinel to the result's place."""
-        size = self.signature.result.size if self.signature.result.kind != "void" else 0
-        if size == 0:
-            return
-        sentinel = self.load("ptr", "%self", layout["closure_sentinel"])
-        if size in (1, 2, 4, 8):
-            bits = self.load(f"i{8 * size}", sentinel, 0, 1)
-            self.store(f"i{8 * size}", bits, where, 0, 1)
-        else:
-            self.call("memcpy", "ptr", f"ptr {where}", f"ptr {sentinel}", f"i64 {size}")
 
     def give(self, entry: Any, last: Any, where: str) -> None:
         """The return."""

@@ -215,6 +215,18 @@ static PyObject *way(PyObject *module, PyObject *capsule)
     return PyUnicode_FromString(names[prepared->way]);
 }
 
+/* release(prepared): what the end of the capsule does to the call, perhaps while it runs */
+static PyObject *release(PyObject *module, PyObject *capsule)
+{
+    NcCall *prepared = (NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
+    (void)module;
+    if (prepared == NULL) {
+        return NULL;
+    }
+    nc_call_release(prepared);
+    Py_RETURN_NONE;
+}
+
 /* Pointers to the values of a tuple: bytes as they are, objects where the signature has them. */
 typedef struct {
     const void *at[NC_CALL_MAX_ARGUMENTS];
@@ -445,6 +457,7 @@ static PyMethodDef methods[] = {
     {"complex_single", complex_single, METH_O, NULL},
 #endif
     {"call", call, METH_VARARGS, NULL},
+    {"release", release, METH_O, NULL},
     {"in_threads", in_threads, METH_VARARGS, NULL},
     {"sum", sum, METH_VARARGS, NULL},
     {"watch", watch, METH_VARARGS, NULL},

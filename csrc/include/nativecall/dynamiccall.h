@@ -25,15 +25,15 @@
  * and variadic signatures are ValueError: pass a pointer.
  *
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
- * asks for that, raises what an entry sets (NC_ERRORS_PYTHON), and leaves entries that report
- * failures in other ways to Python, which knows how. nc_call_nogil() is for threads without the
- * GIL, and dispatches among the entries that may be called there: those that neither need the GIL
+ * asks for that, raises what one sets (NC_ERRORS_PYTHON) or leaves whose flags say that it runs
+ * Python code, and leaves entries that report failures in other ways to Python, which knows how.
+ * nc_call_nogil() is for threads without the GIL, and dispatches among entries that neither need it
  * nor report failures. So it may take another entry than nc_call() does, by another way,
- * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is no such entry. It sets no
- * exception.
+ * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is none. No exception is set.
  *
  * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
- * obj alive, and calls the function that obj had when it was prepared. */
+ * obj alive, and calls the function that obj had when it was prepared. What nc_call() runs may
+ * release the call, as long as the NcCall stays where it is: obj lives until nc_call() returns. */
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
@@ -250,9 +250,9 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 /* Ends what prepare began. GIL required; a second release does nothing. */
 NC_STATIC_INLINE void nc_call_release(NcCall *call)
 {
-    Py_CLEAR(call->callable);
     call->function = NULL;
     call->nogil_function = NULL;
+    Py_CLEAR(call->callable); /* last: it may lead back here */
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -378,18 +378,25 @@ NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
 NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const *args)
 {
     PyObject *values[NC_CALL_MAX_ARGUMENTS + 1];
+    PyObject *callable = call->callable;
     PyObject *object = NULL;
     size_t made = 0;
     int status = -1;
 
+    if (callable == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "a prepared call was used after its release");
+        return -1;
+    }
+    Py_INCREF(callable);
     while (made < call->count &&
            (values[made + 1] = nc_call_box(&call->types[made + 1], args[made])) != NULL) {
         made++;
     }
     if (made == call->count) {
-        object = PyObject_Vectorcall(call->callable, values + 1,
-                                     made | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        object =
+            PyObject_Vectorcall(callable, values + 1, made | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
+    Py_DECREF(callable);
     while (made > 0) {
         Py_DECREF(values[made--]);
     }
@@ -422,11 +429,12 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallPl
     }
 }
 
-/* Whether a native call is one that failed: 0, or -1 with an exception and without a result. An
- * object that nobody wants is dropped. */
-NC_STATIC int nc_call_outcome(const NcCall *call, PyObject **object, int wanted)
+/* Whether a native call of `callable` failed: 0, or -1 with an exception and without a result. An
+ * object that nobody wants is dropped. What runs Python code may leave an exception unreported. */
+NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject **object, int wanted)
 {
-    int status = (call->flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON && PyErr_Occurred() ? -1 : 0;
+    const uintptr_t raising = NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL;
+    int status = (call->flags & raising) != 0 && PyErr_Occurred() ? -1 : 0;
     if (object != NULL) {
         if (*object == NULL && status == 0) {
             status = -1;
@@ -434,7 +442,7 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject **object, int wanted)
                 PyErr_Format(PyExc_SystemError,
                              "the function of %R returned NULL for an object without setting an "
                              "exception",
-                             call->callable);
+                             callable);
             }
         }
         if (status < 0 || !wanted) {
@@ -449,25 +457,26 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject **object, int wanted)
 NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *const *args)
 {
     const int gives_object = call->types[0].kind == NC_KIND_OBJECT;
-    const int wanted = result != NULL;
+    PyObject *callable = call->callable;
     PyObject *object = NULL;
+    void *target = gives_object ? (void *)&object : result;
     int status;
     if (call->function == NULL) {
         return nc_call_boxed(call, result, args);
     }
+    Py_INCREF(callable); /* what the function calls may release the call */
     /* What needs the GIL or sets exceptions keeps it, whatever else its flags say. */
     if ((call->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) ==
         NC_FLAG_RELEASE_GIL) {
         PyThreadState *thread = PyEval_SaveThread();
-        nc_call_native(call, call->function, &call->plan, gives_object ? (void *)&object : result,
-                       args);
+        nc_call_native(call, call->function, &call->plan, target, args);
         PyEval_RestoreThread(thread);
     } else {
-        nc_call_native(call, call->function, &call->plan, gives_object ? (void *)&object : result,
-                       args);
+        nc_call_native(call, call->function, &call->plan, target, args);
     }
-    status = nc_call_outcome(call, gives_object ? &object : NULL, wanted);
-    if (gives_object && wanted) {
+    status = nc_call_outcome(call, callable, gives_object ? &object : NULL, result != NULL);
+    Py_DECREF(callable);
+    if (gives_object && result != NULL) {
         memcpy(result, &object, sizeof object);
     }
     return status;

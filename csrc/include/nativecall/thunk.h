@@ -256,11 +256,12 @@ NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
 /* Keeps the exception that the call ended with. */
 NC_COLD void nc_thunk_fail(NcThunkState *state)
 {
-    NcCallback *owner = state->owner;
+    NcCallback *owner;
     if (!PyErr_Occurred()) {
         PyErr_Format(PyExc_SystemError, "the call of %R failed without setting an exception",
                      state->callable);
     }
+    owner = state->owner; /* the function's repr may have released it */
     if (owner != NULL && nc_swap_intptr(&owner->failed, 0, NC_FAILED_RAISED)) {
         nc_raised_take(&state->raised);
     } else {

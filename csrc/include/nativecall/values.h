@@ -116,6 +116,10 @@ NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
         PyErr_Clear();
     }
     PyErr_Format(PyExc_OverflowError, "the result %R does not fit in '%s'", result, name);
+    if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+        /* Python writes no integer of more than some thousand digits. */
+        PyErr_Format(PyExc_OverflowError, "the result does not fit in '%s'", name);
+    }
     return -1;
 }
 
