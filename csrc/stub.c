@@ -275,15 +275,13 @@ void nc_stub_free(void *stub)
     }
 }
 
-const char *nc_stubs_refused(void)
-{
-    int memory_is_short;
-    return with_room != NULL ? NULL : make_pages(&memory_is_short);
-}
-
 PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    const char *reason = nc_stubs_refused();
+    int memory_is_short = 0;
+    const char *reason = with_room != NULL ? NULL : make_pages(&memory_is_short);
+    if (memory_is_short) {
+        return PyErr_NoMemory();
+    }
     return PyUnicode_FromString(reason != NULL ? reason : "");
 }
 

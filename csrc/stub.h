@@ -31,8 +31,6 @@ typedef struct {
 void *nc_stub_new(void *code, void *context);
 /* Ends a stub; NULL is none. */
 void nc_stub_free(void *stub);
-/* Why there are no stubs here; NULL where there are. */
-const char *nc_stubs_refused(void);
 
 /* A Python object that owns a stub whose context is a block of memory:
  * Stub(code, size, keep[, rest]), with attributes `address`, `data` and `keep`. What is kept is let
@@ -40,7 +38,7 @@ const char *nc_stubs_refused(void);
  * that run when the last reference goes. */
 extern PyTypeObject NcStub_Type;
 
-/* stubs_refused(): the reason as a str, "" where there are stubs. */
+/* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *module, PyObject *none);
 
 #endif

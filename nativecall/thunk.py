@@ -294,9 +294,15 @@ def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:
     known = _recent.get(key)
     if known is not None:
         return known
+    from .jit import engine
+
     made = plan(*given)
-    prepared = made, _code(made)
-    _recent.put(key, prepared)
+    try:
+        prepared = made, _code(made)
+    except engine.NoRoom:
+        return made, None  # now; that does not last
+    if engine.lasts():
+        _recent.put(key, prepared)
     return prepared
 
 

@@ -121,11 +121,13 @@ double deep_in_a_thread(F f)
     pthread_attr_t attributes;
     pthread_t id;
     double result = -1.0;
+    void *stack = aligned_alloc(1 << 16, 2 << 20); /* the system would lend a larger one */
     kept = f;
-    if (pthread_attr_init(&attributes) != 0 ||
-        pthread_attr_setstacksize(&attributes, 2 << 20) != 0 ||
+    if (stack == NULL || pthread_attr_init(&attributes) != 0 ||
+        pthread_attr_setstack(&attributes, stack, 2 << 20) != 0 ||
         pthread_create(&id, &attributes, call_deep, &result) != 0 ||
         pthread_join(id, NULL) != 0) return -2.0;
+    free(stack);
     return result;
 }
 

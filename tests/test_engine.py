@@ -712,6 +712,7 @@ def room(size):
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + size, resource.RLIM_INFINITY))
+import llvmlite.binding
 if sys.argv[1] == "late":
     nc.wrap(fabs, "d:dbbb")(-1.0, 1, 2, 3)
     nc.callback("d:hd", lambda h, x: h + x)
@@ -722,6 +723,11 @@ f = nc.wrap(fabs, "d:dbhb")
 print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
 print(nc.callback("d:hhd", lambda a, b, x: a + b + x)(1, 2, 3.0))
 print(nc.wrap(fabs, "d:d").convert("d:i")(-4))
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+again = nc.wrap(fabs, "d:dbhb")
+print(again(-2.0, 1, 2, 3), again.entries[0].trampoline)
+thunk = nc.wrap(fabs, "d:d").convert("d:i")
+print(thunk(-4), type(thunk.entries[0].owner.keep).__name__)
 """
 
 
@@ -729,5 +735,39 @@ print(nc.wrap(fabs, "d:d").convert("d:i")(-4))
 @pytest.mark.allocator
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_without_memory_nothing_is_compiled(python, when):
-    """LLVM would end the process; calls go through libffi."""
-    assert python(NO_MEMORY, when, timeout=300) == "2.0 libffi\n6.0\n4.0\n"
+    """LLVM would end the process; calls go through libffi, until there is memory again."""
+    printed = python(NO_MEMORY, when, timeout=300)
+    assert printed == "2.0 libffi\n6.0\n4.0\n2.0 generated\n4.0 Stub\n"
+
+
+NO_MEMORY_ONCE = """
+import sys
+import nativecall as nc
+fabs = nc.load("m").address("fabs")
+class Short:
+    # Whoever imports the module has no memory for it.
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            raise MemoryError
+if sys.argv[1] == "Target":
+    import llvmlite.binding as llvm
+    create = llvm.Target.from_default_triple
+    def fail():
+        llvm.Target.from_default_triple = create
+        raise MemoryError
+    llvm.Target.from_default_triple = fail
+sys.meta_path.insert(0, Short())
+f = nc.wrap(fabs, "d:dbhb")
+try:
+    f(-2.0, 1, 2, 3)
+except MemoryError:
+    print("MemoryError")
+del sys.meta_path[0]
+print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
+"""
+
+
+@pytest.mark.parametrize("what", ["llvmlite", "llvmlite.binding", "Target"])
+def test_want_of_memory_while_llvm_starts_does_not_last(python, what):
+    """It is raised, and the next call tries again."""
+    assert python(NO_MEMORY_ONCE, what, timeout=300) == "MemoryError\n2.0 generated\n"

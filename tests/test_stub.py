@@ -118,3 +118,19 @@ def test_a_call_after_the_end_says_so(tmp_path):
     )
     assert done.returncode < 0
     assert "called after the object that it belonged to was gone" in done.stderr
+
+
+def test_want_of_memory_for_the_first_page_is_no_refusal(python):
+    """It does not last, as a system that refuses executable memory does."""
+    code = """
+        import resource, sys
+        from nativecall import _lib
+        mib = 1 << 20
+        resource.setrlimit(resource.RLIMIT_AS, (mib, resource.RLIM_INFINITY))
+        try:
+            print(_lib.types.stubs_refused())
+        except MemoryError:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            print("MemoryError", repr(_lib.types.stubs_refused()))
+    """
+    assert python(textwrap.dedent(code)) == "MemoryError ''\n"

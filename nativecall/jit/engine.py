@@ -10,6 +10,8 @@ Guarantees:
 
 - llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0.
 - Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
+- What lasts is found out once. Want of memory does not last: where there is too little for LLVM to
+  begin, `available` is False this time, and a MemoryError while it starts is the caller's.
 - No lock of this module exists, so none is held while LLVM, which has one of its own, works or
   waits. Threads that ask for the same code at once get one `Code`, compiled once: the first one
   compiles, the others wait for it. A thread that is compiling never waits for another (a finalizer
@@ -29,6 +31,7 @@ Guarantees:
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import os
@@ -49,11 +52,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Code",
+    "NoRoom",
     "Unloadable",
     "Unsupported",
     "assembly",
     "available",
     "compile",
+    "lasts",
     "object_cache",
     "reason",
 ]
@@ -70,10 +75,13 @@ class Unsupported(Exception):
 
 
 class Unloadable(RuntimeError):
-    """LLVM cannot load an object file: the system allows no more executable pages, for instance.
+    """LLVM cannot load an object file: the system allows no more executable pages, for instance."""
 
-    Or there is too little memory to begin. Where it runs out while LLVM works, LLVM ends the
-    process.
+
+class NoRoom(Unloadable):
+    """There is too little memory to begin, at this moment.
+
+    Where it runs out while LLVM works, LLVM ends the process.
     """
 
 
@@ -279,8 +287,13 @@ _starting = threading.RLock()
 
 
 def available() -> bool:
-    """Whether code can be generated in this process."""
+    """Whether code can be generated in this process, as far as its memory allows now."""
     return _start()[0] is not None
+
+
+def lasts() -> bool:
+    """Whether what `available` last said holds for as long as this process lives."""
+    return _outcome is not None
 
 
 def reason() -> str:
@@ -292,8 +305,7 @@ def _start() -> tuple[_Machine | None, str]:
     """The machine, made by the first call in the process."""
     outcome = _outcome
     if outcome is None:
-        _once("", lambda: _outcome, _tried)
-        outcome = _outcome
+        outcome = _once("", lambda: _outcome, _tried)
         assert outcome is not None
     return outcome
 
@@ -304,8 +316,11 @@ def _tried() -> tuple[_Machine | None, str]:
     if os.environ.get("NATIVECALL_JIT") == "0":
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
     else:
-        with _starting:
-            outcome = _probe()
+        try:
+            with _starting:
+                outcome = _probe()
+        except NoRoom as error:
+            return None, str(error)  # the next one who asks may find more
     # A thread that could not wait may have been first.
     if _outcome is None:
         _outcome = outcome
@@ -321,10 +336,10 @@ def _probe() -> tuple[_Machine | None, str]:
 
         _require_memory()
         machine = _Machine()
-    except (ImportError, OSError, MemoryError) as error:
+    except (ImportError, OSError) as error:
         return None, f"llvmlite cannot be imported ({error})"
-    except Unloadable as error:
-        return None, str(error)
+    except NoRoom:
+        raise
     except (RuntimeError, AttributeError) as error:
         return None, f"this llvmlite cannot generate code here ({error})"
     try:
@@ -345,7 +360,7 @@ def _require_memory() -> None:
         # Address space, of which nothing is touched: a limit on that is what Linux enforces.
         mmap.mmap(-1, _ROOM).close()
     except OSError as error:
-        raise Unloadable(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
+        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
 
 
 def _refusal() -> str:
@@ -358,7 +373,7 @@ def _refusal() -> str:
         import ctypes
 
         change = ctypes.CDLL(None, use_errno=True).mprotect
-    except (ImportError, OSError, MemoryError, AttributeError) as error:
+    except (ImportError, OSError, AttributeError) as error:
         return f"ctypes cannot ask for it: {error}"
     change.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     change.restype = ctypes.c_int
@@ -366,6 +381,8 @@ def _refusal() -> str:
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise NoRoom(f"there is no memory for a page of code: {error}") from error
         return f"mmap: {error.strerror}"
     first = ctypes.c_char.from_buffer(page)
     failed = change(ctypes.addressof(first), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
@@ -498,7 +515,7 @@ def compile(
     Raises
     ------
     Unloadable
-        If the object file cannot be linked: a RuntimeError.
+        If the object file cannot be linked: a RuntimeError. `NoRoom` where memory is short now.
     RuntimeError
         If `available` is False, or if the module is not valid.
     """

@@ -100,7 +100,10 @@ def key(plan: Plan) -> str:
 
 
 def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
-    """The address of the code for a plan, and what keeps it; None where none can be generated."""
+    """The address of the code for a plan, and what keeps it; None where none can be generated.
+
+    `engine.NoRoom` where memory is too short for it now.
+    """
     if not engine.available():
         return None
 
@@ -109,6 +112,8 @@ def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
 
     try:
         code = engine.compile(f"thunk {key(plan)}", text, LINKED, (_EXPORT,), effort=2)
+    except engine.NoRoom:
+        raise
     except (abi.Unsupported, engine.Unloadable):
         # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
         return None

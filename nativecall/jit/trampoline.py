@@ -100,6 +100,8 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
             return None
         try:
             made = _make(wanted, signature, flags, fixed)
+        except engine.NoRoom:
+            return None  # now; that does not last
         except (engine.Unsupported, engine.Unloadable) as error:
             # Nothing else: an error in the code here must not pass for a signature without code,
             # nor a moment without memory for one that lasts.
