@@ -22,6 +22,7 @@ from . import (
     foreign,
     specialize,
 )
+from .convert import plan
 from .entry import (
     Entry,
     Found,
@@ -134,7 +135,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         if len(found) == 1:
             self._set_single(*found[0].single())
         elif found:
-            self._set_parts(tuple([_part(one, self) for one in found]))
+            self._set_parts(tuple([self._derived(*one.single()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
 
@@ -298,7 +299,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         parts = self._parts
         if parts is None:
             parts = () if self._plan is None else (self._split(),)
-        self._set_parts((*parts, _part(found, self)))
+        self._set_parts((*parts, self._derived(*found.single())))
 
     def _add_missing(self, found: Found) -> None:
         """Add an entry unless there is one of its signature by now."""
@@ -349,9 +350,22 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             if self._only is None:
                 plan, address, flags = self._single()
                 owner = self._owners[-1] if self._owners else None
-                self._only = _part(Found(address, plan.signature, flags, owner, None), self)
+                self._only = self._derived(plan, address, flags, owner)
         only: NativeCallable = self._only
         return only
+
+    def _derived(
+        self, plan: Any, address: int, flags: int, owner: object, name: str | None = None
+    ) -> NativeCallable:
+        """A callable of one entry that comes of this one: a part of it, a thunk of it.
+
+        Whoever makes such a one needs no class. Its name, unless one is given, and its `__doc__`
+        are ours.
+        """
+        made: NativeCallable = NativeCallable.__new__(NativeCallable)
+        made._describe(name or self.__name__, self._doc, None)
+        made._set_single(plan, address, flags, owner)
+        return made
 
     # -- other boxes -----------------------------------------------------------------------------
 
@@ -377,7 +391,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
         """
         found, address, flags = self._one(signature)
-        return _part(Found(address, found, flags, self if owner is None else owner, None), self)
+        return self._derived(plan(found), address, flags, self if owner is None else owner)
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
@@ -575,14 +589,6 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         )
 
 
-def _part(found: Found, whole: NativeCallable) -> NativeCallable:
-    """A single callable for one entry of an overloaded one."""
-    part: NativeCallable = NativeCallable.__new__(NativeCallable)
-    part._describe(whole.__name__, whole._doc, None)
-    part._set_single(*found.single())
-    return part
-
-
 def wrap(
     target: Any,
     signature: str | Signature | None = None,
@@ -681,13 +687,13 @@ def _make_invoke(callable: NativeCallable) -> Any:
 
     A callable with a trampoline is a variadic one with more than its fixed arguments.
     """
+    from . import libffi
+
     if callable._generated is not None:
         from .jit.trampoline import variadic
 
-        return variadic(callable)
-    from .libffi import make_invoke
-
-    return make_invoke(callable)
+        return variadic(callable, libffi.invoker)
+    return libffi.make_invoke(callable)
 
 
 _types.set_call_hooks(_generate, _make_invoke, raise_failure, specialize.ask_for_native)

@@ -33,11 +33,31 @@ from . import _lib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
+    from typing import Any, Protocol, Self
 
-    from .callable import NativeCallable
     from .ctype import CType
     from .signature import Signature
+
+    class Native(Protocol):
+        """A native callable, as far as the modules below it know it (callable.py)."""
+
+        __name__: str
+        _doc: str | None
+        _target: int
+        _specializer: Any
+
+        def __call__(self, *values: Any) -> Any: ...
+        def address(self) -> int: ...
+        def _rows(self) -> list[tuple[str, int, int]]: ...
+        def _single(self) -> tuple[Any, int, int]: ...
+        def _singles(self) -> list[tuple[Self, Signature, int, int]]: ...
+        def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]: ...
+        def _add_missing(self, found: Any) -> None: ...
+        def _derived(
+            self, plan: Any, address: int, flags: int, owner: object, name: str | None = None
+        ) -> Self: ...
+        def _choose(self, fixed: int) -> None: ...
+
 
 # The top-level module that a box's type is defined in, or inherits from: its bridge.
 _BRIDGES = {
@@ -179,12 +199,12 @@ def holds_entry(obj: object, address: int) -> bool:
     return len(rows) == 1 and rows[0][1] == address
 
 
-def carried(obj: object) -> NativeCallable | None:
+def carried(obj: object) -> Native | None:
     """The entry that a box of ours was made of, as a callable of that one; else None.
 
     Consumers in C ask here too (box.h).
     """
-    found: NativeCallable | None = _ask(obj, "carried")
+    found: Native | None = _ask(obj, "carried")
     return found
 
 

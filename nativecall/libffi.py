@@ -13,7 +13,6 @@ fields or, beyond 16 bytes, as bytes in memory. What has no such equal is refuse
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import sys
 from _ctypes import (
@@ -26,18 +25,19 @@ from _ctypes import (
 from itertools import islice
 from weakref import WeakValueDictionary, ref
 
-from . import _lib, convert, foreign
+from . import _lib, convert
 from .ctype import VOID, VOIDPTR, Array, CType, FunctionPointer, Pointer, Struct, scalar
 from .errors import SignatureError
 from .failure import raise_failure
 from .signature import Signature
+from .variadic import extra_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .callable import NativeCallable
+    from .foreign import Native
 
 _types = _lib.types
 _CACHE_LIMIT = 1024
@@ -46,9 +46,6 @@ _REGISTERS = 16  # bytes up to which a struct may travel in two registers
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
 _MOST_UNASKED = 1 << 10  # of them for which nobody asks whether the stack has room
-# The default argument promotions (C99 6.5.2.2).
-_DOUBLE = scalar("d")
-_PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
 
 SIMPLE: dict[str, Any] = {
     "?": ctypes.c_bool,
@@ -538,75 +535,6 @@ def _layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
     return offsets, size
 
 
-def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
-    """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
-
-    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
-
-    Parameters
-    ----------
-    value : object
-    index : int
-        The argument's, from 0.
-    name : str
-        The callable's.
-    """
-    kind = type(value)
-    # The commonest, as the rules below have it.
-    if kind is float:
-        return _DOUBLE, value
-    if kind is int:
-        return _integer_type(value), value
-    if kind is bytes:
-        return VOIDPTR, value
-    code, given = "", kind.__name__
-    if value is None or foreign.pointer(value) is not None:
-        return VOIDPTR, value
-    if type(value).__module__ == "_cffi_backend":
-        code, value = _cffi_number(value)
-    elif isinstance(value, (int, float)):
-        code = "" if isinstance(value, int) else "d"
-    else:
-        code = _lib.types.value_letter(value)
-        try:
-            held, _, _, _, shape, _, _ = _lib.types.export(value)
-        except (BufferError, TypeError, ValueError):
-            if code == "q":
-                value, code = operator.index(value), ""
-        else:
-            if shape:
-                return VOIDPTR, value
-            # A long double is more than Python's own numbers hold.
-            whole = code == "g" and hasattr(value, "__float__")
-            value = value if whole or not code else _lib.types.load_scalar(code, held.address)
-    if code in _PROMOTED:
-        return scalar(_PROMOTED[code]), value
-    if isinstance(value, int):
-        return _integer_type(value), value
-    raise TypeError(
-        f"argument {index + 1} of '{name}' has no C type of its own (got {given}); pass an int, "
-        "a float, bytes, a buffer, or a ctypes or cffi value"
-    )
-
-
-def _integer_type(value: int) -> CType:
-    return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q")
-
-
-def _cffi_number(value: Any) -> tuple[str, object]:
-    """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
-    from . import ffitype
-
-    kind = ffitype.ffi().typeof(value)
-    if kind.kind not in ("primitive", "enum"):
-        return "", value
-    ctype = ffitype.from_ffi(kind)
-    assert isinstance(ctype, CType)
-    if ctype.kind == "complex":
-        return "", value
-    return convert.letter(ctype), float(value) if ctype.kind == "float" else int(value)
-
-
 def foreign_function(type_: Any, address: int) -> Any:
     """A function of ctypes that raises what a Python function left, however ctypes calls it."""
     function = type_(address)
@@ -627,14 +555,14 @@ def called(function: Any, arguments: Sequence[Any]) -> Any:
         raise MemoryError from None
 
 
-def make_invoke(callable: NativeCallable) -> Callable[..., object]:
+def make_invoke(callable: Native) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     plan, address, flags = callable._single()
     return invoker(plan, callable.__name__, address, flags, ref(callable))
 
 
 def invoker(
-    plan: Any, name: str, address: int, flags: int, owner: Callable[[], NativeCallable | None]
+    plan: Any, name: str, address: int, flags: int, owner: Callable[[], Native | None]
 ) -> Callable[..., object]:
     """The same of what makes up an entry, and of a weak reference to the callable that has it."""
     signature: Signature = plan.signature

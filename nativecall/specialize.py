@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .callable import NativeCallable
     from .entry import Found
+    from .foreign import Native
     from .signature import Signature
 
-    Hook = Callable[[NativeCallable, str], Any]
+    Hook = Callable[[Native, str], Any]
 
 _types = _lib.types
 
@@ -94,14 +94,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def ask(whole: NativeCallable, text: str) -> None:
+def ask(whole: Native, text: str) -> None:
     """Ask the hook of a callable, if it has one, for a signature that is missing from its table.
 
     Returns when the entry is there, or when there is none. What the hook raises is raised.
 
     Parameters
     ----------
-    whole : NativeCallable
+    whole : Native
     text : str
         Canonical.
     """
@@ -128,7 +128,7 @@ def ask(whole: NativeCallable, text: str) -> None:
         _wait(question, whole, text)
 
 
-def ask_for_native(whole: NativeCallable, text: str) -> None:
+def ask_for_native(whole: Native, text: str) -> None:
     """`ask` for a C consumer, which vouches for nothing: no hook sees what is no signature."""
     try:
         canonical = parse(text).text == text
@@ -138,11 +138,11 @@ def ask_for_native(whole: NativeCallable, text: str) -> None:
         ask(whole, text)
 
 
-def _has(whole: NativeCallable, text: str) -> bool:
+def _has(whole: Native, text: str) -> bool:
     return any([row[0] == text for row in whole._rows()])
 
 
-def _wait(question: _Question, whole: NativeCallable, text: str) -> None:
+def _wait(question: _Question, whole: Native, text: str) -> None:
     """Wait until another thread has its answer, unless that waits for us."""
     me = get_ident()
     with _deciding:
@@ -168,7 +168,7 @@ def _wait(question: _Question, whole: NativeCallable, text: str) -> None:
                 _waits[me] = before
 
 
-def _answer(whole: NativeCallable, specializer: Specializer, text: str) -> None:
+def _answer(whole: Native, specializer: Specializer, text: str) -> None:
     """Ask the hook, and add what it answers."""
     hook = specializer.hook
     answer = hook(whole, text)
@@ -181,7 +181,7 @@ def _answer(whole: NativeCallable, specializer: Specializer, text: str) -> None:
     whole._add_missing(found)
 
 
-def _checked(whole: NativeCallable, hook: Hook, text: str, answer: Any) -> Found:
+def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> Found:
     """The entry that an answer gives, or an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
@@ -219,18 +219,17 @@ def on_demand(target: Any, options: dict[str, Any]) -> Hook:
     have no entry: a consumer asks for all that it can use, and takes the first that there is.
     """
 
-    def compile(whole: NativeCallable, text: str) -> NativeCallable | None:
-        from .callable import NativeCallable
-
+    def compile(whole: Native, text: str) -> Any:
         signature = parse(text)
         try:
             check_errors(signature, options["errors"])
         except ValueError:
             return None
         try:
-            return NativeCallable(target, signature, name=whole.__name__, **options)
+            found = resolve(target, signature, Options(whole.__name__, None, **options))
         except SignatureError:
             return None
+        return whole._derived(*found.single())
 
     return compile
 

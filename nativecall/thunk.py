@@ -28,14 +28,16 @@ from .spelling import parse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from typing import Any, TypeAlias, TypeVar
 
     #: The address of generated code, and what keeps it.
     _Code: TypeAlias = tuple[int, object]
     _Prepared: TypeAlias = tuple[Plan, _Code | None]
 
-    from .callable import NativeCallable
     from .failure import Errors
+    from .foreign import Native
+
+    _N = TypeVar("_N", bound=Native)
 
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
@@ -82,11 +84,11 @@ class Thunk:
 
     __slots__ = ("function", "how", "keep")
 
-    function: NativeCallable
+    function: Native
     how: tuple[Any, ...]
     keep: object
 
-    def __init__(self, function: NativeCallable, how: tuple[Any, ...], keep: object) -> None:
+    def __init__(self, function: Native, how: tuple[Any, ...], keep: object) -> None:
         if hasattr(self, "keep"):
             raise AttributeError("the owner of a thunk is immutable; it has been made already")
         for name, value in (("function", function), ("how", how), ("keep", keep)):
@@ -117,7 +119,7 @@ class Thunk:
         return _restore, (self.function, *self.how)
 
 
-def _restore(function: NativeCallable, method: str, *given: Any) -> NativeCallable:
+def _restore(function: Native, method: str, *given: Any) -> Native:
     if method == "convert":
         signature, errors, name = given
         return converted(function, signature, errors, name)
@@ -126,11 +128,11 @@ def _restore(function: NativeCallable, method: str, *given: Any) -> NativeCallab
 
 
 def converted(
-    function: NativeCallable,
+    function: _N,
     signature: str | Signature,
     errors: Errors | None = None,
     name: str | None = None,
-) -> NativeCallable:
+) -> _N:
     """`NativeCallable.convert`."""
     wanted = parse(signature)
     Options(name, None, None, "hold", "none" if errors is None else errors, False)
@@ -168,9 +170,7 @@ def _keeps(found: Signature, wanted: Signature) -> bool:
     return all(map(bool.__ge__, found.readonly, wanted.readonly))
 
 
-def bound(
-    function: NativeCallable, values: Sequence[Any], named: Mapping[str, Any]
-) -> NativeCallable:
+def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
     """`NativeCallable.bind`."""
     name = function.__name__
     signature, address, flags = function._one(None)
@@ -257,17 +257,15 @@ def _store(
 
 
 def _make(
-    function: NativeCallable,
+    function: _N,
     prepared: _Prepared,
     address: int,
     name: str,
     data: bytes,
     kept: tuple[object, ...],
     how: tuple[Any, ...],
-) -> NativeCallable:
+) -> _N:
     """The callable of a plan."""
-    from .callable import NativeCallable
-
     plan, code = prepared
     maker = _Maker(plan, function.__name__)
     flags = plan.flags
@@ -283,10 +281,8 @@ def _make(
         if not flags & _lib.FLAG_NEEDS_GIL:
             flags |= _lib.FLAG_TAKES_GIL
     pointer, keep = made
-    self: NativeCallable = NativeCallable.__new__(NativeCallable)
-    self._describe(name, function._doc, None)
-    self._set_single(convert.plan(plan.outer), pointer, flags, Thunk(function, how, keep))
-    return self
+    owner = Thunk(function, how, keep)
+    return function._derived(convert.plan(plan.outer), pointer, flags, owner, name)
 
 
 def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:

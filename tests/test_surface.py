@@ -396,6 +396,7 @@ except nc.SignatureError:
                 "specialize",
                 "spelling",
                 "thunk",
+                "variadic",
                 "bridges.capsule",
                 "bridges.cffi",
                 "bridges.ctypes",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..callable import NativeCallable
     from ..ctype import CType
+    from ..foreign import Native
 
 # All that SciPy's functions take, best first, each by a spelling that every version knows.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
@@ -44,7 +45,7 @@ _SPELLINGS = {
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
-def carried(obj: Any) -> NativeCallable | None:
+def carried(obj: Any) -> Native | None:
     """The entry that the box in a LowLevelCallable was made of."""
     from scipy import LowLevelCallable
 

@@ -28,6 +28,7 @@ from .._recent import Recent
 from ..convert import letter, plan
 from ..ctype import Array, Struct, View
 from ..signature import Signature
+from ..variadic import extra_argument
 from . import engine
 from .writer import EXACT, LINKED, PLACES, WORD, Operand, Writer, layout, shape
 
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..callable import NativeCallable
     from ..ctype import CType
+    from ..foreign import Native
     from .abi import Convention, Lowering
 
 __all__ = ["intermediate", "key", "refusal", "trampoline", "variadic"]
@@ -73,7 +74,7 @@ _recent: Recent[str, Any] = Recent()
 _refused: Recent[str, str] = Recent()
 
 
-def trampoline(callable: NativeCallable, fixed: int | None = None) -> Any:
+def trampoline(callable: Native, fixed: int | None = None) -> Any:
     """The trampoline for the only entry of `callable`; None where calls are left to libffi.
 
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
@@ -157,12 +158,14 @@ def _remember(wanted: str, made: Any) -> Any:
     return found
 
 
-def variadic(callable: NativeCallable) -> Callable[..., object]:
+def variadic(callable: Native, invoker: Callable[..., Any]) -> Callable[..., object]:
     """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
 
     Parameters
     ----------
     callable : NativeCallable
+    invoker : callable
+        `libffi.invoker`, for the types that there is no trampoline for.
 
     Returns
     -------
@@ -170,8 +173,6 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
         Of the arguments. It finds the C types of those after the fixed ones as calls through
         libffi do, and has a callable of fixed arguments for each tuple of types.
     """
-    from ..callable import NativeCallable
-    from ..libffi import extra_argument, invoker
     from .abi import MAX_ARGUMENTS
 
     fewest, address, flags = callable._single()
@@ -186,11 +187,10 @@ def variadic(callable: NativeCallable) -> Callable[..., object]:
         # Nobody can say const after the fixed arguments: memory of any kind passes.
         readonly = (*signature.readonly, *[True] * len(types))
         whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
-        if _find(whole, flags, fixed) is None:
+        entry = owner()
+        if entry is None or _find(whole, flags, fixed) is None:
             return None
-        made: NativeCallable = NativeCallable.__new__(NativeCallable)
-        made._describe(name, None, None)
-        made._set_single(plan(whole), address, flags, None)
+        made = entry._derived(plan(whole), address, flags, None)
         made._choose(fixed)
         return made
 
