@@ -82,9 +82,21 @@ class Declarations:
         them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
+    refused : dict of str to SignatureError
+        Why there is nothing of a function, or of a pointer to one, that takes or returns too much
+        by value.
     """
 
-    __slots__ = ("constants", "functions", "opaque", "readonly", "structs", "typedefs", "variables")
+    __slots__ = (
+        "constants",
+        "functions",
+        "opaque",
+        "readonly",
+        "refused",
+        "structs",
+        "typedefs",
+        "variables",
+    )
 
     def __init__(self) -> None:
         self.functions: dict[str, Signature] = {}
@@ -94,6 +106,7 @@ class Declarations:
         self.structs: dict[str, Struct] = {}
         self.opaque: tuple[str, ...] = ()
         self.constants: dict[str, int] = {}
+        self.refused: dict[str, SignatureError] = {}
 
     def __repr__(self) -> str:
         counts = ", ".join(
@@ -205,6 +218,8 @@ class _Tree:
         self._seen: set[int] = set()
         self._bodies = 0
         self._functions: list[tuple[Any, str]] = []  # (node, name of what it declares)
+        self._member_of: dict[int, int] = {}  # by the identity of a node: what is made of it alone
+        self.refused: dict[str, SignatureError] = {}  # by the name of a member that is left out
         self._spelled: dict[str, tuple[int, int]] = {}  # of typedefs
         self._packed_nodes: set[int] = set()
         self._anonymous = 0
@@ -357,6 +372,9 @@ class _Tree:
         elif isinstance(node, c_ast.Decl) and node.init is not None:
             self._constant(node)
         elif isinstance(node, (c_ast.Decl, c_ast.Typename)):
+            if len(self.tags) == before:
+                for function, _ in self._functions[functions:]:
+                    self._member_of[id(function)] = len(self.members)
             self.declare("object", node.name or "", node.type, node)
         else:
             raise self.error("not a declaration of a function, type or variable", node)
@@ -435,9 +453,10 @@ class _Tree:
         return len(getattr(node, "name", None) or "") + len("struct "), 0
 
     def _check_by_value(self) -> None:
-        """Refuse functions whose structs by value have more scalars than cffi should list.
+        """Leave out functions whose structs by value have more scalars than cffi should list.
 
-        It describes every one for a call, before anything can be asked of the type.
+        It describes every one for a call, before anything can be asked of the type. Where such a
+        function is part of a type, the text is refused.
         """
         c_ast = self.ast
         bodies = {(type(node), node.name): node for _, node in reversed(self.tags)}
@@ -474,6 +493,7 @@ class _Tree:
             # In the order of the text, so that a chain of structs is not a deep recursion.
             if isinstance(body, c_ast.Struct):
                 fields(body)
+        refused: dict[int, SignatureError] = {}
         for function, name in self._functions:
             total = 0
             of = f" of {name!r}" if name and not name.startswith(ANONYMOUS) else ""
@@ -485,12 +505,20 @@ class _Tree:
                 if total > MAX_SCALARS:
                     label = getattr(part, "name", None)
                     who = f"parameter {label!r}" if label else f"parameter {index}"
-                    raise self.error(
+                    error = self.error(
                         f"{who if index else 'the result'}{of} has too many scalars by value: "
                         f"a function takes and returns at most {MAX_SCALARS}",
                         part,
                         "pass a pointer to it",
                     )
+                    if id(function) not in self._member_of:
+                        raise error
+                    refused.setdefault(self._member_of[id(function)], error)
+                    break
+        for member in sorted(refused, reverse=True):
+            _, name, _ = self.members.pop(member)
+            del self.member_lines[member]
+            self.refused[name] = refused[member]
 
     def _is_array(self, node: Any) -> bool:
         while (target := self._typedef(node)) is not None:
@@ -507,9 +535,9 @@ class _Tree:
 
         if self.packed_in_doubt():
             raise self.source.error("cannot tell which struct is packed", self.source.first())
-        self._check_by_value()
         for cname, node in self.tags:
             self._member("tag", cname, f"{cname} *", node)
+        self._check_by_value()  # last, for the members are numbered
         if not self.members:
             return []
         lines = [f"#define {name} {value}" for name, value in self.constants.items()]
@@ -702,7 +730,10 @@ def _read_function(source: CSource) -> Signature:
     if isinstance(node, tree.ast.ID):
         raise _unknown_type(source, node.name, source.first())
     tree.add(node)
-    ctype, *_ = tree.resolve()
+    types = tree.resolve()
+    for error in tree.refused.values():
+        raise error
+    ctype, *_ = types
     if ctype.kind == "pointer" and ctype.item.kind == "function":
         ctype = ctype.item
     if ctype.kind != "function":
@@ -714,7 +745,10 @@ def _only_function(source: CSource) -> Signature:
     """The signature of the one function among the declarations in `source`."""
     if source.tokens[-1][0] != ";":
         source.clean += ";"
-    functions = _read(source).functions
+    declared = _read(source)
+    for error in declared.refused.values():
+        raise error
+    functions = declared.functions
     if len(functions) != 1:
         raise source.error(f"expected one function, found {len(functions)}", source.first())
     return next(iter(functions.values()))
@@ -730,9 +764,10 @@ def parse_declarations(text: str) -> Declarations:
     Raises
     ------
     SignatureError
-        If the text is no C, or if a function takes or returns what cannot be passed from outside C,
-        or more than 16384 scalars by value: those of structs in structs, and of arrays in them, are
-        counted one by one. Declarators nest at most 64 levels deep, and with their typedefs at most
+        If the text is no C, or if a function takes or returns what cannot be passed from outside C.
+        One that takes and returns more than 16384 scalars by value is `Declarations.refused`, and
+        in a type an error: those of structs in structs, and of arrays in them, are counted one by
+        one. Declarators nest at most 64 levels deep, and with their typedefs at most
         128 levels and 16384 characters; an expression has at most 256 operators.
 
     Examples
@@ -756,7 +791,9 @@ def _read(source: CSource) -> Declarations:
     declared.constants.update(tree.constants)
     opaque: list[str] = []
     convert = Converter(tree.packed)
-    for to, (what, name, node) in zip(tree.resolve(), tree.members, strict=True):
+    types = tree.resolve()
+    declared.refused.update(tree.refused)
+    for to, (what, name, node) in zip(types, tree.members, strict=True):
         if what == "object" and to.kind == "function":
             signature = tree.signature(convert, to, node, tree.write(node))
             if declared.functions.setdefault(name, signature) != signature:

@@ -7,6 +7,7 @@ or not it was closed meanwhile: closing only ends the looking-up.
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections import namedtuple
@@ -203,6 +204,7 @@ class Library:
         declared = self.declarations.functions.get(symbol) if self.declarations else None
         if signature is None:
             if declared is None:
+                self._raise_refused(symbol)
                 raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
             signature = declared
         elif declared is not None and parse(signature) != declared:
@@ -235,6 +237,7 @@ class Library:
                 return declarations.constants[name]
             if name in declarations.variables:
                 return self._variable(name, declarations.variables[name])
+            self._raise_refused(name)
         if self._handle is not None and _lib.library_symbol(self._handle, name):
             raise SymbolError(
                 f"{name!r} of library {self.name!r} has no declaration; "
@@ -246,6 +249,11 @@ class Library:
         if declarations is not None:
             known = [*declarations.functions, *declarations.constants, *declarations.variables]
         raise SymbolError.missing(name, self.name or "the process", known or self._names_like(name))
+
+    def _raise_refused(self, name: str) -> None:
+        """Raise why nothing was made of a declaration."""
+        if self.declarations is not None and name in self.declarations.refused:
+            raise copy.copy(self.declarations.refused[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
