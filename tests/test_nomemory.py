@@ -6,6 +6,7 @@ afterwards the operation works as before.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import re
 import sys
@@ -109,6 +110,7 @@ def calls() -> dict[str, tuple[Callable[[], object], object]]:
     overloaded = nc.wrap({"d:di": ldexp.address(), "f:fi": nc.load("m").address("ldexpf")})
     div = nc.load("c").function("div", "T{i:quot:i:rem:}:ii")
     length = nc.load("c").function("strlen", "size_t (const char *)")
+    frexp, exponent = nc.load("m").function("frexp", "d:d&i"), ctypes.byref(ctypes.c_int())
     return {
         "call": (lambda: ldexp(1.5, 1), 3.0),
         "view of a callable": (lambda: ldexp.builtin(1.5, 1), 3.0),
@@ -116,6 +118,7 @@ def calls() -> dict[str, tuple[Callable[[], object], object]]:
         "refused": (lambda: ldexp("x", 1), TypeError),
         "out of range": (lambda: ldexp(1.5, 2**40), OverflowError),
         "named tuple": (lambda: div(7, 2).rem, 1),
+        "byref": (lambda: frexp(8.0, exponent), 0.5),
         "memoryview": (lambda: length(memoryview(b"four\0")), 4),
         "callback": (lambda: raises(1.0), LookupError),
         "convert": (lambda: thunk(1.0, 2.5), ValueError),

@@ -286,12 +286,13 @@ def pointer(obj: Any) -> Pointer | None:
         memory = _types.hold(obj)
         return Pointer(memory.address, pointee, memory, is_memory=True)
     if type(obj) is _CArgObject:  # what byref() makes, and from_param() of other kinds
+        try:
+            ctypes.c_void_p.from_param(obj)
+        except TypeError:
+            return None  # of a number, or of text
         held = obj._obj
         pointee = _pointee(type(held))
-        try:
-            address = ctypes.cast(obj, ctypes.c_void_p).value or 0
-        except ctypes.ArgumentError:
-            return None
+        address = _cast(obj, ctypes.c_void_p).value or 0
         memory = _types.hold(held) if isinstance(held, _CData) else None
         return Pointer(address, pointee, obj if memory is None else memory)
     return None
