@@ -15,7 +15,8 @@ import nativecall as nc
 from nativecall import _fork
 
 FORK_WHILE_C_IS_READ = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 import nativecall as nc
 from nativecall import ffitype
 import cffi.cparser
