@@ -15,13 +15,13 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     PyObject *who = PyUnicode_FromFormat("argument %zd of '%U'", index + 1, self->name);
     PyObject *keep = PyList_New(0);
     PyObject *done = NULL;
-    if (self->plan->codes[index] == 'T') {
-        memset(memory, 0, self->plan->pointee_sizes[index]);
+    if (self->plan->arguments[index].code == 'T') {
+        memset(memory, 0, self->plan->arguments[index].size);
     }
     if (address != NULL && who != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
             nc_hooks.store, PyTuple_GET_ITEM(self->plan->types, index), value, address, who, keep,
-            self->plan->readonly[index] ? Py_True : Py_False, NULL);
+            self->plan->arguments[index].readonly ? Py_True : Py_False, NULL);
     }
     if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
@@ -100,7 +100,7 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
                     intptr_t *words, NcPointer *owner)
 {
     const NcPlan *plan = self->plan;
-    char element = plan->pointees[index];
+    char element = plan->arguments[index].pointee;
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
         owner->address = NULL;
@@ -116,10 +116,10 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
         }
     } else {
         if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
-            (!buffer->readonly || plan->readonly[index])) {
+            (!buffer->readonly || plan->arguments[index].readonly)) {
             words[0] = (intptr_t)buffer->buf;
             nc_buffer_extents(buffer, words + 1);
-            if (is_aligned(buffer, words, plan->pointee_sizes[index])) {
+            if (is_aligned(buffer, words, plan->arguments[index].size)) {
                 owner->address = words;
                 return buffer->obj != value;
             }

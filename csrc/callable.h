@@ -38,22 +38,26 @@ typedef struct {
 } NcExport;
 
 typedef struct {
+    NcExport export; /* how buffers are taken for it */
+    size_t size;     /* bytes of a struct, or of what a pointer points to (0 unknown); of a
+                               view the alignment of its elements */
+    size_t count;    /* items of the array that a pointer leads to; else 0 */
+    char code;       /* its letter, as in a shape */
+    char pointee;    /* the letter of a buffer's elements; 0 where Python code looks at them */
+    unsigned char readonly; /* 1 where the callee promises not to write */
+} NcArgument;
+
+typedef struct {
     PyObject_HEAD
-    PyObject *signature;     /* the Python Signature */
-    const char *text;        /* interned canonical text: the entry's key */
-    uint64_t *words;         /* the same packed, without flags: the other table's key */
-    size_t word_count;       /* 1, 3, 5 … */
-    Py_ssize_t nargs;        /* fixed arguments */
-    int variadic;            /* more may follow the fixed ones */
-    char *codes;             /* one letter an argument, as in a shape; then the result's */
-    char *pointees;          /* a buffer's expected format an argument, 0 when not a scalar */
-    size_t *pointee_sizes;   /* bytes of a struct, of what a pointer points to (0 unknown); the
-                                alignment of the elements of a view */
-    size_t *counts;          /* items that a pointer to an array leads to, an argument; else 0 */
-    NcExport *exports;       /* how buffers are taken, an argument */
-    unsigned char *readonly; /* 1 where the callee promises not to write */
-    PyObject *types;         /* tuple: the ctype of each argument, then of the result */
-    PyObject *names;         /* tuple of str or None an argument, or NULL */
+    PyObject *signature;   /* the Python Signature */
+    const char *text;      /* interned canonical text: the entry's key */
+    uint64_t *words;       /* the same packed, without flags: the other table's key */
+    size_t word_count;     /* 1, 3, 5 … */
+    Py_ssize_t nargs;      /* fixed arguments */
+    int variadic;          /* more may follow the fixed ones */
+    NcArgument *arguments; /* one each; then the result, of which only the letter is said */
+    PyObject *types;       /* tuple: the ctype of each argument, then of the result */
+    PyObject *names;       /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
     PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
@@ -156,6 +160,9 @@ PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
 PyObject *nc_match(PyObject *module, PyObject *args);
 /* Gives up a callable's dispatcher, or NULL; callables of the same signatures share it. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
+
+/* The longest shape that has one. */
+#define NC_LONGEST_SHAPE 10
 
 /* The trampoline of a shape, or NULL. Interns all shapes at the first call. */
 const NcTrampoline *nc_trampoline_find(const char *shape);

@@ -411,11 +411,11 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
     PyObject *keep;
     PyObject *done = NULL;
     int status = -1;
-    memset(out, 0, self->plan->pointee_sizes[0]);
+    memset(out, 0, self->plan->arguments[0].size);
     if (self->record != NULL && nc_record_write(self->record, self->who, value, (char *)out)) {
         return 0;
     }
-    memset(out, 0, self->plan->pointee_sizes[0]);
+    memset(out, 0, self->plan->arguments[0].size);
     address = PyLong_FromVoidPtr(out);
     keep = PyList_New(0);
     if (address != NULL && keep != NULL) {

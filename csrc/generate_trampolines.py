@@ -158,6 +158,8 @@ def main(path: str) -> None:
     """Write the file."""
     all_shapes = shapes()
     parts = ["/* Written by generate_trampolines.py. */", '#include "trampoline.h"', ""]
+    longest = max(map(len, all_shapes))
+    parts += [f'_Static_assert({longest} == NC_LONGEST_SHAPE, "callable.h says otherwise");', ""]
     parts += [function(shape) for shape in all_shapes]
     parts.append("const NcTrampoline nc_trampolines[] = {")
     for shape in all_shapes:

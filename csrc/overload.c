@@ -124,7 +124,7 @@ static int match_number(char wanted, PyObject *value)
 static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
-    int flags = plan->exports[index].flags;
+    int flags = plan->arguments[index].export.flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
     return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
            !nc_buffer_is_short(plan, index, buffer) && nc_buffer_is_aligned(plan, index, buffer);
@@ -133,7 +133,7 @@ static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
 /* The cost of an argument; -1 when the value is none, -2 with an exception. */
 static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
 {
-    char code = plan->codes[index];
+    char code = plan->arguments[index].code;
     PyObject *answer;
     long cost;
     if (scalar_kind(code) != '\0') {
@@ -145,7 +145,7 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
     if (code == 'P' && value == Py_None) {
         return COST_WIDER;
     }
-    if (code == 'P' && plan->pointees[index] != '\0' && PyObject_CheckBuffer(value)) {
+    if (code == 'P' && plan->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;
         int suits;
         int boxed;
@@ -161,14 +161,15 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
             return -2;
         }
         if (!boxed) {
-            return !suits                         ? -1
-                   : !takes                       ? COST_REFUSED
-                   : plan->pointees[index] == 'v' ? COST_KIND
-                                                  : COST_EXACT;
+            return !suits                                  ? -1
+                   : !takes                                ? COST_REFUSED
+                   : plan->arguments[index].pointee == 'v' ? COST_KIND
+                                                           : COST_EXACT;
         }
     }
-    answer = PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index),
-                                          value, plan->readonly[index] ? Py_True : Py_False, NULL);
+    answer =
+        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index), value,
+                                     plan->arguments[index].readonly ? Py_True : Py_False, NULL);
     if (answer == NULL) {
         return -2;
     }
@@ -392,7 +393,7 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
         const NcPlan *plan =
             ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->plan;
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            const NcIntegerKind *kind = nc_integer_kind(plan->codes[i]);
+            const NcIntegerKind *kind = nc_integer_kind(plan->arguments[i].code);
             if (kind != NULL) {
                 ends[0][8 * kind->size - kind->is_signed] = 1;
             }
@@ -418,13 +419,14 @@ static int knows_arrays(PyObject *parts, int *bytes)
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            char code = plan->codes[i];
-            int plain = code == 'P' && plan->counts[i] == 0 &&
-                        (plan->pointees[i] == 'v' || scalar_kind(plan->pointees[i]));
+            char code = plan->arguments[i].code;
+            int plain =
+                code == 'P' && plan->arguments[i].count == 0 &&
+                (plan->arguments[i].pointee == 'v' || scalar_kind(plan->arguments[i].pointee));
             if (!plain && code != 'O' && scalar_kind(code) == '\0') {
                 return 0;
             }
-            if (code == 'P' && plan->pointees[i] == 'v') {
+            if (code == 'P' && plan->arguments[i].pointee == 'v') {
                 /* That depends on a promise, which the signature does not tell. */
                 *bytes = 0;
             }
@@ -601,7 +603,7 @@ static int varies(PyObject *parts, char letter)
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
         for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            const NcIntegerKind *wanted = nc_integer_kind(plan->codes[i]);
+            const NcIntegerKind *wanted = nc_integer_kind(plan->arguments[i].code);
             if (wanted != NULL && wanted->code != '?' &&
                 (found->low < wanted->low || found->high > wanted->high)) {
                 return 1;

@@ -15,12 +15,7 @@ static void plan_dealloc(PyObject *object)
     Py_XDECREF(self->record);
     Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
-    PyMem_Free(self->codes);
-    PyMem_Free(self->pointees);
-    PyMem_Free(self->pointee_sizes);
-    PyMem_Free(self->counts);
-    PyMem_Free(self->exports);
-    PyMem_Free(self->readonly);
+    PyMem_Free(self->arguments);
     Py_TYPE(object)->tp_free(object);
 }
 
@@ -74,39 +69,61 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     return found;
 }
 
-/* A plan of its parts: (signature, text, shape, types, pointees, sizes, counts, alignments, readonly,
- * names, variadic). */
+/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only). */
+static int describe_argument(NcArgument *self, PyObject *parts)
+{
+    int code;
+    const char *pointee;
+    Py_ssize_t size;
+    Py_ssize_t count;
+    Py_ssize_t alignment;
+    int readonly;
+    if (!PyTuple_Check(parts) ||
+        !PyArg_ParseTuple(parts, "Csnnnp", &code, &pointee, &size, &count, &alignment, &readonly)) {
+        return -1;
+    }
+    self->code = (char)code;
+    self->pointee = *pointee;
+    self->size = (size_t)size;
+    self->count = (size_t)count;
+    self->readonly = (unsigned char)readonly;
+    self->export = export_of(*pointee, self->count, (size_t)alignment, readonly);
+    return 0;
+}
+
+/* The trampoline of "r:aaa". */
+static const NcTrampoline *find_trampoline(const NcPlan *self)
+{
+    char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
+    if (self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        shape[2 + i] = self->arguments[i].code;
+    }
+    return nc_trampoline_find(shape);
+}
+
+/* A plan of its parts: (signature, text, letter of the result, types, arguments, names, variadic).
+ * The types have the result's as the last. */
 static PyObject *plan_new(PyObject *args)
 {
     PyObject *signature;
     PyObject *types;
-    PyObject *sizes;
-    PyObject *counts;
-    PyObject *alignments;
-    PyObject *readonly;
+    PyObject *arguments;
     PyObject *names;
     const char *text;
-    const char *shape;
-    const char *pointees;
     Py_ssize_t text_length;
-    Py_ssize_t shape_length;
-    Py_ssize_t pointees_length;
+    int result;
     int variadic;
     NcPlan *self;
-    if (!PyArg_ParseTuple(args, "Os#s#O!s#O!O!O!O!Op", &signature, &text, &text_length, &shape,
-                          &shape_length, &PyTuple_Type, &types, &pointees, &pointees_length,
-                          &PyTuple_Type, &sizes, &PyTuple_Type, &counts, &PyTuple_Type, &alignments,
-                          &PyTuple_Type, &readonly, &names, &variadic)) {
+    if (!PyArg_ParseTuple(args, "Os#CO!O!Op", &signature, &text, &text_length, &result,
+                          &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic)) {
         return NULL;
     }
-    /* shape is "r:aaa"; the others have one item an argument, types the result's as the last. */
-    if (shape_length < 2 || shape[1] != ':' || PyTuple_GET_SIZE(types) != shape_length - 1 ||
-        pointees_length != shape_length - 2 || PyTuple_GET_SIZE(sizes) != shape_length - 2 ||
-        PyTuple_GET_SIZE(counts) != shape_length - 2 ||
-        PyTuple_GET_SIZE(alignments) != shape_length - 2 ||
-        PyTuple_GET_SIZE(readonly) != shape_length - 2 ||
+    if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
         (names != Py_None &&
-         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != shape_length - 2))) {
+         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(arguments)))) {
         PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
         return NULL;
     }
@@ -117,32 +134,18 @@ static PyObject *plan_new(PyObject *args)
     self->signature = Py_NewRef(signature);
     self->types = Py_NewRef(types);
     self->names = names != Py_None ? Py_NewRef(names) : NULL;
-    self->nargs = shape_length - 2;
+    self->nargs = PyTuple_GET_SIZE(arguments);
     self->variadic = variadic;
-    self->codes = (char *)PyMem_Calloc((size_t)self->nargs + 2, 1);
-    self->pointees = (char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
-    self->readonly = (unsigned char *)PyMem_Calloc((size_t)self->nargs + 1, 1);
-    self->pointee_sizes = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
-    self->counts = (size_t *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(size_t));
-    self->exports = (NcExport *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcExport));
-    if (self->codes == NULL || self->pointees == NULL || self->readonly == NULL ||
-        self->pointee_sizes == NULL || self->counts == NULL || self->exports == NULL) {
+    self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcArgument));
+    if (self->arguments == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
-    memcpy(self->codes, shape + 2, (size_t)self->nargs);
-    self->codes[self->nargs] = shape[0];
+    self->arguments[self->nargs].code = (char)result;
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
-        size_t alignment = PyLong_AsSize_t(PyTuple_GET_ITEM(alignments, i));
-        int promised = PyObject_IsTrue(PyTuple_GET_ITEM(readonly, i));
-        self->pointees[i] = pointees[i] != ' ' ? pointees[i] : '\0';
-        self->pointee_sizes[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(sizes, i));
-        self->counts[i] = PyLong_AsSize_t(PyTuple_GET_ITEM(counts, i));
-        if (promised < 0 || PyErr_Occurred()) {
+        if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i)) < 0) {
             goto fail;
         }
-        self->readonly[i] = (unsigned char)promised;
-        self->exports[i] = export_of(self->pointees[i], self->counts[i], alignment, promised);
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
         goto fail;
@@ -150,7 +153,7 @@ static PyObject *plan_new(PyObject *args)
     if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
-    self->trampoline = variadic ? NULL : nc_trampoline_find(shape);
+    self->trampoline = find_trampoline(self);
     return (PyObject *)self;
 
 fail:

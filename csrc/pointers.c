@@ -9,7 +9,7 @@
 static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
-    size_t size = plan->pointee_sizes[index];
+    size_t size = plan->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
     int truth;
@@ -30,7 +30,7 @@ static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
 /* char, signed and unsigned, is bytes of any kind; void is anything but objects. */
 int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer)
 {
-    char wanted = plan->pointees[index];
+    char wanted = plan->arguments[index].pointee;
     char found;
     if (nc_buffer_holds_objects(buffer)) {
         return 0;
@@ -50,8 +50,8 @@ int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const
 
 int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
 {
-    size_t size = plan->pointee_sizes[index];
-    return size != 0 && (size_t)buffer->len / size < plan->counts[index];
+    size_t size = plan->arguments[index].size;
+    return size != 0 && (size_t)buffer->len / size < plan->arguments[index].count;
 }
 
 static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
@@ -63,8 +63,8 @@ static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     if (item != NULL) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must be a buffer of at least %zu items of '%S' (got %zu)",
-                            plan->counts[index], item,
-                            (size_t)buffer->len / plan->pointee_sizes[index]);
+                            plan->arguments[index].count, item,
+                            (size_t)buffer->len / plan->arguments[index].size);
     }
     Py_XDECREF(item);
     Py_XDECREF(array);
@@ -72,7 +72,7 @@ static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
 
 int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
 {
-    return ((uintptr_t)buffer->buf & plan->exports[index].mask) == 0 || buffer->len == 0;
+    return ((uintptr_t)buffer->buf & plan->arguments[index].export.mask) == 0 || buffer->len == 0;
 }
 
 /* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
@@ -128,7 +128,7 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
         return -1;
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
-    ran = out->buffer.obj != value || plan->pointees[index] == 'T';
+    ran = out->buffer.obj != value || plan->arguments[index].pointee == 'T';
     boxed = nc_buffer_is_pointer(&out->buffer);
     suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
     if (suits > 0 && nc_buffer_is_short(plan, index, &out->buffer)) {
@@ -138,7 +138,7 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
                             "must have its elements at multiples of %zu bytes, those of this "
                             "%.200s are not; pass an aligned copy, as numpy.require(a, "
                             "requirements='A') makes one of an array",
-                            plan->exports[index].mask + 1, Py_TYPE(value)->tp_name);
+                            plan->arguments[index].export.mask + 1, Py_TYPE(value)->tp_name);
     } else if (suits > 0) {
         out->address = out->buffer.buf;
         return ran;
@@ -192,13 +192,14 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, 
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     Py_ssize_t argument = index < 0 ? 0 : index;
-    int flags = plan->exports[argument].flags;
+    int flags = plan->arguments[argument].export.flags;
     int exported;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
     }
-    if (plan->pointees[argument] == '\0' || exporter == NULL || exporter->bf_getbuffer == NULL) {
+    if (plan->arguments[argument].pointee == '\0' || exporter == NULL ||
+        exporter->bf_getbuffer == NULL) {
         return nc_convert_box(plan, name, index, value, out);
     }
     if (flags == 0) {
@@ -207,7 +208,7 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, 
         flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
     }
     exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (exported && is_plainly(&plan->exports[argument], value, &out->buffer)) {
+    if (exported && is_plainly(&plan->arguments[argument].export, value, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
     }
@@ -217,7 +218,7 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, 
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const NcPlan *plan = self->plan;
-    const NcExport *wanted = &plan->exports[index];
+    const NcExport *wanted = &plan->arguments[index].export;
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
         return nc_convert_pointer_of(plan, self->name, index, value, out);
@@ -347,7 +348,7 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    if (((NcPlan *)(void *)plan)->codes[index < 0 ? 0 : index] != 'P') {
+    if (((NcPlan *)(void *)plan)->arguments[index < 0 ? 0 : index].code != 'P') {
         PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
         return NULL;
     }

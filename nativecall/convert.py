@@ -75,40 +75,34 @@ def described(signature: Signature) -> tuple[Any, ...]:
     """The parts of a plan; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
-    pointees, sizes, counts, alignments = [], [], [], []
-    for arg in signature.args:
-        code, size, count = " ", arg.size if isinstance(arg, Struct) else 0, 0
-        alignment = 1
-        if arg.kind == "voidptr":
-            code = "v"
-        elif isinstance(arg, View):
-            code, size = letter(arg.item), arg.item.alignment
-        elif isinstance(arg, Pointer):
-            pointee = arg.pointee
-            if isinstance(pointee, Array):
-                count = pointee.length
-                pointee = pointee.item
-            size, alignment = pointee.size, pointee.alignment
-            code = letter(pointee)
-        # Structs in views and what holds pointers are looked at in Python.
-        known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
-        pointees.append(code if code in known else " ")
-        sizes.append(size)
-        counts.append(count)
-        alignments.append(alignment)
     return (
         signature,
         signature.text,
-        letter(signature.result) + ":" + "".join(map(letter, signature.args)),
+        letter(signature.result),
         (*signature.args, signature.result),
-        "".join(pointees),
-        tuple(sizes),
-        tuple(counts),
-        tuple(alignments),
-        signature.readonly,
+        tuple(map(_described, signature.args, signature.readonly)),
         signature.names if any(signature.names) else None,
         signature.variadic,
     )
+
+
+def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, bool]:
+    """Letter, letter of the elements or "", size, count, alignment, and whether it is read-only."""
+    code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
+    if arg.kind == "voidptr":
+        code = "v"
+    elif isinstance(arg, View):
+        code, size = letter(arg.item), arg.item.alignment
+    elif isinstance(arg, Pointer):
+        pointee = arg.pointee
+        if isinstance(pointee, Array):
+            count = pointee.length
+            pointee = pointee.item
+        size, alignment = pointee.size, pointee.alignment
+        code = letter(pointee)
+    # Structs in views and what holds pointers are looked at in Python.
+    known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+    return letter(arg), code if code in known else "", size, count, alignment, readonly
 
 
 _single_plans: dict[str, Any] = {}
