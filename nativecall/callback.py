@@ -153,8 +153,13 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
     memory = _lib.ffi.new("char[]", result.size + 16)
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
-    convert.store_whole(result, errors, address, "'errors'", keep, False)
-    _types.settle(keep, None)  # no call waits for what Python functions among them raise
+    try:
+        convert.store(result, errors, address, "'errors'", keep, False)
+        _types.settle(keep, None)  # no call waits for what Python functions among them raise
+    except BaseException:
+        # Tracebacks keep frames: nothing may stay exported in one.
+        keep.clear()
+        raise
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 

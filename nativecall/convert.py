@@ -218,6 +218,7 @@ def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: li
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
+    held: Any = None
     found = foreign.struct(value)
     if found is not None:
         if found.type != struct:
@@ -235,6 +236,7 @@ def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: li
     else:
         return False
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
+    held = found = None  # or a traceback would keep them exported
     for offset in object_offsets(struct):
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
         if word == 0:

@@ -195,15 +195,15 @@ def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
         for index, node in enumerate(plan.arguments):
             if isinstance(node, conversion.Bound):
                 _store(signature, index, given[index], base + node.offset, name, keep)
+        _types.settle(keep, None)  # no call waits for what Python functions in structs raise
+        _types.check_unmoved(keep, name)
+        data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]
+        how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
+        return _make(function, prepared, address, name, data, tuple(keep), how)
     except BaseException:
         # Tracebacks keep frames: nothing may stay exported in one.
         keep.clear()
         raise
-    _types.settle(keep, None)  # no call waits for what Python functions in structs raise
-    _types.check_unmoved(keep, name)
-    data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[conversion.HEADER :]
-    how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
-    return _make(function, prepared, address, name, data, tuple(keep), how)
 
 
 def _places(

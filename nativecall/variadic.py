@@ -61,6 +61,7 @@ def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
             # A long double is more than Python's own numbers hold.
             whole = code == "g" and hasattr(value, "__float__")
             value = value if whole or not code else _lib.types.load_scalar(code, held.address)
+            del held  # or a traceback would keep it exported
     if code in _PROMOTED:
         return scalar(_PROMOTED[code]), value
     if isinstance(value, int):

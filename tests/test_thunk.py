@@ -1197,6 +1197,22 @@ def test_a_thunk_that_dies_in_its_own_call_fails_as_others_do():
             call(x)
 
 
+def test_what_bind_raises_keeps_nothing_exported():
+    """The traceback has the frame that had the memory of all arguments."""
+    numbers, block = array.array("d", [1.0]), (ctypes.c_double * 4)()
+
+    class Moves:
+        def __float__(self):
+            ctypes.resize(block, 1 << 16)
+            return 1.0
+
+    f = nc.wrap(nc.load("m").address("cos"), "d:&d&dd")
+    with pytest.raises(BufferError, match="was moved") as info:
+        f.bind(numbers, block, Moves())
+    numbers.append(2.0)
+    assert info.value.__traceback__ is not None
+
+
 SHAPES = """
 import gc, itertools
 import nativecall as nc

@@ -392,7 +392,17 @@ def _callable(world: World, scene: Scene, number: int, codes: list[str]) -> Any:
     if way == 3:
         return f.builtin
     if way == 4:
-        return lambda *args: f.bind(*args[:1])(*args[1:])
+
+        def bind_one(*args: Any) -> Any:
+            bound = f.bind(*args[:1])
+            # Whoever binds memory vouches for it: it must stay where it is from then on.
+            before, scene.running = scene.running, True
+            try:
+                return bound(*args[1:])
+            finally:
+                scene.running = before
+
+        return bind_one
     if way == 5:
         return lambda *args: f.bind(*args)()
     return f

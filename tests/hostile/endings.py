@@ -86,19 +86,19 @@ cb = hold(nc.callback("d:d", lambda x: x + 1))
 """
 PIECES = {
     "daemon calls": """
-def spin():
+def spin(cb=cb, f=f):
     while True: cb(1.0); apply(cb, 1.0); f(1.0)
 for _ in range(2): daemon(spin)
 """,
     "daemon makes": """
-def spin():
+def spin(cb=cb, f=f):
     while True:
         g = nc.callback("d:d", lambda x: x); g(1.0); f.bind(1.0)(); f.to_ctypes()(1.0)
         nc.wrap({"d:d": f}).add("f:f", f.address())
 daemon(spin)
 """,
     "daemon compiles": """
-def spin():
+def spin(cb=cb, f=f):
     r = random.Random(5)
     while True:
         t = "".join(r.choice("bhiqfd") for _ in range(r.randrange(1, 7)))
@@ -106,7 +106,7 @@ def spin():
 daemon(spin)
 """,
     "daemon without the GIL": """
-def spin():
+def spin(cb=cb, f=f):
     while True: free(cb, 1.0)
 for _ in range(2): daemon(spin)
 """,
