@@ -428,7 +428,7 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
         return known
     make: Any = namedtuple
     made: Callable[..., object] = make("Struct", struct.field_names, rename=True)
-    if len(_named_tuples) > _NAMED_LIMIT:
+    if len(_named_tuples) >= _NAMED_LIMIT:
         _named_tuples.clear()
     _named_tuples[struct.named] = made
     return made

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from nativecall import bufferformat
 from nativecall.bufferformat import suits
 from nativecall.spelling import parse_type
 
@@ -99,3 +100,17 @@ def test_numpy_lays_records_out_as_c_does(align):
     natural, packed = parse_type("T{bd(2,3)iT{fh}}"), parse_type("=T{bd(2,3)i=T{fh}}")
     assert suits(natural, form, dtype.itemsize) is align
     assert suits(packed, form, dtype.itemsize) is not align
+
+
+def test_answers_are_kept_up_to_a_bound() -> None:
+    """Then all are dropped, and found again."""
+    number, record = parse_type("d"), parse_type("T{di}")
+    bufferformat._answers.clear()
+    for size in range(bufferformat._CACHE_LIMIT):
+        assert suits(number, "d", size) is (size == 8)
+    assert len(bufferformat._answers) == bufferformat._CACHE_LIMIT
+    assert suits(record, "T{d:x:i:n:}", record.size)
+    assert list(bufferformat._answers.values()) == [True], "the others are gone"
+    assert suits(number, "d", 8)
+    assert not suits(number, "d", 9)
+    assert len(bufferformat._answers) == 3

@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _lib, callbackfactory
 from nativecall.jit import closure as closures
 from nativecall.jit import engine
 from nativecall.spelling import parse
@@ -1606,3 +1606,30 @@ def test_another_interpreter_is_refused(tmp_path):
     done = _run(script, tmp_path)
     text = "a Python function was called by C code in another interpreter than its own\n2.0\n"
     assert (done.stdout, done.stderr) == (text, "")
+
+
+# -- what is kept of signatures ------------------------------------------------------------------
+
+
+def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
+    """Then all is dropped; callbacks keep it, and others of the signature get it anew."""
+
+    def text(number: int) -> str:
+        return f"d:&T{{d:x{number}:}}d"
+
+    def function(pointer: Any, factor: float) -> float:
+        return pointer.x0 * factor
+
+    kept, limit = callbackfactory._prepared, callbackfactory._PREPARED_LIMIT
+    kept.clear()
+    before = nc.callback(text(0), function)
+    (key,) = kept
+    for number in range(1, limit):
+        callbackfactory._prepare(parse(text(number)))
+    assert (len(kept), key in kept) == (limit, True)
+    callbackfactory._prepare(parse(text(limit)))
+    assert (len(kept), key in kept) == (1, False)
+    after = nc.callback(text(0), function)
+    assert (len(kept), key in kept) == (2, True)
+    for g in (before, after):
+        assert g(np.array([2.5]).view([("x0", "d")]), 4.0) == 10.0

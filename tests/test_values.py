@@ -17,7 +17,11 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall import _lib, arguments, convert
+from nativecall.ctype import SCALARS
 from nativecall.jit import engine
+from nativecall.signature import Signature
+from nativecall.spelling import parse_type
 
 INTEGERS = {
     "b": ("same_i8", -(2**7), 2**7 - 1),
@@ -1295,3 +1299,86 @@ def test_variadic_numbers_keep_their_own_types(fails):
         "pass a contiguous copy",
     ):
         shown(b"%p", np.zeros(4)[::2])
+
+
+# -- what is kept of signatures ------------------------------------------------------------------
+
+
+def _filled(cache, limit, make):
+    """Fill a cache past its bound, which it never exceeds, with `make` of other numbers."""
+    cache.clear()
+    first = make(0)
+    (kept,) = cache
+    for number in range(1, limit):
+        make(number)
+    assert len(cache) == limit
+    assert kept in cache
+    made = make(limit)
+    assert (len(cache), kept in cache) == (1, False)
+    return first, made
+
+
+def test_plans_are_kept_up_to_a_bound():
+    """Then all are dropped; callables keep theirs, and others get new ones."""
+    hypot = nc.load("m").address("hypot")
+
+    def make(number):
+        return convert.plan(Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"]))
+
+    before = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
+    first, _ = _filled(convert._plans, convert._PLAN_LIMIT, make)
+    assert make(0) is not first
+    after = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
+    for f in (before, after):
+        assert f(y=4, x0=3) == 5.0
+
+
+def test_plans_of_single_types_are_kept_up_to_a_bound():
+    def make(number):
+        return convert.plan_of(parse_type(f"&T{{d:x{number}:}}"))
+
+    first, _ = _filled(convert._single_plans, convert._PLAN_LIMIT, make)
+    convert._plans.clear()
+    assert make(0) is not first
+    memory = np.array([2.5]).view([("x0", "d")])
+    for plan in (first, make(0)):
+        with pytest.raises(TypeError, match=r"^argument 1 of 'f' must be a '&T\{d\}' pointer"):
+            _lib.types.pin(plan, "f", 0, "x")
+        assert _lib.types.pin(plan, "f", 0, memory).address == memory.ctypes.data
+
+
+def test_classes_of_structs_are_kept_up_to_a_bound():
+    """Then all are dropped; results come back with the same fields."""
+    div = nc.load("c").address("div")
+    before = nc.wrap(div, "T{i:x0:i:rem:}:ii")
+    old = before(7, 2)
+
+    def make(number):
+        return convert.named_tuple(parse_type(f"T{{i:x{number}:i:rem:}}"))
+
+    first, _ = _filled(convert._named_tuples, convert._NAMED_LIMIT, make)
+    new = make(0)
+    assert new is not first
+    assert before(9, 2).x0 == 4
+    convert._plans.clear()
+    after = nc.wrap(div, "T{i:x0:i:rem:}:ii")(7, 2)
+    assert (old, old.x0, after, after.x0, type(after)) == ((3, 1), 3, (3, 1), 3, new)
+
+
+def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
+    """Then all are dropped; the functions are called as before."""
+    monkeypatch.setattr(arguments, "_CALLEE_LIMIT", 8)
+    sort = nc.load("c").function("qsort", "v:&dQQX{i:PP}").address()
+
+    def make(number):
+        numbers = array.array("d", [2.0, 1.0])
+        seen = []
+        compare = f"X{{i:&T{{d:x{number}:}}&T{{d:x{number}:}}}}"
+        nc.wrap(sort, f"v:&dQQ{compare}")(
+            numbers, 2, 8, lambda a, b: seen.append(getattr(a, f"x{number}")) or -1
+        )
+        assert sorted(seen) in ([1.0], [2.0])
+
+    _filled(arguments._callees, 8, make)
+    make(0)
+    assert len(arguments._callees) == 2
