@@ -18,11 +18,12 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib, arguments, convert
-from nativecall.ctype import SCALARS
+from nativecall.ctype import SCALARS, scalar
 from nativecall.jit import engine
 from nativecall.signature import Signature
 from nativecall.spelling import parse_type
 
+CHAR = scalar("c").text
 INTEGERS = {
     "b": ("same_i8", -(2**7), 2**7 - 1),
     "B": ("same_u8", 0, 2**8 - 1),
@@ -439,7 +440,7 @@ def test_text(lib, fails):
     assert f("naïve".encode()) == 6
     assert lib.function("length", "q:&c")(b"bytes pass as char * too") == 24
     message = (
-        "argument 1 of 'length' must be a '&b' pointer: a buffer, a ctypes or cffi pointer, "
+        f"argument 1 of 'length' must be a '&{CHAR}' pointer: a buffer, a ctypes or cffi pointer, "
         "or None (got str); a str has no bytes of its own, pass s.encode()"
     )
     with fails(TypeError, message):
@@ -686,8 +687,8 @@ def test_arrays_of_pointers(lib):
         ("&(3)d", 3, "d", lambda n: array.array("d", bytes(8 * n))),
         ("&(2,3)i", 6, "i", lambda n: np.zeros(n, "i")),
         ("&(3)d", 3, "d", lambda n: (ctypes.c_double * n)()),
-        ("&(5)c", 5, "b", bytes),
-        ("&(5)c", 5, "b", bytearray),
+        ("&(5)c", 5, CHAR, bytes),
+        ("&(5)c", 5, CHAR, bytearray),
         ("&(2)T{d:x:d:y:}", 2, "T{dd}", lambda n: np.zeros(n, [("x", "d"), ("y", "d")])),
         ("&(2)T{d:x:d:y:}", 2, "T{dd}", lambda n: bytearray(16 * n)),
         ("&(2)Zd", 2, "Zd", lambda n: np.zeros(n, "D")),
