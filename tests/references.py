@@ -9,7 +9,7 @@ back is in the first when its object can still be reached, and its object is in 
 uses none, and asks it.
 
 Numba keeps some seventy references and twenty blocks of each function that it compiles, also where
-nothing of this package is used, so a file whose tests compile with it grows.
+nothing of this package is used, so files whose tests compile with it run once (`COMPILES`).
 
 A file that grows gets more passes, because some caches fill slowly; it fails when it grew in each
 of the `PASSES`. The interpreter's own assertions, which end the process, are what the debug build
@@ -47,6 +47,13 @@ def measure() -> tuple[int, int]:
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
 
 
+# Files whose tests compile with Numba.
+COMPILES = {
+    "test_boxes.py", "test_callback.py", "test_carried.py", "test_dispatch.py", "test_numba.py",
+    "test_scipy.py", "test_scipy_callbacks.py",
+}  # fmt: skip
+
+
 class Levels:
     """The plugin."""
 
@@ -70,6 +77,8 @@ class Levels:
         """The tests of one file, pass after pass; `following` is the first test after them."""
         # What runs in processes of its own leaves nothing in this one.
         again = [item for item in items if "python" not in getattr(item, "fixturenames", ())]
+        if items[0].path.name in COMPILES:
+            again = []
         first = again[0] if again else following
         for item, next_one in zip(items, [*items[1:], first], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
