@@ -43,6 +43,12 @@ NAN = float("nan")
 
 overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
 generated = pytest.mark.skipif(not GENERATED, reason="libffi cannot return this to C")
+# What a callback of ctypes leaves for a caller that is not ours (csrc/exceptions.c).
+deferred = pytest.mark.skipif(
+    DEBUG and not GENERATED,
+    reason="on debug builds an exception of a callback through libffi is raised late: they end "
+    "where a deallocator sets one",
+)
 
 CALLERS = """
 #include <pthread.h>
@@ -358,7 +364,7 @@ def test_other_results_are_converted(fails):
         nc.callback("f:", lambda: 1e300)()
 
 
-def test_objects(fails):
+def test_objects():
     given: list[Any] = []
     g = nc.callback("O:OO", lambda a, b: [a, b], name="g")
     assert g.entries[0].gil == "need"
@@ -367,6 +373,11 @@ def test_objects(fails):
     for _ in range(100):
         g(given, given)
     assert sys.getrefcount(given) == before
+
+
+@deferred
+def test_null_is_no_object(fails):
+    g = nc.callback("O:OO", lambda a, b: [a, b], name="g")
     pointer = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(g.address())
     with fails(ValueError, "argument 1 of 'g' is NULL, which is no object"):
         pointer(None, 1)
@@ -641,6 +652,7 @@ def test_it_is_raised_by_every_way_of_a_call(library, fails, way):
         assert apply(nc.callback("d:d", lambda x: x + 1), 2.0) == 3.0
 
 
+@deferred
 @pytest.mark.parametrize("options", [0, 1])  # NC_CALLBACK_HOLDS_GIL
 def test_it_is_raised_by_consumers_of_callback_h(builder, build, include, fails, options):
     path = builder.extension("callback_consumer.c", "callback_c", include=include)
@@ -755,6 +767,7 @@ def test_further_calls_do_not_run(consumer, fails, unraisable):
     assert consumer.repeating(good.address(), 3) == 3.0
 
 
+@deferred
 def test_a_dropped_exception_is_forgotten(consumer):
     """C code may decide that a failure is none."""
     g = nc.callback("d:d", raising, errors=-1.0)
@@ -767,6 +780,7 @@ def test_a_dropped_exception_is_forgotten(consumer):
     assert consumer.repeating(good.address(), 2) == 3.0
 
 
+@deferred
 def test_the_callers_own_exception_is_put_aside(consumer, unraisable):
     good = nc.callback("d:d", lambda x: x + 1)
     assert consumer.with_exception(good.address()) == (2.0, 1)
@@ -1222,6 +1236,7 @@ def test_a_thread_that_blocks_holds_nobody_up(callers):
     assert total.value == 1.0
 
 
+@deferred
 def test_marks_end_with_their_threads(consumer):
     """A thread that ends while it is left with an exception counts no more."""
     g = nc.callback("d:d", raising)
@@ -1239,6 +1254,7 @@ def test_marks_end_with_their_threads(consumer):
 # -- life ----------------------------------------------------------------------------------------
 
 
+@deferred
 def test_a_closed_callback(native, callers, consumer, fails, unraisable):
     with nc.callback("d:d", lambda x: x, errors=-2.0, name="g") as g:
         assert not g.closed
@@ -1446,6 +1462,7 @@ def test_boxes_keep_it():
     assert function(1.0) == 3.0
 
 
+@deferred
 def test_memory_is_level(native, consumer):
     """Calls that succeed, that raise, and callbacks that come and go."""
     good = nc.callback("d:d", lambda x: x)
