@@ -14,7 +14,7 @@ import sys
 
 from . import _lib, convert
 from .callable import Doc, NativeCallable
-from .callbackfactory import closure, sentinel_of
+from .callbackfactory import closure
 from .entry import Found, Options
 from .errors import SignatureError
 from .failure import check_errors
@@ -128,7 +128,7 @@ class Callback(NativeCallable):
 def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[object]]:
     """Error convention, sentinel, and what that points to."""
     result = signature.result
-    sentinel = sentinel_of(result)
+    sentinel = convert.sentinel_of(result)
     if errors is None:
         return "none", sentinel, []
     if isinstance(errors, str):

@@ -117,18 +117,6 @@ def _writer(ctype: CType, who: str) -> Any:
     return write
 
 
-def sentinel_of(ctype: CType) -> bytes:
-    """What C gets for want of a result: NaN for floating-point numbers, else zeros."""
-    size = 0 if ctype.kind == "void" else ctype.size
-    memory = _lib.ffi.new("char[]", size + 16)
-    if ctype.kind in ("float", "complex"):
-        address = int(_lib.ffi.cast("uintptr_t", memory))
-        nan = float("nan")
-        value = complex(nan, nan) if ctype.kind == "complex" else nan
-        _types.store_scalar(convert.letter(ctype), value, address, "the sentinel")
-    return bytes(_lib.ffi.buffer(memory, size))
-
-
 _PREPARED_LIMIT = 1024
 _prepared: dict[object, tuple[tuple[Any, ...], Any, Any, str, tuple[int, ...], str]] = {}
 

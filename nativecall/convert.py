@@ -369,6 +369,18 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
 
 
+def sentinel_of(ctype: CType) -> bytes:
+    """What C gets for want of a result: NaN for floating-point numbers, else zeros."""
+    size = 0 if ctype.kind == "void" else ctype.size
+    memory = _lib.ffi.new("char[]", size + 16)
+    if ctype.kind in ("float", "complex"):
+        address = int(_lib.ffi.cast("uintptr_t", memory))
+        nan = float("nan")
+        value = complex(nan, nan) if ctype.kind == "complex" else nan
+        _types.store_scalar(letter(ctype), value, address, "the sentinel")
+    return bytes(_lib.ffi.buffer(memory, size))
+
+
 # -- from memory ---------------------------------------------------------------------------------
 
 

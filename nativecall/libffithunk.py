@@ -14,7 +14,6 @@ from _ctypes import get_errno, set_errno
 from typing import Any
 
 from . import _lib, convert, libffi
-from .callbackfactory import sentinel_of
 from .conversion import (
     HEADER,
     Bound,
@@ -87,7 +86,7 @@ def interpreted(
         kind = libffi.foreign_type(arg) if arg.text == "g" else libffi.received(arg)
         types.append(kind)
         readers.append(None if kind is libffi.foreign_type(arg) else kind)
-    sentinel = sentinel_of(result)
+    sentinel = convert.sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
     returned = libffi.returned(restype, sentinel)

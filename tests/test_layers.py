@@ -33,9 +33,9 @@ LAYERS: list[tuple[str, str]] = [
     # how one signature becomes another, as a plan
     ("adapt", "conversion"),
     # native code: generated, or libffi's
-    ("code", "jit/ libffi libffithunk callbackfactory"),
+    ("code", "jit/ libffi libffithunk"),
     # the one object, and what it is asked for
-    ("callable", "arguments callable entry specialize thunk"),
+    ("callable", "arguments callable callbackfactory entry specialize thunk"),
     # what users call
     ("verbs", "__init__ callback library slots"),
     # other libraries' boxes, and the command line

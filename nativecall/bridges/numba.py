@@ -17,8 +17,8 @@ floating-point numbers become integers. Everything else must be the result's typ
 Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
 taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
 zeros, and the exception is raised by the call from Python that is under way in that thread, or goes
-to `sys.unraisablehook` where there is none (csrc/exceptions.h). With an error convention, C gets what
-that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
+to `sys.unraisablehook` where there is none (csrc/exceptions.h). With an error convention, C gets
+what that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
 
 Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
 an error convention, however often they are wrapped.
