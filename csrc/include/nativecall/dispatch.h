@@ -23,7 +23,10 @@
  * looked up in its call table: more slowly, with the same result.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
- * GIL dropped around them, go the third way, which does right by both.
+ * GIL dropped around them, go the third way, which does right by both. Others are not asked, so
+ * that a call costs no more than the function: where one runs Python code that raises, evaluate()
+ * is 0 and the exception is set. PyErr_Occurred() tells, once after all calls; nc_call() of
+ * dynamiccall.h looks itself.
  *
  * evaluate_nogil() is the same for threads that do not hold the GIL, or are not to use it. It calls
  * what may be called there: entries that neither need the GIL nor report failures. NC_OK;
