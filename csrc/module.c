@@ -243,7 +243,10 @@ typedef struct {
  * call. */
 static void library_dealloc(PyObject *object)
 {
-    (void)nc_core_library_close(((Library *)(void *)object)->handle);
+    if (!nc_is_finalizing()) {
+        /* Threads of the library's own may run its code until the process ends. */
+        (void)nc_core_library_close(((Library *)(void *)object)->handle);
+    }
     Py_TYPE(object)->tp_free(object);
 }
 

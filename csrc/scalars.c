@@ -458,6 +458,23 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
     }
 }
 
+/* Whether a long double would become infinite as a double; then with an exception. */
+static int is_too_large(long double value)
+{
+    if (NC_LIKELY(!isinf((double)value) || isinf(value))) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_OverflowError, "a long double that C code gave is out of range for a "
+                                         "Python float (-1.7976931348623157e+308 to "
+                                         "1.7976931348623157e+308)");
+    return 1;
+}
+
+PyObject *nc_long_double_to_python(long double value)
+{
+    return is_too_large(value) ? NULL : PyFloat_FromDouble((double)value);
+}
+
 PyObject *nc_scalar_to_python(char code, const void *address)
 {
     union {
@@ -507,12 +524,15 @@ PyObject *nc_scalar_to_python(char code, const void *address)
     case 'd':
         return PyFloat_FromDouble(value.d[0]);
     case 'g':
-        return PyFloat_FromDouble((double)value.g[0]);
+        return nc_long_double_to_python(value.g[0]);
     case 'z':
         return PyComplex_FromDoubles((double)value.f[0], (double)value.f[1]);
     case 'Z':
         return PyComplex_FromDoubles(value.d[0], value.d[1]);
     default:
+        if (is_too_large(value.g[0]) || is_too_large(value.g[1])) {
+            return NULL;
+        }
         return PyComplex_FromDoubles((double)value.g[0], (double)value.g[1]);
     }
 }

@@ -38,6 +38,8 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
 int nc_float_overflow(PyObject *name, Py_ssize_t index);
 /* The reverse: a new reference, NULL with an exception for an unknown letter. */
 PyObject *nc_scalar_to_python(char code, const void *address);
+/* The same of a long double, which is rounded; OverflowError where a float would be infinite. */
+PyObject *nc_long_double_to_python(long double value);
 /* Bytes of a scalar, 0 for a letter that is none. */
 size_t nc_scalar_size(char code);
 /* What its address is a multiple of, in a struct as well. */

@@ -282,9 +282,7 @@ class _Tree:
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
         elif isinstance(node, c_ast.FuncDecl):
-            if node.args is None:
-                reason = "'()' says nothing about the arguments"
-                raise self.error(reason, node, "write '(void)' where there are none")
+            self._check_prototype(node)
             self._functions.append((node, hint or ""))
         elif isinstance(node, c_ast.ArrayDecl) and node.dim is not None:
             node.dim = self._evaluated(node.dim, node)
@@ -329,10 +327,16 @@ class _Tree:
             return [child for _, child in node.children()]
         parameters = []
         while not isinstance(node, self.ast.TypeDecl):
-            if isinstance(node, self.ast.FuncDecl) and node.args is not None:
+            if isinstance(node, self.ast.FuncDecl):
+                self._check_prototype(node)
                 parameters.append(node.args)
             node = node.type
         return [node, *parameters]
+
+    def _check_prototype(self, node: Any) -> None:
+        if node.args is None:
+            reason = "'()' says nothing about the arguments"
+            raise self.error(reason, node, "write '(void)' where there are none")
 
     def _tag(self, node: Any, hint: str | None, member: bool) -> None:
         enum = isinstance(node, self.ast.Enum)

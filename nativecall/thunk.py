@@ -45,6 +45,10 @@ _ITSELF = 0, None  # as code: the function itself does
 _SERVICES = _types.thunk_services()[0]
 #: Plans that stay with their code when no thunk uses them.
 _recent: Recent[object, _Prepared] = Recent()
+# Thunks call one another without a look at the C stack, which would cost more than they do: so a
+# chain of them ends before it can use up the stack of a small thread. Bytes.
+_MOST_STACK = 32 << 10
+_FRAME = 256  # registers, return address, values in the middle of a conversion
 
 
 class _Maker:
@@ -82,16 +86,19 @@ class _Maker:
 class Thunk:
     """What owns a thunk: its code and data, the function that it calls, and how it was made."""
 
-    __slots__ = ("function", "how", "keep")
+    __slots__ = ("function", "how", "keep", "stack")
 
     function: Native
     how: tuple[Any, ...]
     keep: object
+    #: About how much of the C stack its code takes, with that of thunks that it calls: bytes.
+    stack: int
 
-    def __init__(self, function: Native, how: tuple[Any, ...], keep: object) -> None:
+    def __init__(self, function: Native, how: tuple[Any, ...], keep: object, stack: int) -> None:
         if hasattr(self, "keep"):
             raise AttributeError("the owner of a thunk is immutable; it has been made already")
-        for name, value in (("function", function), ("how", how), ("keep", keep)):
+        values = ("function", function), ("how", how), ("stack", stack), ("keep", keep)
+        for name, value in values:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -256,6 +263,12 @@ def _store(
     convert.store(ctype, value, address, who, keep, signature.readonly[index])
 
 
+def _stack_of(function: object) -> int:
+    """How much of the C stack a function takes for the thunks that it is made of, about."""
+    owners = getattr(function, "_owners", None) or ()
+    return max([one.stack for one in owners if isinstance(one, Thunk)], default=0)
+
+
 def _make(
     function: _N,
     prepared: _Prepared,
@@ -267,6 +280,16 @@ def _make(
 ) -> _N:
     """The callable of a plan."""
     plan, code = prepared
+    stack = _stack_of(function)
+    if code is not _ITSELF:
+        stack += _FRAME + sum(
+            [one.size for signature in (plan.outer, plan.inner) for one in signature.args]
+        )
+    if stack > _MOST_STACK and _stack_of(function) > 0:
+        raise ValueError(
+            f"{function.__name__!r} is made of too many thunks, one upon the other; convert or bind "
+            "the function that they lead to"
+        )
     maker = _Maker(plan, function.__name__)
     flags = plan.flags
     made: tuple[int, object] | None
@@ -281,7 +304,7 @@ def _make(
         if not flags & _lib.FLAG_NEEDS_GIL:
             flags |= _lib.FLAG_TAKES_GIL
     pointer, keep = made
-    owner = Thunk(function, how, keep)
+    owner = Thunk(function, how, keep, stack)
     return function._derived(convert.plan(plan.outer), pointer, flags, owner, name)
 
 

@@ -51,6 +51,7 @@ PRIVATE = {
     "NcInternChunk",
     "NcNativeApiRow",
     "NcPackedColons",
+    "NcRaised",
     "NcBasesChange",
     "NcRetiredTable",
     "NcSlotBucket",

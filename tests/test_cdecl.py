@@ -592,6 +592,8 @@ def chained(n: int) -> str:
         ("int f(i\\\nnt, foo_t x)", 2, 5, "unknown type name 'foo_t'"),
         ("int f(int) /\\\n* open", 1, 12, "a comment is never closed"),
         ("double f()", None, 8, "'()' says nothing about the arguments"),
+        ("int (*getf(int))();", None, 5, "'()' says nothing about the arguments"),
+        ("void f(int (*g(int))());", None, 12, "'()' says nothing about the arguments"),
         ("double f(int (*g)())", None, 15, "write '(void)' where there are none"),
         ("long long long f(int)", None, 1, "C has no type 'long long long'"),
         ("int f(unsigned const float x)", None, 7, "C has no type 'unsigned float'"),

@@ -20,6 +20,7 @@ import pickle
 import random
 import struct
 import sys
+import textwrap
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from nativecall import _lib
 from nativecall.jit import engine
 from nativecall.spelling import parse, parse_type
 
+# A debug build of CPython needs more of the C stack.
+SCALE = 2 if hasattr(sys, "gettotalrefcount") else 1
 GENERATED = engine.available() and not _lib.types.stubs_refused()
 generated_only = pytest.mark.skipif(not GENERATED, reason=f"no generated code: {engine.reason()}")
 
@@ -1211,6 +1214,28 @@ def test_what_bind_raises_keeps_nothing_exported():
         f.bind(numbers, block, Moves())
     numbers.append(2.0)
     assert info.value.__traceback__ is not None
+
+
+@pytest.mark.parametrize("kib", [0, 128])
+def test_a_chain_of_thunks_ends_before_the_c_stack_does(python, kib):
+    """They call one another without a look at the stack, so there are never too many."""
+    code = """
+        import sys, threading, nativecall as nc
+        threading.stack_size(int(sys.argv[1]) << 10)
+        f = nc.wrap(nc.load("m").address("cos"), "d:d")
+        def run():
+            thin = f
+            try:
+                for made in range(5000):
+                    thin = thin.convert("d:&d").convert("d:d")
+            except ValueError as error:
+                assert "is made of too many thunks" in str(error)
+                print(10 < made < 1000, thin(0.0))
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    """
+    assert python(textwrap.dedent(code), kib * SCALE) == "True 1.0\n"
 
 
 SHAPES = """

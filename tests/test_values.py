@@ -11,6 +11,7 @@ import ctypes
 import decimal
 import fractions
 import math
+import sys
 
 import cffi
 import numpy as np
@@ -151,6 +152,27 @@ def test_floats_come_back(lib, code):
     assert f(0.1) == ctypes.c_float(0.1).value if code == "f" else f(0.1) == 0.1
     if code != "f":
         assert f(1e300) == 1e300
+
+
+@pytest.mark.skipif(np.finfo("g").max == np.finfo("d").max, reason="long double is double here")
+@pytest.mark.parametrize("gil", ["hold", "release"])
+def test_long_doubles_that_no_float_holds_are_refused(gil):
+    """A result that would become infinite, and an argument of a callback."""
+    m = nc.load("m")
+    huge, most = np.longdouble("1e4000"), np.longdouble(sys.float_info.max)
+    for name, signature, given in (
+        ("fabsl", "g:g", (huge,)),
+        ("fmal", "g:ggg", (huge, huge, huge)),
+        ("conjl", "Zg:Zg", (huge,)),
+    ):
+        f = m.function(name, signature, gil=gil)
+        with pytest.raises(OverflowError, match="out of range for a Python float"):
+            f(*given)
+    assert m.function("fabsl", "g:g", gil=gil)(most) == sys.float_info.max
+    assert m.function("fabsl", "g:g", gil=gil)(np.longdouble("-inf")) == math.inf
+    echo = nc.callback("g:g", lambda x: x)
+    with pytest.raises(OverflowError, match="out of range for a Python float"):
+        echo(huge)
 
 
 FLOAT_MAX = float(np.finfo("f").max)

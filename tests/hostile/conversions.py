@@ -236,9 +236,14 @@ def _function(world: World, scene: Scene) -> Any:
     r, nc = scene.r, world.nc
 
     def run(x: float) -> Any:
+        if scene.failed:
+            return x  # of two functions that raise in one call, the second one's is reported
         scene.running = True
         try:
             scene.act()
+        except BaseException:
+            scene.failed = True
+            raise
         finally:
             scene.running = False
         return x

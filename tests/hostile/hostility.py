@@ -84,6 +84,7 @@ class Scene:
         self.depth = 0
         self.armed = True
         self.running = False  # C, which must find its memory where it is
+        self.failed = False  # a function that C called
         self.junk: list[Any] = []
 
     def act(self) -> None:
