@@ -287,7 +287,7 @@ def _make(
         )
     if stack > _MOST_STACK and _stack_of(function) > 0:
         raise ValueError(
-            f"{function.__name__!r} is made of too many thunks, one upon the other; convert or bind "
+            f"{function.__name__!r} is made of too many thunks already; convert or bind "
             "the function that they lead to"
         )
     maker = _Maker(plan, function.__name__)
