@@ -1,8 +1,8 @@
 """Values: between Python objects and C memory, for what the compiled core leaves to Python.
 
-The core converts scalars and buffers itself (csrc/convert.c). Here are the aggregates, structs,
-arrays and strided views; what else a pointer may be made of is in arguments.py.
-Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes where these
+The core converts scalars and buffers itself (csrc/scalars.c, csrc/pointers.c). Here are the
+aggregates, structs, arrays and strided views; what else a pointer may be made of is in
+arguments.py. Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes where these
 are laid out alike, else field by field. They come back as named tuples, nested ones and arrays as
 tuples.
 
