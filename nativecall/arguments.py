@@ -1,9 +1,9 @@
 """Arguments that the core asks Python about: pointers that are no buffers, functions, overloads.
 
 The core converts scalars and buffers itself (csrc/scalars.c, csrc/pointers.c), and asks here for
-the pointer in a foreign box, for a C function pointer that leads to a Python function, for buffers of structs, and
-how well a value suits an overload's argument. It learns here, too, of the conversions below
-(convert.py): whoever makes calls imports this module.
+the pointer in a foreign box, for a C function pointer that leads to a Python function, for buffers
+of structs, and how well a value suits an overload's argument. It learns here, too, of the
+conversions below (convert.py): whoever makes calls imports this module.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The core converts scalars and buffers itself (csrc/scalars.c, csrc/pointers.c). Here are the
 aggregates, structs, arrays and strided views; what else a pointer may be made of is in
-arguments.py. Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes where these
-are laid out alike, else field by field. They come back as named tuples, nested ones and arrays as
-tuples.
+arguments.py. Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes
+where these are laid out alike, else field by field. They come back as named tuples, nested ones and
+arrays as tuples.
 
 Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
 was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
