@@ -33,7 +33,8 @@ SUFFIXES = {"c": "c", "c++": "cpp"}
 # ---- what is declared ----------------------------------------------------------------------------
 
 # Headers whose functions are for providers, or for other headers.
-INTERNAL = {"base.h", "box.h", "boxcffi.h", "boxctypes.h", "boxes.h", "declaration.h", "hash.h"}
+INTERNAL = {"base.h", "box.h", "boxcffi.h", "boxctypes.h", "boxes.h", "compat.h", "hash.h"}
+INTERNAL |= {"declaration.h"}
 INTERNAL |= {
     "intern.h",
     "metaclass.h",
@@ -54,7 +55,7 @@ EXCLUDED = {
         *("nc_packed_nibble", "nc_packed_is_text"),
         *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
-        *("nc_nativeapi_tag", "nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
+        *("nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
         *("nc_callback_intern", "nc_callback_refuses", "nc_callback_refuse"),
         *("nc_callback_distrusts", "nc_message_why"),
         *("nc_callback_set_native", "nc_callback_from_entries", "nc_callback_from_box"),
