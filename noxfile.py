@@ -115,6 +115,8 @@ def debug(session: nox.Session) -> None:
     """The suite on a debug build of CPython 3.15, whose references must be level.
 
     CPython's assertions run, those in its headers too, and tests/references.py repeats each file.
+    It has not passed yet, so it is not part of CI: some tests of test_closure.py,
+    test_class_changes.py, test_import.py and test_leaks.py fail there.
     """
     left_out = [f"tests/test_{name}.py" for name in ("c", *UNSANITIZED)] + ["tests/hostile"]
     ignored = " ".join(f"--ignore={path}" for path in left_out)

@@ -25,6 +25,11 @@ from nativecall import _lib
 from nativecall.bridges import scipy as scipy_bridge
 from nativecall.spelling import canonical
 
+overlooked = pytest.mark.skipif(
+    hasattr(sys, "gettotalrefcount"),
+    reason="debug builds of CPython end where C code overlooks exceptions, as SciPy's does",
+)
+
 KERNELS = """
 #include <stddef.h>
 #include <stdint.h>
@@ -559,6 +564,7 @@ def test_failures_become_what_ndimage_understands(others):
         ndimage.generic_filter(IMAGE, f.to_scipy(), size=3)
 
 
+@overlooked
 def test_checks_of_conversions_surface(others):
     """A value out of range and a wrong number of coordinates are no wrong numbers."""
     box = others.function("single", "f:f").to_scipy()
@@ -572,6 +578,7 @@ def test_checks_of_conversions_surface(others):
     assert "3" in str(found.value.__cause__ or found.value)
 
 
+@overlooked
 def test_callbacks_are_converted_as_well():
     f = nc.callback("d:ddd", lambda x, a, b: x * a + b)
     assert integrate.quad(f.to_scipy(), 0, 2, args=(3.0, 1.0))[0] == pytest.approx(8.0)

@@ -59,10 +59,14 @@ cos(1.0), f(1.0), cos.builtin
 
 class Evil:
     value = address = _handle = 5
+    depth = 0
     def __getattr__(self, name):
-        if name.startswith("__"):
+        # Not without end: what asks for the elements of elements would ask for ever.
+        if name.startswith("__") or self.depth > 9:
             raise AttributeError(name)
-        return Evil()
+        made = Evil()
+        made.depth = self.depth + 1
+        return made
     def __call__(self, *args, **named): return Evil()
     def __index__(self): return 3
     def __len__(self): return 2
