@@ -209,7 +209,7 @@ leaves = nc.callback("d:d", leaving)
     "sleep": "time.sleep(0.02)\n",
     "collect": "gc.collect()\n",
     "threads still running": """
-def slow():
+def slow(cb=cb, f=f):
     for _ in range(50): free(cb, 1.0); time.sleep(0)
 for _ in range(3): threading.Thread(target=slow).start()
 """,
