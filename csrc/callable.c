@@ -796,7 +796,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    if (entry == NULL && (nc_thread_attached() != NULL) && self->specializer != NULL &&
+    if (entry == NULL && nc_thread_attached() != NULL && self->specializer != NULL &&
         self->specializer != Py_None && !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);

@@ -280,12 +280,12 @@ def _make(
 ) -> _N:
     """The callable of a plan."""
     plan, code = prepared
-    stack = _stack_of(function)
+    stack = below = _stack_of(function)
     if code is not _ITSELF:
         stack += _FRAME + sum(
             [one.size for signature in (plan.outer, plan.inner) for one in signature.args]
         )
-    if stack > _MOST_STACK and _stack_of(function) > 0:
+    if below and stack > _MOST_STACK:
         raise ValueError(
             f"{function.__name__!r} is made of too many thunks already; convert or bind "
             "the function that they lead to"
