@@ -23,7 +23,10 @@ from driver import Finding, Tools
 
 GROWTH = 6000
 # Hooks that would note it have no memory either.
-MAY_PRINT = r"(Exception ignored in[^\n]*\n(Traceback[^\n]*\n( [^\n]*\n)*)?MemoryError:? *\n)+"
+MAY_PRINT = (
+    r"(Exception ignored (in|on building sys\.unraisablehook arguments)[^\n]*\n"
+    r"(Traceback[^\n]*\n( [^\n]*\n)*)?MemoryError:? *\n)+"
+)
 # Where a list in a comprehension cannot grow, CPython 3.15 drops the item at an instruction that it
 # takes for one that drops nothing, so its debug build finds the frame without a stack pointer.
 MAY_ABORT = r"stackpointer != NULL' failed[\s\S]*_PyList_AppendTakeRefListResize"
