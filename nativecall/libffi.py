@@ -47,6 +47,9 @@ _MAX_ARGUMENTS = 1024  # ctypes' own limit
 _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
 _MOST_UNASKED = 1 << 10  # of them for which nobody asks whether the stack has room
 
+# What works instead of a result that libffi cannot return.
+RETURN_HINT = "return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)"
+
 SIMPLE: dict[str, Any] = {
     "?": ctypes.c_bool,
     "b": ctypes.c_int8,
@@ -790,7 +793,7 @@ def closure(
     """
     result = signature.result
     if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
-        raise SignatureError(f"libffi cannot return {result.text!r} to C")
+        raise SignatureError(f"libffi cannot return {result.text!r} to C", hint=RETURN_HINT)
     kinds = [received(arg) for arg in signature.args]
     given = tuple(
         [
@@ -871,5 +874,5 @@ def check_result(signature: Signature) -> None:
         raise SignatureError(
             f"the result of {signature.text!r}, a complex long double, cannot be returned through "
             "libffi",
-            hint="return it through a pointer",
+            hint=RETURN_HINT,
         )

@@ -71,8 +71,7 @@ def interpreted(
     text = result.text
     if (text not in libffi.SIMPLE and result.kind in ("struct", "complex", "float")) or text == "g":
         raise SignatureError(
-            f"libffi cannot return {text!r} to C from a thunk",
-            hint="return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)",
+            f"libffi cannot return {text!r} to C from a thunk", hint=libffi.RETURN_HINT
         )
     libffi.check_result(plan.inner)
     run = _Run(plan, target, maker, data, kept)
