@@ -5,6 +5,7 @@ Python runs, or nothing."""
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -582,7 +583,22 @@ def test_other_keys_of_the_same_registrar_are_free():
 # -- without memory ------------------------------------------------------------------------------
 
 
-def test_a_change_without_memory_leaves_no_wrong_table(python):
+@pytest.mark.parametrize(
+    "change",
+    [
+        'setattr(Y, "__call__", nine)',
+        pytest.param(
+            'setattr(Y, "__bases__", (P, A))',
+            marks=pytest.mark.skipif(
+                hasattr(sys, "gettotalrefcount"),
+                reason="debug builds end where any class gets other bases without memory: "
+                "update_one_slot asserts that no exception is set",
+            ),
+        ),
+    ],
+    ids=["attribute", "bases"],
+)
+def test_a_change_without_memory_leaves_no_wrong_table(python, change):
     """With every allocation failing in turn: the table of before, the right one, or none."""
     code = """
 import _testcapi, gc
@@ -599,39 +615,35 @@ cos = nc.load("m").address("cos")
 class A(nc.NativeCallable): pass
 class P: __call__ = nine
 failed = 0
-for change in (
-    lambda: setattr(Y, "__call__", nine),
-    lambda: setattr(Y, "__bases__", (P, A)),
-):
-    for n in range(150):
-        class Y(A): pass
-        class Z(Y): pass
-        objects = [Y(cos, "d:d"), Z(cos, "d:d")]
-        gc.collect()
-        gc.disable()
-        _testcapi.set_nomemory(n, n + 1)
-        try:
-            change()
-        except Exception:
-            failed += 1  # CPython makes other exceptions of some MemoryErrors
-        finally:
-            _testcapi.remove_mem_hooks()
-        gc.enable()
-        for f in objects:
-            value = type(f).__call__(f, 0.0)
-            assert value in (1.0, 9.0), value
-            assert not (native(f) and value == 9.0), (n, f)
-            if native(f):
-                assert dict(nc.customslots(f)[0]._asdict())["key"] == 0x04000001
-        # What comes next puts everything right.
-        Y.__call__ = nine
-        del Y.__call__
-        Y.__bases__ = (A,)
-        assert [native(f) for f in objects] == [True, True]
+for n in range(150):
+    class Y(A): pass
+    class Z(Y): pass
+    objects = [Y(cos, "d:d"), Z(cos, "d:d")]
+    gc.collect()
+    gc.disable()
+    _testcapi.set_nomemory(n, n + 1)
+    try:
+        CHANGE
+    except Exception:
+        failed += 1  # CPython makes other exceptions of some MemoryErrors
+    finally:
+        _testcapi.remove_mem_hooks()
+    gc.enable()
+    for f in objects:
+        value = type(f).__call__(f, 0.0)
+        assert value in (1.0, 9.0), value
+        assert not (native(f) and value == 9.0), (n, f)
+        if native(f):
+            assert dict(nc.customslots(f)[0]._asdict())["key"] == 0x04000001
+    # What comes next puts everything right.
+    Y.__call__ = nine
+    del Y.__call__
+    Y.__bases__ = (A,)
+    assert [native(f) for f in objects] == [True, True]
 assert failed > 4, failed
 print("whole")
 """
-    assert python(code) == "whole\n"
+    assert python(code.replace("CHANGE", change)) == "whole\n"
 
 
 # -- classes of values ---------------------------------------------------------------------------

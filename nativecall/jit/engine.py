@@ -386,9 +386,9 @@ def _refusal() -> str:
         return f"mmap: {error.strerror}"
     first = ctypes.c_char.from_buffer(page)
     failed = change(ctypes.addressof(first), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
+    # The page goes with the last that refers to it. Closing it would be refused where `first` still
+    # exports it: near the end of the C stack, CPython puts off what is to die.
     number = ctypes.get_errno()
-    del first
-    page.close()
     return f"mprotect: {os.strerror(number)}" if failed else ""
 
 
