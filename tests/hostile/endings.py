@@ -121,7 +121,13 @@ start(pointer(cb), 1)
     "C at exit, closed": """
 gone = hold(nc.callback("d:d", lambda x: x)); keep(pointer(gone)); gone.close()
 """,
-    "atexit calls": "atexit.register(lambda: (cb(1.0), apply(cb, 1.0), f(1.0), free(cb, 1.0)))\n",
+    "atexit calls": """
+def calls():
+    try: cb(1.0); apply(cb, 1.0); f(1.0); free(cb, 1.0)
+    except ImportError:
+        if "nativecall" in sys.modules: raise
+atexit.register(calls)
+""",
     "atexit makes": """
 def late():
     try:
