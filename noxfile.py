@@ -21,7 +21,13 @@ C_SOURCES = ["csrc", "tests/c", "tests/ext", "bench", "examples"]
 
 # Tests of what they build themselves, in processes of their own, which neither a sanitizer nor the
 # count of references sees; others cover the core's part in it.
-UNSANITIZED = ["abi_lowering", "conformance", "cython", "examples", "readme"]
+UNSANITIZED = [
+    "tests/codegen/test_abi.py",
+    "tests/headers/test_conformance.py",
+    "tests/headers/test_cython.py",
+    "tests/project/test_examples.py",
+    "tests/project/test_readme.py",
+]
 
 nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
@@ -50,12 +56,12 @@ def sanitizers(session: nox.Session) -> None:
     session.install(
         "--no-build-isolation", ".[test]", *[f"-Csetup-args=-D{option}" for option in options]
     )
-    session.run("pytest", "tests/test_c.py", *session.posargs)
+    session.run("pytest", "tests/core/test_c.py", *session.posargs)
     session.run(
         "pytest",
         "-p",
         "no:cacheprovider",
-        *[f"--ignore=tests/test_{name}.py" for name in ("c", *UNSANITIZED)],
+        *[f"--ignore={path}" for path in ("tests/core/test_c.py", *UNSANITIZED)],
         "--ignore=tests/hostile",  # has a session of its own
         "-m",
         "not allocator and not compiler",
@@ -118,7 +124,7 @@ def debug(session: nox.Session) -> None:
     It has not passed yet, so it is not part of CI: some tests of test_closure.py,
     test_class_changes.py, test_import.py and test_leaks.py fail there.
     """
-    left_out = [f"tests/test_{name}.py" for name in ("c", *UNSANITIZED)] + ["tests/hostile"]
+    left_out = ["tests/core/test_c.py", *UNSANITIZED, "tests/hostile"]
     ignored = " ".join(f"--ignore={path}" for path in left_out)
     _elsewhere(
         session,
@@ -144,8 +150,12 @@ def threads(session: nox.Session) -> None:
         "race or thread",
         *(
             session.posargs
-            or ["tests/test_race.py", "tests/test_threads.py", "tests/test_callback.py"]
-            + ["tests/test_closure.py"]
+            or [
+                "tests/core/test_race.py",
+                "tests/callable/test_threads.py",
+                "tests/headers/test_callback.py",
+                "tests/verbs/test_callback.py",
+            ]
         ),
         env={
             "LD_PRELOAD": _runtime("tsan"),
@@ -173,9 +183,9 @@ def leaks(session: nox.Session) -> None:
     session.install(".[test]")
     session.run(
         "pytest",
-        "tests/test_leaks.py",
-        "tests/test_callback.py",
-        "tests/test_closure.py",
+        "tests/project/test_leaks.py",
+        "tests/headers/test_callback.py",
+        "tests/verbs/test_callback.py",
         env={"NATIVECALL_TEST_REPEAT": "100000"},
     )
 
@@ -197,8 +207,8 @@ def signatures(session: nox.Session) -> None:
     session.install(".[test]")
     session.run(
         "pytest",
-        "tests/test_abi_lowering.py",
-        "tests/test_random_signatures.py",
+        "tests/codegen/test_abi.py",
+        "tests/libffi/test_random_signatures.py",
         env={"NATIVECALL_TEST_SIGNATURES": "10000"},
     )
 

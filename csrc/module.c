@@ -4,19 +4,19 @@
  * nativecall/_lib.py loads it from the same file by its own init function, so that these types get
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
-#include "callable.h"
-#include "closure.h"
-#include "pointers.h"
-#include "core.h"
-#include "failure.h"
-#include "jit.h"
-#include "memory.h"
-#include "exceptions.h"
-#include "probe.h"
-#include "reader.h"
-#include "stack.h"
-#include "stub.h"
-#include "thunk.h"
+#include "object/callable.h"
+#include "callback/callback.h"
+#include "values/pointers.h"
+#include "core/core.h"
+#include "object/failure.h"
+#include "codegen/symbols.h"
+#include "values/memory.h"
+#include "ground/exceptions.h"
+#include "cli/probe.h"
+#include "values/records.h"
+#include "ground/stack.h"
+#include "ground/stub.h"
+#include "codegen/thunk.h"
 
 /* Code relies on what the hooks return, so they are set once, at import. */
 static int refuse_again(PyObject *hook)
@@ -212,8 +212,8 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
     return made;
 }
 
-/* capsule_entry(capsule): the callable of one entry that a capsule of `capsule` owns, if its function
- * is the one that the capsule holds; else None. Nobody else has the destructor. */
+/* capsule_entry(capsule): the callable of one entry that a capsule of `capsule` owns, if its
+ * function is the one that the capsule holds; else None. Nobody else has the destructor. */
 static PyObject *capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     const char *name;

@@ -77,7 +77,7 @@ from libc.stdint cimport intptr_t, uint64_t, uintptr_t
 
 # ---- status and versions -------------------------------------------------------------------------
 
-cdef extern from "nativecall/base.h" nogil:
+cdef extern from "nativecall/core/base.h" nogil:
     enum:
         NC_ABI_VERSION
 
@@ -97,7 +97,7 @@ cdef extern from "nativecall/base.h" nogil:
 
 # ---- slots ---------------------------------------------------------------------------------------
 
-cdef extern from "nativecall/slottable.h" nogil:
+cdef extern from "nativecall/core/slottable.h" nogil:
     # The union has no name in C: use its members only.
     ctypedef union _PyCustomSlotData:
         void *pointer
@@ -109,7 +109,7 @@ cdef extern from "nativecall/slottable.h" nogil:
         _PyCustomSlotData data
 
 
-cdef extern from "nativecall/runtime.h" nogil:
+cdef extern from "nativecall/core/runtime.h" nogil:
     const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID
     const uintptr_t PYCUSTOMSLOT_PACKEDCALLABLE_ID
     enum:
@@ -139,7 +139,7 @@ cdef extern from "nativecall/customslots.h" nogil:
 
 # ---- signatures ----------------------------------------------------------------------------------
 
-cdef extern from "nativecall/signaturetext.h" nogil:
+cdef extern from "nativecall/core/signaturetext.h" nogil:
     enum:
         NC_SIGNATURE_MAX_LENGTH
         NC_SIGNATURE_MAX_DEPTH
@@ -198,7 +198,7 @@ cdef extern from "nativecall/signaturetext.h" nogil:
         const NcSignatureType *type, size_t axis, size_t *length) noexcept
 
 
-cdef extern from "nativecall/packed.h" nogil:
+cdef extern from "nativecall/core/packed.h" nogil:
     enum:
         NC_PACKED_MAX_WORDS
     const uint64_t NC_PACKED_START
@@ -230,7 +230,7 @@ cdef extern from "nativecall/packed.h" nogil:
 
 # ---- native callables ----------------------------------------------------------------------------
 
-cdef extern from "nativecall/calltable.h" nogil:
+cdef extern from "nativecall/core/calltable.h" nogil:
     const uintptr_t NC_FLAG_NEEDS_GIL
     const uintptr_t NC_FLAG_TAKES_GIL
     const uintptr_t NC_FLAG_RELEASE_GIL
@@ -309,7 +309,7 @@ cdef extern from "nativecall/nativeapi.h":
 
 # ---- calls by a signature that is known at run time only -----------------------------------------
 
-cdef extern from "nativecall/promotion.h" nogil:
+cdef extern from "nativecall/detail/promotion.h" nogil:
     enum:
         NC_CALL_MAX_ARGUMENTS
 
@@ -335,7 +335,7 @@ cdef extern from "nativecall/dynamiccall.h":
 
 # ---- callbacks -----------------------------------------------------------------------------------
 
-cdef extern from "nativecall/thunk.h" nogil:
+cdef extern from "nativecall/detail/callbackcalls.h" nogil:
     enum:
         NC_THUNK_POOL
         NC_FAILED_RAISED

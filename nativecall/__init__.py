@@ -12,12 +12,10 @@ GIL and without boxing, and call it directly.
 
 from __future__ import annotations
 
-from ._lib import types as _types
-from ._version import __version__ as __version__
-from .callable import NativeCallable, wrap
-from .callback import Callback, callback
-from .entry import Entry
-from .errors import (
+from ._callable.callable import NativeCallable, wrap
+from ._callable.entry import Entry
+from ._callback import Callback, callback
+from ._errors import (
     AbiError,
     LibraryError,
     NativeCallError,
@@ -26,9 +24,11 @@ from .errors import (
     SignatureError,
     SymbolError,
 )
-from .library import Library, load
-from .signature import Signature
-from .slots import Slot, customslots, extensibletype, get_include
+from ._lib import types as _types
+from ._library import Library, load
+from ._signature.signature import Signature
+from ._slots import Slot, customslots, extensibletype, get_include
+from ._version import __version__ as __version__
 
 __all__ = [
     "AbiError",
@@ -52,6 +52,12 @@ __all__ = [
     "load",
     "wrap",
 ]
+
+# Messages, reprs and pickles name what people use where they find it.
+for _name in __all__:
+    if isinstance(globals().get(_name), type):
+        globals()[_name].__module__ = __name__
+del _name
 
 
 def get_errno() -> int:

@@ -12,7 +12,7 @@ import os
 import sys
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 
-from .errors import AbiError, LibraryError, NativeCallError
+from ._errors import AbiError, LibraryError, NativeCallError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <nativecall/signaturetext.h>
+#include <nativecall/core/signaturetext.h>
 
 #include "registers.h"
 

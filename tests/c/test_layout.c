@@ -7,12 +7,12 @@
 
 #include "check.h"
 #include "layout.h"
-#include "nativecall/calltable.h"
-#include "nativecall/intern.h"
+#include "nativecall/core/calltable.h"
+#include "nativecall/core/intern.h"
 #include "nativecall/nativetable.h"
-#include "nativecall/packed.h"
-#include "nativecall/packedtable.h"
-#include "nativecall/slottable.h"
+#include "nativecall/core/packed.h"
+#include "nativecall/core/packedtable.h"
+#include "nativecall/core/slottable.h"
 #include "nativecall/view.h"
 
 /* ---- what the compiler checks ---------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  * C functions written out here check what reaches them. Widening is compared with what C's own
  * conversions keep, over all pairs of scalar types; the argument is how many random values each
  * pair is tried with. Random signatures are tests/test_dispatch.py's. */
-#include "nativecall/registercall.h"
-#include "nativecall/promotion.h"
+#include "nativecall/detail/registercall.h"
+#include "nativecall/detail/promotion.h"
 
 #include <complex.h>
 #include <math.h>

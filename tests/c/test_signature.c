@@ -5,7 +5,7 @@
  * sees whatever reads beyond. */
 #include "nativecall/signature.h"
 
-#include "nativecall/calltable.h"
+#include "nativecall/core/calltable.h"
 
 #include "check.h"
 

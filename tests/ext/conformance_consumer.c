@@ -22,7 +22,7 @@
 
 #include <math.h>
 #include <nativecall/callback.h>
-#include <nativecall/packedliteral.h>
+#include <nativecall/core/packedliteral.h>
 
 #define SIGNATURE16 "d:dddddddddddddddd"
 

@@ -8,7 +8,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.string cimport strcmp, strlen
 
-cdef extern from "nativecall/packedliteral.h":
+cdef extern from "nativecall/core/packedliteral.h":
     const uint64_t WORD_D_D "NATIVECALL_SIG(\"d:d\")"
     const uint64_t WORD_Q_Q "NATIVECALL_SIG(\"q:q\")"
     const uint64_t WORD_I_I "NATIVECALL_SIG(\"i:i\")"

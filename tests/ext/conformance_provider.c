@@ -10,7 +10,7 @@
 #include "module.h"
 
 #include <nativecall/nativecallable.h>
-#include <nativecall/packedtable.h>
+#include <nativecall/core/packedtable.h>
 
 #include "conformance_functions.h"
 

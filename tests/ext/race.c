@@ -9,7 +9,7 @@
 #include "module.h"
 
 #include <nativecall/nativecallable.h>
-#include <nativecall/packedliteral.h>
+#include <nativecall/core/packedliteral.h>
 
 #include <pythread.h>
 

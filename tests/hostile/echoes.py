@@ -33,7 +33,7 @@ class World:
         import nativecall as nc
 
         self.nc = nc
-        self.suite = hostility.of_suite("test_random_signatures")
+        self.suite = hostility.of_suite("libffi/test_random_signatures")
         sys.path.insert(0, str(HERE.parent))
         import build
 

@@ -44,10 +44,11 @@ def missing() -> str | None:
 class World:
     def __init__(self, tools: Tools) -> None:
         import nativecall as nc
-        from nativecall import cdecl, packed, spelling
+        from nativecall._signature import declarations as cdecl
+        from nativecall._signature import packed, spelling
 
         self.nc, self.packed, self.spelling, self.cdecl = nc, packed, spelling, cdecl
-        self.suite = hostility.of_suite("test_packed")
+        self.suite = hostility.of_suite("core/test_packed")
         self.c = self.suite.CSide(tools.library("grammar"))
         self.folder = tools.folder
         self.address = nc.load("m").address("cos")

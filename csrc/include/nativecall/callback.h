@@ -20,7 +20,8 @@
  *      entries that their specialize hook makes: a missing one is asked for here
  *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
  *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h)
- *   4. any Python callable, through the thunk of an accepted signature (thunktypes.h); one with
+ *   4. any Python callable, through the thunk of an accepted signature
+ *   (detail/callbackfunctions.h); one with
  *      user_data is preferred, because it needs no slot of the pool
  *
  * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled, unless the
@@ -33,13 +34,13 @@
  * without the argument do not fit a signature with it: nothing is adapted.
  *
  * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
- * function is, unless nativecall made it (boxes.h), and no name tells whether the function needs the
- * GIL or sets exceptions, but for "PyObject *", which needs it. One that
- * Cython exports may do both: `cdef api double f(double)` sets an exception and returns -1 unless
- * it is noexcept, and crashes without the GIL if it uses Python objects. Here such functions count
- * as needing nothing and reporting nothing, and whoever passes one vouches for that; but a
- * LowLevelCallable around a function pointer of ctypes is asked for that one's flags.
- * NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
+ * function is, unless nativecall made it (boxes.h), and no name tells whether the function needs
+ * the GIL or sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do
+ * both: `cdef api double f(double)` sets an exception and returns -1 unless it is noexcept, and
+ * crashes without the GIL if it uses Python objects. Here such functions count as needing nothing
+ * and reporting nothing, and whoever passes one vouches for that; but a LowLevelCallable around a
+ * function pointer of ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all
+ * of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
  * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
@@ -73,10 +74,10 @@
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
-#include "boxes.h"
+#include "detail/boxes.h"
 #include "nativeapi.h"
 #include "nativecallable.h"
-#include "thunktypes.h"
+#include "detail/callbackfunctions.h"
 
 #ifdef __cplusplus
 extern "C" {

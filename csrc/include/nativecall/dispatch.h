@@ -39,8 +39,8 @@
 #define NATIVECALL_DISPATCH_H
 
 #include "nativecallable.h"
-#include "packedliteral.h"
-#include "values.h"
+#include "core/packedliteral.h"
+#include "detail/values.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,7 +29,8 @@
  * Python code, and leaves entries that report failures in other ways to Python, which knows how.
  * nc_call_nogil() is for threads without the GIL, and dispatches among entries that neither need it
  * nor report failures. So it may take another entry than nc_call() does, by another way,
- * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is none. No exception is set.
+ * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is none. No exception is
+ * set.
  *
  * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
  * obj alive, and calls the function that obj had when it was prepared. What nc_call() runs may
@@ -37,12 +38,12 @@
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
-#include "boxes.h"
+#include "detail/boxes.h"
 #include "nativeapi.h"
 #include "nativecallable.h"
-#include "promotion.h"
-#include "registercall.h"
-#include "values.h"
+#include "detail/promotion.h"
+#include "detail/registercall.h"
+#include "detail/values.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -32,8 +32,9 @@
  *     to it; an array that is too small is an error;
  *   - a class statement adds or overrides rows with a mapping named __customslots__;
  *   - a class whose tp_call is not that of the class that brought the call table has no call table:
- *     native callers and Python must not get different results. A mutable class of another metaclass
- *     that comes before counts as one with a __call__, because it can be given one unnoticed;
+ *     native callers and Python must not get different results. A mutable class of another
+ *     metaclass that comes before counts as one with a __call__, because it can be given one
+ *     unnoticed;
  *   - bases that are changed past the metaclass, so that its table would be wrong, are refused.
  *
  * Threads. Import, Ready and everything that makes or changes a class hold the GIL. Readers
@@ -44,7 +45,7 @@
 #ifndef NATIVECALL_EXTENSIBLETYPE_H
 #define NATIVECALL_EXTENSIBLETYPE_H
 
-#include "metaclass.h"
+#include "core/metaclass.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -26,8 +26,8 @@
 
 #include <Python.h>
 
-#include "calltable.h"
-#include "compat.h"
+#include "core/calltable.h"
+#include "detail/compat.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,7 +67,8 @@ typedef struct {
  * stands behind them is found by its signature only. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
-/* A value of the type's own dictionary, a new reference; NULL when missing, or with an exception. */
+/* A value of the type's own dictionary, a new reference; NULL when missing, or with an
+ * exception. */
 NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
     PyObject *value = NULL;

@@ -18,10 +18,10 @@
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
-#include "calltable.h"
+#include "core/calltable.h"
 #include "customslots.h"
 #include "nativetable.h"
-#include "packed.h"
+#include "core/packed.h"
 
 #ifdef __cplusplus
 extern "C" {

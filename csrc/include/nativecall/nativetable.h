@@ -33,8 +33,8 @@
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
 
-#include "calltable.h"
-#include "packedtable.h"
+#include "core/calltable.h"
+#include "core/packedtable.h"
 
 #ifdef __cplusplus
 extern "C" {

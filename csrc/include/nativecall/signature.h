@@ -10,8 +10,8 @@
 #ifndef NATIVECALL_SIGNATURE_H
 #define NATIVECALL_SIGNATURE_H
 
-#include "packed.h"
-#include "packedliteral.h"
-#include "signaturetext.h"
+#include "core/packed.h"
+#include "core/packedliteral.h"
+#include "core/signaturetext.h"
 
 #endif

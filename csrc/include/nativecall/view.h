@@ -45,7 +45,7 @@
 #ifndef NATIVECALL_VIEW_H
 #define NATIVECALL_VIEW_H
 
-#include "base.h"
+#include "core/base.h"
 
 #ifdef __cplusplus
 extern "C" {

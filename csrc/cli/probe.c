@@ -1,0 +1,217 @@
+/* csrc/cli/probe.c: calls of a native callable from C, made the way a consumer makes them.
+ *
+ * `nativecall demo` checks and times them, so that it needs no compiler where it runs. The loop
+ * uses nothing but the public headers and is compiled once for each way and signature, as it would
+ * be in a consumer: no branch on either is left inside it. */
+#include "probe.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "nativecall/nativecallable.h"
+
+typedef enum { WAY_POINTER, WAY_OFFSET, WAY_SLOT, WAY_OBJECT } Way;
+typedef enum { KIND_D_D, KIND_F_F, KIND_D_DD, KIND_D_DI } Kind;
+
+static const char *const way_names[] = {"pointer", "offset", "slot", "object"};
+static const char *const kind_names[] = {"d:d", "f:f", "d:dd", "d:di"};
+
+typedef struct {
+    PyObject *callable;    /* borrowed from the caller's arguments */
+    const char *signature; /* interned */
+    void *pointer;         /* what WAY_POINTER calls */
+    Py_ssize_t repeats;    /* how often the whole length is gone through */
+    Py_ssize_t length;     /* doubles in each array */
+    double *results;       /* of the last time */
+    const double *x;       /* first arguments */
+    const double *y;       /* second arguments, NULL for signatures of one */
+} Job;
+
+/* The function to call, NULL when there is no such entry. */
+NC_STATIC_INLINE void *find(const Job *job, Way way)
+{
+    switch (way) {
+    case WAY_OFFSET:
+        return nc_native_function(job->callable, job->signature, NC_FLAG_NEEDS_GIL);
+    case WAY_SLOT:
+        return nc_native_function_by_slot(job->callable, job->signature, NC_FLAG_NEEDS_GIL);
+    case WAY_POINTER:
+    case WAY_OBJECT:
+        break;
+    }
+    return job->pointer;
+}
+
+NC_STATIC_INLINE double call(void *function, Kind kind, const Job *job, Py_ssize_t i)
+{
+    switch (kind) {
+    case KIND_D_D:
+        return ((double (*)(double))(uintptr_t)function)(job->x[i]);
+    case KIND_F_F:
+        return (double)((float (*)(float))(uintptr_t)function)((float)job->x[i]);
+    case KIND_D_DD:
+        return ((double (*)(double, double))(uintptr_t)function)(job->x[i], job->y[i]);
+    case KIND_D_DI:
+        break;
+    }
+    return ((double (*)(double, int))(uintptr_t)function)(job->x[i], (int)job->y[i]);
+}
+
+/* 0, or -1 when an entry was not found. */
+NC_STATIC_INLINE int run_as(const Job *job, Way way, Kind kind)
+{
+    for (Py_ssize_t n = 0; n < job->repeats; n++) {
+        for (Py_ssize_t i = 0; i < job->length; i++) {
+            void *function = find(job, way);
+            if (NC_UNLIKELY(function == NULL)) {
+                return -1;
+            }
+            job->results[i] = call(function, kind, job, i);
+        }
+    }
+    return 0;
+}
+
+NC_STATIC_INLINE int run_way(const Job *job, Way way, Kind kind)
+{
+    switch (kind) {
+    case KIND_D_D:
+        return run_as(job, way, KIND_D_D);
+    case KIND_F_F:
+        return run_as(job, way, KIND_F_F);
+    case KIND_D_DD:
+        return run_as(job, way, KIND_D_DD);
+    case KIND_D_DI:
+        break;
+    }
+    return run_as(job, way, KIND_D_DI);
+}
+
+/* Without the GIL. */
+static int run_native(const Job *job, Way way, Kind kind)
+{
+    switch (way) {
+    case WAY_OFFSET:
+        return run_way(job, WAY_OFFSET, kind);
+    case WAY_SLOT:
+        return run_way(job, WAY_SLOT, kind);
+    case WAY_POINTER:
+    case WAY_OBJECT:
+        break;
+    }
+    return run_way(job, WAY_POINTER, kind);
+}
+
+static int run_object(const Job *job)
+{
+    for (Py_ssize_t n = 0; n < job->repeats; n++) {
+        for (Py_ssize_t i = 0; i < job->length; i++) {
+            PyObject *arguments[2] = {PyFloat_FromDouble(job->x[i]), NULL};
+            PyObject *result = NULL;
+            if (job->y != NULL && arguments[0] != NULL) {
+                arguments[1] = PyFloat_FromDouble(job->y[i]);
+            }
+            if (arguments[0] != NULL && (job->y == NULL || arguments[1] != NULL)) {
+                result =
+                    PyObject_Vectorcall(job->callable, arguments, job->y != NULL ? 2 : 1, NULL);
+            }
+            Py_XDECREF(arguments[0]);
+            Py_XDECREF(arguments[1]);
+            if (result == NULL) {
+                return -1;
+            }
+            job->results[i] = PyFloat_AsDouble(result);
+            Py_DECREF(result);
+            if (job->results[i] == -1.0 && PyErr_Occurred()) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The position of `name` in `names`, or -1 with an exception. */
+static int choose(const char *what, const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "unknown %s '%s'", what, name);
+    return -1;
+}
+
+static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
+{
+    return buffer->len == size && size % (Py_ssize_t)sizeof(double) == 0 &&
+           (uintptr_t)buffer->buf % _Alignof(double) == 0;
+}
+
+PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Job job = {0};
+    Py_buffer results = {0};
+    Py_buffer x = {0};
+    Py_buffer y = {0};
+    PyObject *answer = NULL;
+    const char *signature;
+    const char *way_name;
+    int way;
+    int kind;
+    int two;
+    int status;
+    if (!PyArg_ParseTuple(args, "Ossnw*y*|y*:call_loop", &job.callable, &signature, &way_name,
+                          &job.repeats, &results, &x, &y)) {
+        return NULL;
+    }
+    way = choose("way", way_name, way_names, (int)Py_ARRAY_LENGTH(way_names));
+    kind =
+        way < 0 ? -1 : choose("signature", signature, kind_names, (int)Py_ARRAY_LENGTH(kind_names));
+    if (kind < 0) {
+        goto done;
+    }
+    two = kind == KIND_D_DD || kind == KIND_D_DI;
+    if (two != (y.obj != NULL)) {
+        PyErr_Format(PyExc_ValueError, "'%s' takes %d buffer(s) of arguments", signature, two + 1);
+        goto done;
+    }
+    if (!holds_doubles(&results, results.len) || !holds_doubles(&x, results.len) ||
+        (y.obj != NULL && !holds_doubles(&y, results.len))) {
+        PyErr_SetString(PyExc_ValueError, "the buffers must hold as many doubles each");
+        goto done;
+    }
+    job.length = results.len / (Py_ssize_t)sizeof(double);
+    job.results = (double *)results.buf;
+    job.x = (const double *)x.buf;
+    job.y = (const double *)y.buf;
+    if (nc_signature_intern(kind_names[kind], &job.signature) < 0) {
+        goto done;
+    }
+    if (way == WAY_OBJECT) {
+        if (run_object(&job) < 0) {
+            goto done;
+        }
+    } else {
+        job.pointer = find(&job, WAY_OFFSET);
+        if (job.pointer == NULL) {
+            status = -1;
+        } else {
+            Py_BEGIN_ALLOW_THREADS status = run_native(&job, (Way)way, (Kind)kind);
+            Py_END_ALLOW_THREADS
+        }
+        if (status < 0) {
+            PyErr_Format(PyExc_LookupError,
+                         "no native entry for '%s' in %R that runs without the GIL", signature,
+                         job.callable);
+            goto done;
+        }
+    }
+    answer = Py_NewRef(Py_None);
+
+done:
+    PyBuffer_Release(&results);
+    PyBuffer_Release(&x);
+    PyBuffer_Release(&y);
+    return answer;
+}

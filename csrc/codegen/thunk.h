@@ -1,0 +1,36 @@
+/* csrc/codegen/thunk.h: what C -> C thunks call. _codegen/thunk.py writes them, _libffi/thunk.py
+ * stands in for them; the usual way through a thunk calls nothing of this.
+ *
+ * A thunk's data, the context of its stub, begins with three words: the function to call, the
+ * Python object that makes exceptions (borrowed; the stub keeps it), and nc_thunk_services.
+ *
+ * Everything here may be called without the GIL unless it says otherwise. */
+#ifndef NC_CORE_THUNK_H
+#define NC_CORE_THUNK_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+
+/* Raises what the maker of the thunk's data returns for (step, bits, reported): an exception, or
+ * None where the function raised one itself, or is a Python one that has just reported one. It goes
+ * where those of closures go (callback/callback.h); with `keep` it stays set in any case, for
+ * callers that have the GIL and look. Takes the GIL; errno stays. */
+void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep);
+/* Whether an exception is set. Needs the GIL. */
+int nc_thunk_raised(void);
+int nc_thunk_errno(void);
+void nc_thunk_set_errno(int code);
+
+/* IEEE's half precision: the nearest to a number, even in the middle; and back. */
+uint32_t nc_half_round(const long double *number);
+double nc_half_widen(uint32_t bits);
+
+/* thunk_services(): the address of the table of the above, and their names in its order. */
+PyObject *nc_thunk_services(PyObject *module, PyObject *none);
+/* convert_number(source, address, target, address): a scalar of a letter as one of another, by the
+ * rules of _adapt/rules.py. False when it does not fit; the target is then undefined. */
+PyObject *nc_convert_number(PyObject *module, PyObject *args);
+
+#endif

@@ -1,0 +1,192 @@
+/* csrc/core/core.c: the control plane (core.h): interning, and shared libraries on POSIX and
+ * Windows. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* dladdr, dlinfo */
+#endif
+
+#include "nativecall/nativecallable.h"
+
+#include "core.h"
+
+#if defined(_WIN32)
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
+#endif
+
+uint64_t nc_core_hash(const char *bytes, size_t length)
+{
+    return nc_hash_bytes(bytes, length);
+}
+
+int nc_core_intern(const char *bytes, size_t length, uintptr_t *out)
+{
+    const char *interned = NULL;
+    int status = nc_runtime->intern(nc_runtime->registry, bytes, length, &interned);
+    if (status == NC_OK) {
+        *out = (uintptr_t)(const void *)interned;
+    }
+    return status;
+}
+
+/* Scans the registry: for introspection only. Cells are read as any reader reads them. */
+int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash)
+{
+    const NcInternTable *table =
+        (const NcInternTable *)nc_load_acquire_ptr(&nc_runtime->registry->table);
+    for (size_t i = 0; i <= table->mask; i++) {
+        const char *known = (const char *)nc_load_acquire_ptr(&nc_intern_cells(table)[i]);
+        if (known != NULL && (uintptr_t)(const void *)known == address) {
+            *length = nc_interned_length(known);
+            *hash = nc_interned_hash(known);
+            return NC_OK;
+        }
+    }
+    return NC_E_MISSING;
+}
+
+void nc_core_registry_size(size_t *count, size_t *live, size_t *retired)
+{
+    *count = nc_registry_count(nc_runtime->registry);
+    *live = nc_registry_live_bytes(nc_runtime->registry);
+    *retired = nc_registry_retired_bytes(nc_runtime->registry);
+}
+
+const char *nc_core_status_text(int status)
+{
+    return nc_status_text(status);
+}
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    if (size != 0) {
+        strncpy(out, text, size - 1);
+        out[size - 1] = '\0';
+    }
+}
+
+#if defined(_WIN32)
+
+int nc_core_library_open(const char *path, void **library, char *message, size_t size)
+{
+    wchar_t wide[32768];
+    HMODULE module;
+    if (path == NULL) {
+        module = GetModuleHandleW(NULL);
+    } else {
+        if (MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, 32768) == 0) {
+            copy_text(message, size, "the path is not valid UTF-8 or too long");
+            return NC_E_MISSING;
+        }
+        module = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+        if (module == NULL) {
+            module = LoadLibraryW(wide);
+        }
+    }
+    if (module == NULL) {
+        char text[512];
+        DWORD written = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS,
+                                       NULL, GetLastError(), 0, text, sizeof text, NULL);
+        copy_text(message, size, written != 0 ? text : "LoadLibrary failed");
+        return NC_E_MISSING;
+    }
+    *library = (void *)module;
+    return NC_OK;
+}
+
+int nc_core_library_close(void *library)
+{
+    if ((HMODULE)library == GetModuleHandleW(NULL)) {
+        return NC_OK;
+    }
+    return FreeLibrary((HMODULE)library) ? NC_OK : NC_E_MISSING;
+}
+
+int nc_core_library_symbol(void *library, const char *name, void **address)
+{
+    *address = (void *)(uintptr_t)GetProcAddress((HMODULE)library, name);
+    return *address != NULL ? NC_OK : NC_E_MISSING;
+}
+
+int nc_core_library_path(void *library, char *path, size_t size)
+{
+    wchar_t wide[32768];
+    DWORD length = GetModuleFileNameW((HMODULE)library, wide, 32768);
+    if (length == 0 || length >= 32768 ||
+        WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, (int)size, NULL, NULL) == 0) {
+        return NC_E_MISSING;
+    }
+    return NC_OK;
+}
+
+int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start)
+{
+    HMODULE module = NULL;
+    if (!GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+                                GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+                            (LPCWSTR)address, &module)) {
+        return NC_E_MISSING;
+    }
+    *start = 0;
+    copy_text(symbol, size, "");
+    return nc_core_library_path((void *)module, path, size);
+}
+
+#else
+
+int nc_core_library_open(const char *path, void **library, char *message, size_t size)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        const char *why = dlerror();
+        copy_text(message, size, why != NULL ? why : "dlopen failed");
+        return NC_E_MISSING;
+    }
+    *library = handle;
+    return NC_OK;
+}
+
+int nc_core_library_close(void *library)
+{
+    return dlclose(library) == 0 ? NC_OK : NC_E_MISSING;
+}
+
+int nc_core_library_symbol(void *library, const char *name, void **address)
+{
+    (void)dlerror();
+    *address = dlsym(library, name);
+    return *address != NULL ? NC_OK : NC_E_MISSING;
+}
+
+int nc_core_library_path(void *library, char *path, size_t size)
+{
+#if defined(__linux__) && defined(__GLIBC__)
+    struct link_map *map = NULL;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != NULL && map->l_name != NULL) {
+        copy_text(path, size, map->l_name);
+        return NC_OK;
+    }
+#else
+    (void)library;
+    (void)path;
+    (void)size;
+#endif
+    return NC_E_MISSING;
+}
+
+int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start)
+{
+    Dl_info info;
+    if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+        return NC_E_MISSING;
+    }
+    copy_text(path, size, info.dli_fname);
+    copy_text(symbol, size, info.dli_sname != NULL ? info.dli_sname : "");
+    *start = (uintptr_t)info.dli_saddr;
+    return NC_OK;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* csrc/core/core.h: the control plane: what Python reaches through cffi (core.cdef.txt), and
+ * libraries, which module.c gives to Python as objects.
+ *
+ * Rules: nothing here touches a Python object, because cffi drops the GIL around each call; status
+ * codes, never exceptions. Everything may be called from any thread, once the module is loaded. */
+#ifndef NC_CORE_H
+#define NC_CORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The frozen hash of keys (hash.h). */
+uint64_t nc_core_hash(const char *bytes, size_t length);
+
+/* Interns a key; *out is its address, for the life of the process. NC_OK or an NC_E_*. */
+int nc_core_intern(const char *bytes, size_t length, uintptr_t *out);
+
+/* Whether an address is an interned key: its length and pre-hash then. NC_OK or NC_E_MISSING. */
+int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
+
+/* Number of interned keys, bytes of the table in use and of superseded ones. */
+void nc_core_registry_size(size_t *count, size_t *live, size_t *retired);
+
+/* Opens a shared library; path NULL is the process itself. On NC_E_MISSING `message` (of `size`
+ * bytes) says why. The library stays open until nc_core_library_close has been called as often. */
+int nc_core_library_open(const char *path, void **library, char *message, size_t size);
+int nc_core_library_close(void *library);
+
+/* The address of a symbol. NC_OK or NC_E_MISSING. */
+int nc_core_library_symbol(void *library, const char *name, void **address);
+
+/* The file a library was loaded from, as the loader names it; empty for the process itself. */
+int nc_core_library_path(void *library, char *path, size_t size);
+
+/* The file that an address lies in, and the nearest symbol's name and address, zero if unknown. */
+int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
+
+/* A short text for a status code. */
+const char *nc_core_status_text(int status);
+
+#endif

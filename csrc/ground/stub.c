@@ -1,0 +1,429 @@
+/* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
+#include "stub.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+#else
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+#define STUB_BYTES 16
+#define CONTEXT_ALIGNMENT 16
+
+/* ---- machine code ---------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) || defined(_M_X64)
+
+/* endbr64; lea r10, [rip + distance]; jmp [r10] */
+static int write_stub(unsigned char *stub, size_t distance)
+{
+    static const unsigned char code[STUB_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x4c, 0x8d, 0x15, 0,
+                                                   0,    0,    0,    0x41, 0xff, 0x22, 0xcc, 0xcc};
+    uint32_t offset = (uint32_t)distance - 11; /* from the end of lea */
+    memcpy(stub, code, sizeof(code));
+    memcpy(stub + 7, &offset, sizeof(offset));
+    return 1;
+}
+
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+
+/* bti c; adr x15, distance; ldr x16, [x15]; br x16 */
+static int write_stub(unsigned char *stub, size_t distance)
+{
+    uint32_t offset = (uint32_t)distance - 4; /* from adr */
+    uint32_t code[4] = {0xd503245f, 0x1000000f | (offset & 3) << 29 | (offset >> 2) << 5,
+                        0xf94001f0, 0xd61f0200};
+    memcpy(stub, code, sizeof(code));
+    return distance < (1u << 20); /* what adr reaches */
+}
+
+#else
+
+static int write_stub(unsigned char *stub, size_t distance)
+{
+    (void)stub;
+    (void)distance;
+    return 0;
+}
+
+#endif
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+#if defined(_WIN32)
+
+static size_t page_bytes(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return info.dwPageSize;
+}
+
+static void *map(size_t bytes)
+{
+    return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+static void unmap(void *memory, size_t bytes)
+{
+    (void)bytes;
+    VirtualFree(memory, 0, MEM_RELEASE);
+}
+
+static int make_executable(void *memory, size_t bytes)
+{
+    DWORD before;
+    return VirtualProtect(memory, bytes, PAGE_EXECUTE_READ, &before) &&
+           FlushInstructionCache(GetCurrentProcess(), memory, bytes);
+}
+
+#else
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap(void *memory, size_t bytes)
+{
+    munmap(memory, bytes);
+}
+
+static int make_executable(void *memory, size_t bytes)
+{
+    if (mprotect(memory, bytes, PROT_READ | PROT_EXEC) != 0) {
+        return 0;
+    }
+    __builtin___clear_cache((char *)memory, (char *)memory + bytes);
+    return 1;
+}
+
+#endif
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+/* Two pages of memory, stubs and slots. The first slot of the second is no stub's: its context
+ * leads here. Slots that are free form a queue through their contexts. */
+typedef struct Pages {
+    unsigned char *stubs;
+    NcStubSlot *first; /* of the queue, NULL when all are used */
+    NcStubSlot *last;
+    size_t used;
+    struct Pages *next; /* of those with free slots */
+    struct Pages *previous;
+} Pages;
+
+static Pages *with_room;
+static size_t page_size;
+
+/* What a freed stub leads to. */
+static void ended(void)
+{
+    fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
+          "it belonged to was gone\n",
+          stderr);
+    abort();
+}
+
+static NcStubSlot *slot_of(void *stub)
+{
+    return (NcStubSlot *)(void *)((unsigned char *)stub + page_size);
+}
+
+static Pages *pages_of(void *stub)
+{
+    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot_of(stub) & ~(uintptr_t)(page_size - 1));
+    return (Pages *)slots->context;
+}
+
+static void append_free(Pages *pages, NcStubSlot *slot)
+{
+    slot->code = (void *)(uintptr_t)ended;
+    slot->context = NULL;
+    if (pages->first == NULL) {
+        pages->first = slot;
+    } else {
+        pages->last->context = slot;
+    }
+    pages->last = slot;
+}
+
+static void put_in_list(Pages *pages)
+{
+    pages->previous = NULL;
+    pages->next = with_room;
+    if (with_room != NULL) {
+        with_room->previous = pages;
+    }
+    with_room = pages;
+}
+
+static void take_from_list(Pages *pages)
+{
+    if (pages->previous != NULL) {
+        pages->previous->next = pages->next;
+    } else {
+        with_room = pages->next;
+    }
+    if (pages->next != NULL) {
+        pages->next->previous = pages->previous;
+    }
+}
+
+/* More room; or why there is none, with *memory_is_short where that is the reason. */
+static const char *make_pages(int *memory_is_short)
+{
+    const char *reason = NULL;
+    Pages *pages = (Pages *)calloc(1, sizeof(*pages));
+    unsigned char *memory;
+    page_size = page_bytes();
+    memory = (unsigned char *)map(2 * page_size);
+    *memory_is_short = pages == NULL || memory == NULL;
+    if (*memory_is_short) {
+        reason = "memory is short";
+        goto fail;
+    }
+    for (size_t at = 0; at < page_size; at += STUB_BYTES) {
+        if (!write_stub(memory + at, page_size)) {
+            reason = "no stubs are known for this processor";
+            goto fail;
+        }
+    }
+    if (!make_executable(memory, page_size)) {
+        reason = "this system refuses executable memory";
+        goto fail;
+    }
+    pages->stubs = memory;
+    slot_of(memory)->context = pages;
+    for (size_t at = STUB_BYTES; at < page_size; at += STUB_BYTES) {
+        append_free(pages, slot_of(memory + at));
+    }
+    put_in_list(pages);
+    return NULL;
+
+fail:
+    if (memory != NULL) {
+        unmap(memory, 2 * page_size);
+    }
+    free(pages);
+    return reason;
+}
+
+void *nc_stub_new(void *code, void *context)
+{
+    Pages *pages;
+    NcStubSlot *slot;
+    if (with_room == NULL) {
+        int memory_is_short;
+        const char *reason = make_pages(&memory_is_short);
+        if (memory_is_short) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        if (reason != NULL) {
+            PyErr_SetString(PyExc_RuntimeError, reason);
+            return NULL;
+        }
+    }
+    pages = with_room;
+    slot = pages->first;
+    pages->first = (NcStubSlot *)slot->context;
+    if (pages->first == NULL) {
+        take_from_list(pages);
+    }
+    pages->used++;
+    slot->context = context;
+    slot->code = code;
+    return (unsigned char *)slot - page_size;
+}
+
+void nc_stub_free(void *stub)
+{
+    Pages *pages;
+    int was_full;
+    if (stub == NULL) {
+        return;
+    }
+    pages = pages_of(stub);
+    was_full = pages->first == NULL;
+    append_free(pages, slot_of(stub));
+    pages->used--;
+    if (was_full) {
+        put_in_list(pages);
+    }
+    /* One empty pair stays, so that a loop that makes and frees one stub maps nothing. */
+    if (pages->used == 0 && (pages->next != NULL || pages->previous != NULL)) {
+        take_from_list(pages);
+        unmap(pages->stubs, 2 * page_size);
+        free(pages);
+    }
+}
+
+PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    int memory_is_short = 0;
+    const char *reason = with_room != NULL ? NULL : make_pages(&memory_is_short);
+    if (memory_is_short) {
+        return PyErr_NoMemory();
+    }
+    return PyUnicode_FromString(reason != NULL ? reason : "");
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+/* What a call that outlives its stub may still use: memory, code and what else `rest` is. A call
+ * says nowhere that it runs, for that would cost more than the call, so these stay until as many
+ * others have come to their end. */
+#define ENDED 256
+
+static struct {
+    void *block;
+    PyObject *rest;
+} ended_stubs[ENDED];
+static size_t next_ended;
+
+static void end_later(void *block, PyObject *rest)
+{
+    size_t place = next_ended;
+    void *old_block = ended_stubs[place].block;
+    PyObject *old_rest = ended_stubs[place].rest;
+    next_ended = (place + 1) % ENDED;
+    ended_stubs[place].block = block;
+    ended_stubs[place].rest = rest;
+    PyMem_Free(old_block);
+    Py_XDECREF(old_rest); /* may end others */
+}
+
+typedef struct {
+    PyObject_HEAD
+    void *stub;     /* owned */
+    void *block;    /* owned; `data` is in it */
+    void *data;     /* the stub's context: aligned, zero at first */
+    PyObject *keep; /* what the data points to */
+    PyObject *rest; /* what code needs to the end of a call, itself to begin with; or NULL */
+} Stub;
+
+static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Stub *self;
+    PyObject *address;
+    PyObject *keep;
+    PyObject *rest = NULL;
+    Py_ssize_t size;
+    void *code;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Stub() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!nO|O", &PyLong_Type, &address, &size, &keep, &rest)) {
+        return NULL;
+    }
+    code = PyLong_AsVoidPtr(address);
+    if (code == NULL || size < 0) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "Stub() takes the address of code, a size and an "
+                                              "object");
+        }
+        return NULL;
+    }
+    if (size > PY_SSIZE_T_MAX - CONTEXT_ALIGNMENT) {
+        return PyErr_NoMemory();
+    }
+    self = (Stub *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->block = PyMem_Calloc(1, (size_t)size + CONTEXT_ALIGNMENT);
+    if (self->block == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    self->data = (void *)(((uintptr_t)self->block + CONTEXT_ALIGNMENT - 1) &
+                          ~(uintptr_t)(CONTEXT_ALIGNMENT - 1));
+    self->keep = Py_NewRef(keep);
+    self->rest = Py_XNewRef(rest);
+    self->stub = nc_stub_new(code, self->data);
+    if (self->stub == NULL) {
+        goto fail;
+    }
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static int stub_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((Stub *)(void *)object)->keep);
+    Py_VISIT(((Stub *)(void *)object)->rest);
+    return 0;
+}
+
+/* No tp_clear: what is kept must be there as long as the stub can be called. Cycles end elsewhere,
+ * for native callables let go of their owners. */
+static void stub_dealloc(PyObject *object)
+{
+    Stub *self = (Stub *)(void *)object;
+    void *block = self->block;
+    PyObject *rest = self->rest;
+    PyObject_GC_UnTrack(object);
+    if (nc_is_finalizing()) {
+        /* C code may call until the process ends: the stub stays, with all that it leads to. */
+        Py_TYPE(object)->tp_free(object);
+        return;
+    }
+    nc_stub_free(self->stub);
+    Py_XDECREF(self->keep);
+    Py_TYPE(object)->tp_free(object);
+    end_later(block, rest);
+}
+
+static PyObject *stub_get_address(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((Stub *)(void *)object)->stub);
+}
+
+static PyObject *stub_get_data(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((Stub *)(void *)object)->data);
+}
+
+static PyMemberDef stub_members[] = {
+    {"keep", T_OBJECT, offsetof(Stub, keep), READONLY, "what lives as long as the stub"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef stub_getset[] = {
+    {"address", stub_get_address, NULL, "the C function pointer", NULL},
+    {"data", stub_get_data, NULL, "the address of the context", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcStub_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stub",
+    .tp_doc = "A C function pointer with data in it.",
+    .tp_basicsize = sizeof(Stub),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = stub_object_new,
+    .tp_dealloc = stub_dealloc,
+    .tp_traverse = stub_traverse,
+    .tp_members = stub_members,
+    .tp_getset = stub_getset,
+};

@@ -1,0 +1,44 @@
+/* csrc/ground/stub.h: executable stubs: C function pointers that carry data.
+ *
+ * A stub is a few bytes of machine code of its own for every pointer. It loads the address of its
+ * slot into the register of the static chain (r10 on x86-64, x15 on AArch64) and jumps to the code
+ * that the slot names. That code finds the slot in the parameter that LLVM calls `nest`, and reads
+ * its context there. So one piece of generated code serves any number of pointers, and making one
+ * writes two words.
+ *
+ * Memory comes in pairs of pages: the first is written once with stubs, then made executable and
+ * never writable again; the second holds their slots. On machines that refuse this, and on others
+ * than those two, nc_stub_new raises RuntimeError.
+ *
+ * A stub that was freed ends the process with a message when it is called, until it is used anew,
+ * which is as late as its page allows.
+ *
+ * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
+ * address is handed out, and is not written while the stub is in use. */
+#ifndef NC_STUB_H
+#define NC_STUB_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* What a stub's code gets. */
+typedef struct {
+    void *code;    /* where the stub jumps to */
+    void *context; /* whatever the code wants to have */
+} NcStubSlot;
+
+/* A new stub: the C function pointer; NULL with RuntimeError or MemoryError. */
+void *nc_stub_new(void *code, void *context);
+/* Ends a stub; NULL is none. */
+void nc_stub_free(void *stub);
+
+/* A Python object that owns a stub whose context is a block of memory:
+ * Stub(code, size, keep[, rest]), with attributes `address`, `data` and `keep`. What is kept is let
+ * go of with the stub; the block and `rest` stay until 256 other stubs have ended, for calls
+ * that run when the last reference goes. */
+extern PyTypeObject NcStub_Type;
+
+/* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
+PyObject *nc_stubs_refused_text(PyObject *module, PyObject *none);
+
+#endif

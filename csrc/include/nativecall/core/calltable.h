@@ -1,0 +1,306 @@
+/* nativecall/core/calltable.h: the native entries of an object, and how they change under readers.
+ *
+ * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags,
+ *             call this function pointer. Readers compare signatures by address, take no lock,
+ *             and need nothing but a reference to the object.
+ *
+ * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
+ *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
+ *             the count, and a scan ends at the first NULL signature. No entries: a shared static
+ *             table of one entry that nobody finds; the pointer is never NULL. NcCallTable is the
+ *             writer's side, its first field is that pointer: put an NcCallTable into the object,
+ *             and its offset is the slot's objoffset.
+ *
+ *             Flags, in the low 32 bits of `flags`:
+ *
+ *                 31 .. 24                       23 .. 8     7 .. 4             3 .. 0
+ *                 ABI of the entry, 0 now        0, later    error convention   properties
+ *
+ *             A reader ignores an entry with any bit set above bit 23; on 64 bits the upper half
+ *             counts as more ABI bits.
+ *
+ * Invariants: an entry's signature and flags never change once it is visible, nor does its
+ *             position. Only its function pointer does. Tables are allocated zeroed, and the last
+ *             entry of one is never used. A grown table takes twice the memory of the one before,
+ *             so all superseded ones together take less than the one in use.
+ *
+ * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock).
+ *             Readers are not restrained in any way:
+ *             - Append in place: pointer and flags first, then the signature with release, then
+ *               the count with release. A reader takes the signature (or the count) with acquire
+ *               and so sees a complete entry or the zero entry that was there. The first entry is
+ *               never appended in place: it comes with its table.
+ *             - Replace: one atomic store of the pointer with release, so that what it points to
+ *               is seen complete. Old or new, the pointer has the same signature and flags.
+ *             - Grow: the new table is filled, the new entry with it, then published with release.
+ *               A reader still in the old one sees a table without the newest entries, and
+ *               pointers that are no longer replaced. It stays readable until nc_calltable_clear,
+ *               and so must whatever its pointers lead to.
+ *             - nc_calltable_clear only when no reader can be left: the object is being
+ *               deallocated.
+ *
+ * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then as it was before.
+ * Ownership:  tables belong to the NcCallTable; signatures are immortal; what function pointers
+ *             lead to is the object's to keep alive, replaced pointers included, until it is
+ *             deallocated.
+ * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag
+ *             information". */
+#ifndef NATIVECALL_CALLTABLE_H
+#define NATIVECALL_CALLTABLE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- flags ----------------------------------------------------------------------------------- */
+
+/* The caller must hold the GIL. Without it: the function runs with or without. */
+#define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)
+/* The function takes the GIL itself: it may be called without it, and may wait for it. */
+#define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)
+/* Callers that hold the GIL are asked to drop it around the call: the function runs long or blocks.
+ */
+#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)
+/* errno is set to a known value before the call and captured after it. */
+#define NC_FLAG_ERRNO ((uintptr_t)1 << 3)
+
+/* How a failure shows: flags & NC_ERRORS_MASK is one of these. */
+#define NC_ERRORS_SHIFT 4
+#define NC_ERRORS_MASK ((uintptr_t)0xF << NC_ERRORS_SHIFT)
+/* It cannot, or nobody knows. */
+#define NC_ERRORS_NONE ((uintptr_t)0 << NC_ERRORS_SHIFT)
+/* A Python exception is set; the result alone does not tell. Needs the GIL to be looked at. */
+#define NC_ERRORS_PYTHON ((uintptr_t)1 << NC_ERRORS_SHIFT)
+/* The result, an integer, is not zero. */
+#define NC_ERRORS_NONZERO ((uintptr_t)2 << NC_ERRORS_SHIFT)
+/* The result, an integer, is zero. */
+#define NC_ERRORS_ZERO ((uintptr_t)3 << NC_ERRORS_SHIFT)
+/* The result, a pointer, is NULL. */
+#define NC_ERRORS_NULL ((uintptr_t)4 << NC_ERRORS_SHIFT)
+/* errno, zero before the call, is not zero after it. */
+#define NC_ERRORS_ERRNO ((uintptr_t)5 << NC_ERRORS_SHIFT)
+
+/* Bits that make a reader of today ignore an entry. */
+#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFFFF)
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *signature; /* interned; NULL ends the table */
+    uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
+    void *funcptr;         /* the function, never NULL in an entry in use; borrowed */
+} PyNativeCallableEntry;
+
+typedef struct {
+    intptr_t count;                   /* entries in use; the next one is zero */
+    PyNativeCallableEntry entries[1]; /* count + 1 or more */
+} PyNativeCallableTable;
+
+/* The table of an object without entries. The flags suit no reader, so that not even a NULL
+ * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
+NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
+    0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
+
+/* Whether flags have none of those in `refuse_mask` and are of an ABI we know. */
+NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask)
+{
+    return (flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
+}
+
+/* Whether the first entry of a published table has this signature and flags that suit.
+ * The first entry is complete before its table is published and never changes but for its
+ * function, so plain loads do, which a compiler folds into the comparison. */
+NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
+                                        const char *interned_signature, uintptr_t refuse_mask)
+{
+    return first->signature == interned_signature &&
+           nc_calltable_flags_suit(first->flags, refuse_mask);
+}
+
+/* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
+ * another ABI are refused always. A NULL signature (what nc_interned_find gives for a string nobody
+ * interned) finds nothing. Several entries may match; the first one counts. */
+NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
+                                                                const char *interned_signature,
+                                                                uintptr_t refuse_mask)
+{
+    const PyNativeCallableEntry *entry = table->entries;
+
+    if (NC_UNLIKELY(interned_signature == NULL)) {
+        return NULL;
+    }
+    for (;; entry++) {
+        const char *signature = (const char *)nc_load_acquire_ptr(&entry->signature);
+        if (NC_LIKELY(signature == interned_signature) &&
+            NC_LIKELY(nc_calltable_flags_suit(entry->flags, refuse_mask))) {
+            return entry;
+        }
+        if (signature == NULL) {
+            return NULL;
+        }
+    }
+}
+
+/* The function pointer of an entry as it is now; never NULL, which spares callers a test. */
+NC_HOT_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
+{
+    void *funcptr = nc_load_acquire_ptr(&entry->funcptr);
+    NC_ASSUME(funcptr != NULL);
+    return funcptr;
+}
+
+/* ---- the writer's side ----------------------------------------------------------------------- */
+
+/* What precedes each allocated table. */
+typedef struct NcCallTableBlock {
+    struct NcCallTableBlock *superseded; /* the block before this one, half as large; or NULL */
+    size_t size;                         /* bytes of this block */
+    PyNativeCallableTable table;
+} NcCallTableBlock;
+
+typedef struct {
+    PyNativeCallableTable *published; /* atomic: what readers take; never NULL */
+    NcCallTableBlock *block;          /* the block that holds it, NULL for the shared empty table */
+    size_t capacity;                  /* entries it can hold, the zero entry not counted */
+    size_t retired_bytes;             /* memory of superseded blocks */
+} NcCallTable;
+
+/* Bytes of a block for this many entries and the zero entry. */
+#define NC_CALLTABLE_BLOCK_BYTES(capacity)                                                         \
+    (offsetof(NcCallTableBlock, table) + offsetof(PyNativeCallableTable, entries) +                \
+     ((capacity) + (size_t)1) * sizeof(PyNativeCallableEntry))
+
+/* An empty table. Allocates nothing, cannot fail. */
+NC_STATIC_INLINE void nc_calltable_init(NcCallTable *calls)
+{
+    calls->block = NULL;
+    calls->capacity = 0;
+    calls->retired_bytes = 0;
+    nc_store_release_ptr(&calls->published, &nc_calltable_empty);
+}
+
+/* The table that readers see now. */
+NC_STATIC_INLINE const PyNativeCallableTable *nc_calltable_published(const NcCallTable *calls)
+{
+    return (const PyNativeCallableTable *)nc_load_acquire_ptr(&calls->published);
+}
+
+/* Number of entries; a reader that has seen it sees that many. */
+NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
+{
+    return (size_t)nc_load_acquire_intptr(&table->count);
+}
+
+/* Memory in bytes of the table in use. */
+NC_STATIC_INLINE size_t nc_calltable_live_bytes(const NcCallTable *calls)
+{
+    return calls->block == NULL ? 0 : calls->block->size;
+}
+
+/* Memory in bytes of superseded tables; less than nc_calltable_live_bytes once there is one. */
+NC_STATIC_INLINE size_t nc_calltable_retired_bytes(const NcCallTable *calls)
+{
+    return calls->retired_bytes;
+}
+
+/* Puts an entry behind the others. A reader that sees its signature sees all of it. */
+NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const char *signature,
+                                         uintptr_t flags, void *funcptr)
+{
+    PyNativeCallableEntry *entry = &table->entries[table->count];
+
+    nc_store_relaxed_uintptr(&entry->flags, flags);
+    nc_store_relaxed_ptr(&entry->funcptr, funcptr);
+    nc_store_release_ptr(&entry->signature, signature);
+    nc_store_release_intptr(&table->count, table->count + 1);
+}
+
+/* A block twice as large with the same entries, not yet published. */
+NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock **out)
+{
+    const NcCallTableBlock *old = calls->block;
+    NcCallTableBlock *grown;
+    size_t size = NC_CALLTABLE_BLOCK_BYTES(1);
+
+    if (old != NULL) {
+        if (old->size > SIZE_MAX / 4) {
+            return NC_E_RANGE;
+        }
+        size = old->size * 2;
+    }
+    grown = (NcCallTableBlock *)calloc(1, size);
+    if (grown == NULL) {
+        return NC_E_NOMEM;
+    }
+    grown->size = size;
+    if (old != NULL) {
+        grown->table.count = old->table.count;
+        memcpy(grown->table.entries, old->table.entries,
+               (size_t)old->table.count * sizeof(PyNativeCallableEntry));
+    }
+    *out = grown;
+    return NC_OK;
+}
+
+/* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
+ * same signature may come more than once, with other flags; readers take the first that suits. */
+NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
+                                  void *funcptr)
+{
+    NcCallTableBlock *grown = NULL;
+    int status;
+
+    if (signature == NULL || funcptr == NULL || (flags & NC_FLAGS_ABI_MASK) != 0) {
+        return NC_E_RANGE;
+    }
+    if ((size_t)calls->published->count < calls->capacity) {
+        nc_calltable_write(calls->published, signature, flags, funcptr);
+        return NC_OK;
+    }
+    status = nc_calltable_enlarged(calls, &grown);
+    if (status != NC_OK) {
+        return status;
+    }
+    nc_calltable_write(&grown->table, signature, flags, funcptr);
+    grown->superseded = calls->block;
+    calls->retired_bytes += calls->block != NULL ? calls->block->size : 0;
+    calls->block = grown;
+    calls->capacity = (grown->size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
+    nc_store_release_ptr(&calls->published, &grown->table);
+    return NC_OK;
+}
+
+/* Puts another function of the same signature and flags at a position. Readers may call the old one
+ * for as long as the object lives. */
+NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *funcptr)
+{
+    if (position >= (size_t)calls->published->count || funcptr == NULL) {
+        return NC_E_RANGE;
+    }
+    nc_store_release_ptr(&calls->published->entries[position].funcptr, funcptr);
+    return NC_OK;
+}
+
+/* Frees every table and leaves an empty one. No reader may be left. */
+NC_STATIC void nc_calltable_clear(NcCallTable *calls)
+{
+    NcCallTableBlock *block = calls->block;
+
+    nc_calltable_init(calls);
+    while (block != NULL) {
+        NcCallTableBlock *superseded = block->superseded;
+        free(block);
+        block = superseded;
+    }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,379 @@
+/* nativecall/core/intern.h: one immortal copy of every byte string: equal strings have one address.
+ *
+ * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their one copy;
+ *             its readers take no lock, and write nothing, so threads do not slow each other
+ *             down.
+ *
+ * Layout:     a string is preceded by what is known about it, and followed by at least one zero
+ *             byte:
+ *
+ *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
+ *
+ *             The address is a multiple of 8, hence even: it is a valid pointer ID (SEP 200).
+ *             Bytes may be zero. The table is a power of two of pointers, at most half full,
+ *             probed linearly from the low bits of the hash. Strings lie in chunks that grow from
+ *             4 KiB to 64 KiB.
+ *
+ * Invariants: a string never moves, changes or goes away. A table cell goes from NULL to a string
+ *             once and never changes again. At least half of the cells are NULL, so a probe ends.
+ *             Each table is twice as large as the one before, so superseded ones together take
+ *             less memory than the one in use.
+ *
+ * Threads:    any number of readers and writers, with or without the GIL.
+ *             - Cells are stored with release after the string is complete, and loaded with
+ *               acquire: who sees the address sees the bytes.
+ *             - A grown table is filled, then published with release; its mask and cells are read
+ *               through the pointer that was acquired. Superseded tables stay readable: they are
+ *               chained until nc_registry_free.
+ *             - A reader of a superseded table may miss a string that is newer than it. nc_intern
+ *               then looks again under the mutex before it inserts, so a string has one copy. A
+ *               string whose interning happened before the reader's call is always found: the
+ *               reader acquires the table that holds it or a later one.
+ *             - Everything else in the registry belongs to who holds the mutex. After fork the
+ *               child has the mutex as it was: hold it across fork (nc_registry_lock,
+ *               nc_registry_unlock).
+ *
+ * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is
+ *             then as it was before.
+ * Ownership:  strings belong to the registry, which lives as long as the process.
+ * Source:     SEP 200, "Technical overview" (interned keys, pre-hash); SEP 201, "Approach 2". */
+#ifndef NATIVECALL_INTERN_H
+#define NATIVECALL_INTERN_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "hash.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_INTERN_MAX_LENGTH ((size_t)65535)
+
+/* What precedes a string. */
+typedef struct {
+    uint64_t length; /* bytes, without the zero after them */
+    uint64_t hash;   /* nc_hash_bytes of them */
+} NcInternHeader;
+
+typedef struct NcInternTable {
+    size_t mask;                      /* number of cells - 1; the number is a power of two */
+    struct NcInternTable *superseded; /* the table before this one, half as large; or NULL */
+} NcInternTable;                      /* the cells follow: const char *[mask + 1] */
+
+typedef struct NcInternChunk {
+    struct NcInternChunk *previous; /* the chunk before this one, full; or NULL */
+    size_t size;                    /* bytes, this header included */
+} NcInternChunk;                    /* the strings follow */
+
+typedef struct {
+    uint32_t abi_version; /* NC_ABI_VERSION */
+    uint32_t reserved;    /* 0 */
+    NcInternTable *table; /* atomic: the table in use */
+    /* Below: only with the mutex held. The counters are atomic so that anybody may read them. */
+    NcMutex mutex;
+    NcInternChunk *chunk; /* where the next string goes, or NULL */
+    size_t chunk_used;    /* bytes of it in use */
+    size_t count;         /* strings */
+    size_t live_bytes;    /* memory of the table in use */
+    size_t retired_bytes; /* memory of superseded tables */
+    size_t string_bytes;  /* memory of all chunks */
+} NcRegistry;
+
+#define NC_INTERN_FIRST_CELLS ((size_t)256)
+#define NC_INTERN_FIRST_CHUNK ((size_t)4096)
+#define NC_INTERN_LAST_CHUNK ((size_t)65536)
+
+/* The length of an interned string. */
+NC_STATIC_INLINE size_t nc_interned_length(const char *interned)
+{
+    uint64_t length;
+    memcpy(&length, interned - 16, sizeof length);
+    return (size_t)length;
+}
+
+/* The pre-hash of an interned string. */
+NC_STATIC_INLINE uint64_t nc_interned_hash(const char *interned)
+{
+    uint64_t hash;
+    memcpy(&hash, interned - 8, sizeof hash);
+    return hash;
+}
+
+NC_STATIC_INLINE const char **nc_intern_cells(const NcInternTable *table)
+{
+    return (const char **)(uintptr_t)(table + 1);
+}
+
+/* Whether `length` bytes are equal; keys are too short for a call of memcmp to pay. */
+NC_STATIC_INLINE int nc_intern_equal(const unsigned char *a, const unsigned char *b, size_t length)
+{
+    for (; length >= 8; length -= 8, a += 8, b += 8) {
+        if (nc_word_load(a) != nc_word_load(b)) {
+            return 0;
+        }
+    }
+    return length == 0 || nc_word_load_short(a, length) == nc_word_load_short(b, length);
+}
+
+/* The copy of `bytes` in this table, or NULL; *cell is where it is or would go. */
+NC_STATIC_INLINE const char *nc_intern_probe(const NcInternTable *table, const char *bytes,
+                                             size_t length, uint64_t hash, size_t *cell)
+{
+    const char **cells = nc_intern_cells(table);
+    const size_t mask = table->mask;
+    size_t i;
+
+    for (i = (size_t)hash & mask;; i = (i + 1) & mask) {
+        const char *known = (const char *)nc_load_acquire_ptr(&cells[i]);
+        if (known == NULL ||
+            (NC_LIKELY(nc_interned_hash(known) == hash) && nc_interned_length(known) == length &&
+             nc_intern_equal((const unsigned char *)known, (const unsigned char *)bytes, length))) {
+            *cell = i;
+            return known;
+        }
+    }
+}
+
+/* A table of `cells` cells, all NULL. */
+NC_STATIC NcInternTable *nc_intern_table_new(size_t cells)
+{
+    NcInternTable *table =
+        (NcInternTable *)calloc(1, sizeof(NcInternTable) + cells * sizeof(const char *));
+
+    if (table != NULL) {
+        table->mask = cells - 1;
+    }
+    return table;
+}
+
+NC_STATIC_INLINE size_t nc_intern_table_bytes(const NcInternTable *table)
+{
+    return sizeof *table + (table->mask + 1) * sizeof(const char *);
+}
+
+/* Puts the registry into *out. One is made in a process and never freed; a second one interns to
+ * other addresses. */
+NC_STATIC int nc_registry_new(NcRegistry **out)
+{
+    NcRegistry *registry = (NcRegistry *)calloc(1, sizeof *registry);
+    int status = NC_E_NOMEM;
+
+    if (registry == NULL) {
+        return NC_E_NOMEM;
+    }
+    registry->abi_version = NC_ABI_VERSION;
+    registry->table = nc_intern_table_new(NC_INTERN_FIRST_CELLS);
+    if (registry->table == NULL) {
+        goto fail;
+    }
+    registry->live_bytes = nc_intern_table_bytes(registry->table);
+    status = nc_mutex_init(&registry->mutex);
+    if (status != NC_OK) {
+        goto fail;
+    }
+    *out = registry;
+    return NC_OK;
+
+fail:
+    free(registry->table);
+    free(registry);
+    return status;
+}
+
+/* For tests only: every string ever interned here is gone. No other thread may use the registry. */
+NC_STATIC void nc_registry_free(NcRegistry *registry)
+{
+    NcInternTable *table;
+    NcInternChunk *chunk;
+
+    if (registry == NULL) {
+        return;
+    }
+    for (table = registry->table; table != NULL;) {
+        NcInternTable *superseded = table->superseded;
+        free(table);
+        table = superseded;
+    }
+    for (chunk = registry->chunk; chunk != NULL;) {
+        NcInternChunk *previous = chunk->previous;
+        free(chunk);
+        chunk = previous;
+    }
+    nc_mutex_destroy(&registry->mutex);
+    free(registry);
+}
+
+/* Keep inserters out, across fork for one: before it in the parent, and unlock after it in both. */
+NC_STATIC_INLINE void nc_registry_lock(NcRegistry *registry)
+{
+    nc_mutex_lock(&registry->mutex);
+}
+
+NC_STATIC_INLINE void nc_registry_unlock(NcRegistry *registry)
+{
+    nc_mutex_unlock(&registry->mutex);
+}
+
+/* Number of strings. */
+NC_STATIC_INLINE size_t nc_registry_count(const NcRegistry *registry)
+{
+    return nc_load_relaxed_size(&registry->count);
+}
+
+/* Memory in bytes of the table in use. */
+NC_STATIC_INLINE size_t nc_registry_live_bytes(const NcRegistry *registry)
+{
+    return nc_load_relaxed_size(&registry->live_bytes);
+}
+
+/* Memory in bytes of superseded tables; less than nc_registry_live_bytes. */
+NC_STATIC_INLINE size_t nc_registry_retired_bytes(const NcRegistry *registry)
+{
+    return nc_load_relaxed_size(&registry->retired_bytes);
+}
+
+/* Memory in bytes that holds the strings. */
+NC_STATIC_INLINE size_t nc_registry_string_bytes(const NcRegistry *registry)
+{
+    return nc_load_relaxed_size(&registry->string_bytes);
+}
+
+/* A complete new string, not yet in the table. With the mutex held. */
+NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t length, uint64_t hash,
+                              char **out)
+{
+    const size_t need = sizeof(NcInternHeader) + ((length + 8) & ~(size_t)7);
+    NcInternChunk *chunk = registry->chunk;
+    NcInternHeader header;
+    char *memory;
+
+    if (chunk == NULL || chunk->size - registry->chunk_used < need) {
+        size_t size = chunk == NULL ? NC_INTERN_FIRST_CHUNK : chunk->size * 2;
+        size = size > NC_INTERN_LAST_CHUNK ? NC_INTERN_LAST_CHUNK : size;
+        size = size < sizeof *chunk + need ? sizeof *chunk + need : size;
+        chunk = (NcInternChunk *)malloc(size);
+        if (chunk == NULL) {
+            return NC_E_NOMEM;
+        }
+        chunk->previous = registry->chunk;
+        chunk->size = size;
+        registry->chunk = chunk;
+        registry->chunk_used = sizeof *chunk;
+        nc_store_relaxed_size(&registry->string_bytes, registry->string_bytes + size);
+    }
+    memory = (char *)chunk + registry->chunk_used;
+    registry->chunk_used += need;
+    header.length = length;
+    header.hash = hash;
+    memcpy(memory, &header, sizeof header);
+    memory += sizeof header;
+    memset(memory + need - sizeof header - 8, 0, 8);
+    if (length != 0) {
+        memcpy(memory, bytes, length);
+    }
+    *out = memory;
+    return NC_OK;
+}
+
+/* Publishes a table twice as large. With the mutex held. */
+NC_STATIC int nc_intern_grow(NcRegistry *registry)
+{
+    NcInternTable *old = registry->table;
+    NcInternTable *grown = nc_intern_table_new((old->mask + 1) * 2);
+    const char **from = nc_intern_cells(old);
+    const char **to;
+    size_t i;
+
+    if (grown == NULL) {
+        return NC_E_NOMEM;
+    }
+    to = nc_intern_cells(grown);
+    for (i = 0; i <= old->mask; i++) {
+        if (from[i] != NULL) {
+            size_t cell = (size_t)nc_interned_hash(from[i]) & grown->mask;
+            while (to[cell] != NULL) {
+                cell = (cell + 1) & grown->mask;
+            }
+            to[cell] = from[i];
+        }
+    }
+    grown->superseded = old;
+    nc_store_relaxed_size(&registry->retired_bytes,
+                          registry->retired_bytes + nc_intern_table_bytes(old));
+    nc_store_relaxed_size(&registry->live_bytes, nc_intern_table_bytes(grown));
+    nc_store_release_ptr(&registry->table, grown);
+    return NC_OK;
+}
+
+/* nc_intern for a string that was not found. */
+NC_STATIC int nc_intern_insert(NcRegistry *registry, const char *bytes, size_t length,
+                               uint64_t hash, const char **out)
+{
+    const char *known;
+    char *fresh;
+    size_t cell;
+    int status = NC_OK;
+
+    if (length > NC_INTERN_MAX_LENGTH) {
+        return NC_E_TOOLONG;
+    }
+    nc_mutex_lock(&registry->mutex);
+    known = nc_intern_probe(registry->table, bytes, length, hash, &cell);
+    if (known == NULL) {
+        if ((registry->count + 1) * 2 > registry->table->mask + 1) {
+            status = nc_intern_grow(registry);
+            if (status != NC_OK) {
+                goto fail;
+            }
+            (void)nc_intern_probe(registry->table, bytes, length, hash, &cell);
+        }
+        status = nc_intern_store(registry, bytes, length, hash, &fresh);
+        if (status != NC_OK) {
+            goto fail;
+        }
+        nc_store_release_ptr(&nc_intern_cells(registry->table)[cell], fresh);
+        nc_store_relaxed_size(&registry->count, registry->count + 1);
+        known = fresh;
+    }
+    *out = known;
+
+fail:
+    nc_mutex_unlock(&registry->mutex);
+    return status;
+}
+
+/* The one copy of `bytes` into *out, made when there is none yet. `bytes` may be NULL when `length`
+ * is 0. */
+NC_STATIC_INLINE int nc_intern(NcRegistry *registry, const char *bytes, size_t length,
+                               const char **out)
+{
+    const NcInternTable *table = (const NcInternTable *)nc_load_acquire_ptr(&registry->table);
+    const uint64_t hash = nc_hash_bytes(bytes, length);
+    size_t cell;
+    const char *known = nc_intern_probe(table, bytes, length, hash, &cell);
+
+    if (NC_UNLIKELY(known == NULL)) {
+        return nc_intern_insert(registry, bytes, length, hash, out);
+    }
+    *out = known;
+    return NC_OK;
+}
+
+/* The one copy of `bytes`, or NULL when nobody interned them. */
+NC_STATIC_INLINE const char *nc_interned_find(const NcRegistry *registry, const char *bytes,
+                                              size_t length)
+{
+    const NcInternTable *table = (const NcInternTable *)nc_load_acquire_ptr(&registry->table);
+    size_t cell;
+
+    return nc_intern_probe(table, bytes, length, nc_hash_bytes(bytes, length), &cell);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

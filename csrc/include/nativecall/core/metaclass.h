@@ -1,0 +1,578 @@
+/* nativecall/core/metaclass.h: the bundled metaclass: what happens when a class is made or changed.
+ *
+ * Of all copies in a process one is used, the one whose module published it first
+ * (extensibletype.h); the others stay unused code.
+ *
+ * Guarantees: a class statement that fails leaves nothing behind; a malformed __customslots__ is an
+ * error that names the key. Everything here holds the GIL. */
+#ifndef NATIVECALL_METACLASS_H
+#define NATIVECALL_METACLASS_H
+
+#include "typetable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- __customslots__ ------------------------------------------------------------------------- */
+
+/* One key of a __customslots__ mapping: an allocated ID, an address, or a string to intern. */
+NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
+{
+    const char *bytes = NULL;
+    const char *interned = NULL;
+    Py_ssize_t length = 0;
+    int status;
+    if (PyLong_Check(key)) {
+        size_t id = PyLong_AsSize_t(key);
+        if (id == (size_t)-1 && PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError, "slot key %R does not fit a pointer-sized integer", key);
+            return -1;
+        }
+        if (id == NC_SLOT_EMPTY || id == NC_SLOT_SKIP) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %R is reserved (0 marks an empty row, 1 a skipped one)", key);
+            return -1;
+        }
+        if ((id & 1) != 0 && (((uint64_t)id >> 32) != 0 || (id >> 24) == 0)) {
+            PyErr_Format(PyExc_ValueError,
+                         "allocated slot key %R must have a registrar in bits 24 to 31 and nothing "
+                         "above; an even key is an address",
+                         key);
+            return -1;
+        }
+        if ((id & 1) != 0 && (id >> 8) == (PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8)) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff): "
+                         "native code follows its data into the object, so only a type written in "
+                         "C can bring it; derive from one, such as nativecall.NativeCallable",
+                         key);
+            return -1;
+        }
+        *out = (uintptr_t)id;
+        return 0;
+    }
+    if (PyUnicode_Check(key)) {
+        bytes = PyUnicode_AsUTF8AndSize(key, &length);
+        if (bytes == NULL) {
+            return -1;
+        }
+    } else if (PyBytes_Check(key)) {
+        bytes = PyBytes_AS_STRING(key);
+        length = PyBytes_GET_SIZE(key);
+    } else {
+        PyErr_Format(PyExc_TypeError, "slot keys must be int, str or bytes (got %.200s)",
+                     Py_TYPE(key)->tp_name);
+        return -1;
+    }
+    status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, &interned);
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "slot key of %zd bytes is too long; the limit is %d", length,
+                     (int)NC_INTERN_MAX_LENGTH);
+        return -1;
+    }
+    *out = (uintptr_t)(const void *)interned;
+    return 0;
+}
+
+/* A pointer-sized datum: an int from -2^(w-1) up to 2^w - 1. */
+NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **out)
+{
+    size_t bits;
+    if (!PyLong_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "slot %R must be an int or a (flags, int) pair (got %.200s)",
+                     key, Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    bits = PyLong_AsSize_t(value);
+    if (bits == (size_t)-1 && PyErr_Occurred()) {
+        Py_ssize_t offset;
+        PyErr_Clear();
+        offset = PyLong_AsSsize_t(value);
+        if (offset == -1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_OverflowError, "slot %R: %R does not fit a pointer", key, value);
+            return -1;
+        }
+        bits = (size_t)offset;
+    }
+    *out = (void *)(uintptr_t)bits;
+    return 0;
+}
+
+/* Reads a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
+NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
+{
+    PyObject *list = NULL;
+    PyObject *items = NULL; /* a tuple: nobody can change it while keys and data are converted */
+    PyCustomSlot *rows = NULL;
+    Py_ssize_t i;
+    PyObject *seen = NULL;
+    PyObject *number = NULL;
+    Py_ssize_t before;
+    int status;
+    int is_mapping = 1;
+    Py_ssize_t count;
+    if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
+        if (!PyDict_Check(mapping)) {
+            PyObject *method = PyObject_GetAttrString(mapping, "items");
+            Py_XDECREF(method);
+            if (method == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+                return -1;
+            }
+            is_mapping = method != NULL;
+            PyErr_Clear();
+        }
+        if (!is_mapping) {
+            PyErr_Format(PyExc_TypeError,
+                         "'__customslots__' must be a mapping from keys to data (got %.200s)",
+                         Py_TYPE(mapping)->tp_name);
+            return -1;
+        }
+    }
+    list = PyMapping_Items(mapping);
+    if (list == NULL) {
+        return -1;
+    }
+    items = PyList_AsTuple(list);
+    Py_DECREF(list);
+    if (items == NULL) {
+        return -1;
+    }
+    count = PyTuple_GET_SIZE(items);
+    rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
+    seen = PySet_New(NULL);
+    if (rows == NULL || seen == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    for (i = 0; i < count; i++) {
+        PyObject *pair = PyTuple_GET_ITEM(items, i);
+        PyObject *key = NULL;
+        PyObject *value = NULL;
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+            PyErr_SetString(PyExc_TypeError, "'__customslots__'.items() must give pairs");
+            goto fail;
+        }
+        key = PyTuple_GET_ITEM(pair, 0);
+        value = PyTuple_GET_ITEM(pair, 1);
+        if (nc_slot_key_from_python(key, &rows[i].id) < 0) {
+            goto fail;
+        }
+        before = PySet_GET_SIZE(seen);
+        number = PyLong_FromSize_t((size_t)rows[i].id);
+        status = number != NULL ? PySet_Add(seen, number) : -1;
+        Py_XDECREF(number);
+        if (status < 0) {
+            goto fail;
+        }
+        if (PySet_GET_SIZE(seen) == before) {
+            PyErr_Format(PyExc_ValueError, "duplicate slot key %R in '__customslots__'", key);
+            goto fail;
+        }
+        if (PyTuple_Check(value)) {
+            unsigned long long flags;
+            if (PyTuple_GET_SIZE(value) != 2) {
+                PyErr_Format(PyExc_TypeError,
+                             "slot %R must be an int or a (flags, int) pair (got a tuple of %zd)",
+                             key, PyTuple_GET_SIZE(value));
+                goto fail;
+            }
+            if (!PyLong_Check(PyTuple_GET_ITEM(value, 0))) {
+                PyErr_Format(PyExc_TypeError, "flags of slot %R must be an int (got %.200s)", key,
+                             Py_TYPE(PyTuple_GET_ITEM(value, 0))->tp_name);
+                goto fail;
+            }
+            flags = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(value, 0));
+            if (flags == (unsigned long long)-1 && PyErr_Occurred()) {
+                PyErr_Clear();
+                PyErr_Format(PyExc_OverflowError, "flags of slot %R do not fit 64 bits", key);
+                goto fail;
+            }
+            rows[i].flags = (uint64_t)flags;
+            value = PyTuple_GET_ITEM(value, 1);
+        }
+        if (nc_slot_data_from_python(value, key, &rows[i].data.pointer) < 0) {
+            goto fail;
+        }
+    }
+    Py_DECREF(items);
+    Py_DECREF(seen);
+    *out = rows;
+    *out_count = (size_t)count;
+    return 0;
+
+fail:
+    Py_DECREF(items);
+    Py_XDECREF(seen);
+    PyMem_Free(rows);
+    return -1;
+}
+
+/* ---- the metaclass --------------------------------------------------------------------------- */
+
+/* The __customslots__ of a class's namespace as rows; none without one. */
+NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
+{
+    PyObject *mapping = NULL;
+    int status;
+    PyObject *dict = nc_type_dict(type);
+    if (dict == NULL) {
+        PyErr_Format(PyExc_TypeError, "class '%s' has no namespace", type->tp_name);
+        return -1;
+    }
+    mapping = PyMapping_GetItemString(dict, "__customslots__");
+    Py_DECREF(dict);
+    if (mapping == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    status = nc_slots_from_python(mapping, out, out_count);
+    Py_DECREF(mapping);
+    return status;
+}
+
+/* type.__init__, then the tables: the fix-up is here and not in tp_new so that cooperative
+ * metaclasses, ABCMeta for one, work in either Python version's way of making types. */
+NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
+    PyCustomSlot *own = NULL;
+    size_t own_count = 0;
+    PyObject *tree = NULL;
+    int status;
+    if (PyType_Type.tp_init(object, args, kwargs) < 0) {
+        return -1;
+    }
+    if (self->etp_private != NULL) {
+        return 0; /* __init__ called again by hand: the class is as it was made */
+    }
+    if (nc_type_own_slots((PyTypeObject *)(void *)object, &own, &own_count) < 0) {
+        return -1;
+    }
+    /* __init_subclass__ may have made subclasses already. */
+    tree = nc_type_tree((PyTypeObject *)(void *)object);
+    if (tree == NULL) {
+        PyMem_Free(own);
+        return -1;
+    }
+    if (self->etp_private != NULL) {
+        /* Reading the mapping has run Python code, which has called __init__. */
+        PyMem_Free(own);
+        Py_DECREF(tree);
+        return 0;
+    }
+    if (nc_type_adopt(self, own, own_count, 0) < 0) {
+        PyMem_Free(own);
+        Py_DECREF(tree);
+        return -1;
+    }
+    status = nc_types_refresh(tree);
+    if (status < 0) {
+        nc_type_withdraw(self);
+        nc_type_release((NcTypePrivate *)self->etp_private);
+        self->etp_private = NULL;
+    }
+    Py_DECREF(tree);
+    return status;
+}
+
+/* An assignment to __bases__ that is under way in a thread. Its tables are made anew when it is
+ * done. */
+typedef struct NcBasesChange {
+    PyThreadState *thread;
+    PyTypeObject *type;
+    struct NcBasesChange *next;
+} NcBasesChange;
+
+static NcBasesChange *nc_bases_changes = NULL;
+
+/* Whether the new MRO of a class, a list, comes from such an assignment of this thread, to it or to
+ * a class that it derives from. */
+NC_STATIC int nc_bases_change_covers(PyObject *mro)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    NcBasesChange *change;
+    Py_ssize_t i;
+    for (change = nc_bases_changes; change != NULL; change = change->next) {
+        for (i = 0; change->thread == thread && i < PyList_GET_SIZE(mro); i++) {
+            if (PyList_GET_ITEM(mro, i) == (PyObject *)change->type) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Whether the table of a class would be the same with another MRO: its ready classes are, and so
+ * are those that could take the call from a call table that the class offers. Runs no Python code.
+ */
+NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
+{
+    PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
+    Py_ssize_t size = PyTuple_GET_SIZE(changed);
+    Py_ssize_t before;
+    Py_ssize_t offset;
+    Py_ssize_t i;
+    Py_ssize_t k = 0;
+    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
+        if (type == NULL) {
+            continue;
+        }
+        while (k < size && nc_mro_extensible(changed, k) == NULL) {
+            k++;
+        }
+        if (k == size || nc_mro_extensible(changed, k++) != type) {
+            return 0;
+        }
+    }
+    while (k < size) {
+        if (nc_mro_extensible(changed, k++) != NULL) {
+            return 0;
+        }
+    }
+    if (nc_mro_call_table(mro, &before) == NULL ||
+        nc_type_call_table((PyTypeObject *)(uintptr_t)self, &offset)) {
+        return 1;
+    }
+    for (i = 0; i < before; i++) {
+        if (i == size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
+            return 0;
+        }
+    }
+    return before < PyTuple_GET_SIZE(mro) || before == size;
+}
+
+/* mro(): type's own, which CPython asks for whenever the bases of a class or of one behind it
+ * change. A change that goes past the metaclass, by the descriptor of type.__bases__ or of a class
+ * of another metaclass, would leave the table as it was; where that makes a difference it is
+ * refused, and CPython then takes it back. */
+NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
+{
+    PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
+    PyObject *changed = NULL;
+    PyObject *mro = PyObject_CallMethod((PyObject *)&PyType_Type, "mro", "O", object);
+    int refused = 0;
+    (void)none;
+    if (mro == NULL || self->etp_private == NULL || ((PyTypeObject *)self)->tp_mro == NULL) {
+        return mro;
+    }
+    changed = PyList_AsTuple(mro);
+    if (changed == NULL) {
+        Py_DECREF(mro);
+        return NULL;
+    }
+    refused = !nc_bases_change_covers(mro) && !nc_mro_changes_nothing(self, changed);
+    Py_DECREF(changed);
+    if (refused) {
+        PyErr_Format(PyExc_TypeError,
+                     "the bases of class '%s', or of one that it derives from, cannot be changed "
+                     "past its metaclass: its slots would stay those of the old bases; assign to "
+                     "'__bases__' of a class with slots",
+                     ((PyTypeObject *)self)->tp_name);
+        Py_DECREF(mro);
+        return NULL;
+    }
+    return mro;
+}
+
+/* type's own __setattr__, with an assignment to __bases__ made known to nc_metatype_mro. */
+NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value, int bases)
+{
+    NcBasesChange change;
+    NcBasesChange **link = &nc_bases_changes;
+    int status;
+    if (!bases) {
+        return PyType_Type.tp_setattro(object, name, value);
+    }
+    change.thread = PyThreadState_Get();
+    change.type = (PyTypeObject *)(void *)object;
+    change.next = nc_bases_changes;
+    nc_bases_changes = &change;
+    status = PyType_Type.tp_setattro(object, name, value);
+    while (*link != &change) {
+        link = &(*link)->next; /* those of other threads came later */
+    }
+    *link = change.next;
+    return status;
+}
+
+NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *value)
+{
+    PyObject *before = NULL;
+    PyObject *after = NULL;
+    PyObject *raised[3] = {NULL, NULL, NULL};
+    Py_ssize_t i;
+    int status;
+    int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
+        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
+                                         "make a subclass to add or override slots");
+        return -1;
+    }
+    if (!bases &&
+        !(PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__call__") == 0)) {
+        return PyType_Type.tp_setattro(object, name, value);
+    }
+    /* Who derives from it is asked beforehand too: were there no memory to ask afterwards, their
+     * tables would have to be withdrawn. */
+    before = nc_type_tree((PyTypeObject *)(void *)object);
+    if (before == NULL) {
+        return -1;
+    }
+    status = nc_metatype_set(object, name, value, bases);
+    if (status < 0) {
+        /* Python code that ran meanwhile may have relied on what follows. */
+        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    }
+    after = nc_type_tree((PyTypeObject *)(void *)object);
+    if (after != NULL && nc_types_refresh(after) < 0) {
+        status = -1;
+    } else if (after == NULL) {
+        for (i = 0; i < PyList_GET_SIZE(before); i++) {
+            PyObject *item = PyList_GET_ITEM(before, i);
+            if (nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype)) {
+                nc_type_withdraw((PyHeapExtensibleTypeObject *)(void *)item);
+            }
+        }
+        status = -1;
+    }
+    if (raised[0] != NULL) {
+        PyErr_Restore(raised[0], raised[1], raised[2]);
+    }
+    Py_DECREF(before);
+    Py_XDECREF(after);
+    return status;
+}
+
+NC_STATIC void nc_metatype_dealloc(PyObject *object)
+{
+    NcTypePrivate *keeps =
+        (NcTypePrivate *)((PyHeapExtensibleTypeObject *)(void *)object)->etp_private;
+    PyType_Type.tp_dealloc(object);
+    nc_type_release(keeps);
+}
+
+/* Ready of the copy that was published; see PyExtensibleType_Ready. */
+NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
+{
+    PyTypeObject *type = (PyTypeObject *)self;
+    PyCustomSlot *raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
+    PyCustomSlot *own = NULL;
+    PyCustomSlot *rows = NULL;
+    size_t own_count = 0;
+    size_t count = 0;
+    size_t n;
+    Py_ssize_t offset = self->etp_obj_custom_slots_offset;
+
+    if (self->etp_private != NULL) {
+        return 0;
+    }
+    if (slot_table_size < 0) {
+        PyErr_Format(PyExc_ValueError, "type '%s' cannot have a slot table of %zd rows",
+                     type->tp_name, slot_table_size);
+        return -1;
+    }
+    if (slot_table_size > 0 && raw == NULL) {
+        PyErr_Format(PyExc_ValueError,
+                     "type '%s' has no slot table (NULL), but says that it has %zd rows",
+                     type->tp_name, slot_table_size);
+        return -1;
+    }
+    while ((Py_ssize_t)own_count < slot_table_size && raw[own_count].id != NC_SLOT_EMPTY) {
+        for (n = 0; n < own_count && raw[own_count].id != NC_SLOT_SKIP; n++) {
+            if (raw[n].id == raw[own_count].id) {
+                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
+                             (void *)raw[n].id, type->tp_name);
+                return -1;
+            }
+        }
+        own_count++;
+    }
+    own = (PyCustomSlot *)PyMem_Calloc(own_count + 1, sizeof(PyCustomSlot));
+    if (own == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (own_count != 0) {
+        memcpy(own, raw, own_count * sizeof(PyCustomSlot));
+    }
+
+    /* No reader may take the raw array for a table. */
+    self->etp_custom_slots = NULL;
+    self->etp_obj_custom_slots_offset = 0;
+    Py_SET_TYPE((PyObject *)type, nc_metatype);
+    if (PyType_Ready(type) < 0 || nc_type_adopt(self, own, own_count, offset) < 0) {
+        goto fail;
+    }
+    own = NULL;
+    if (nc_type_merge(self, &rows, &count, &offset) < 0) {
+        goto fail;
+    }
+    if (slot_table_size > 0 && count > (size_t)slot_table_size) {
+        PyErr_Format(PyExc_ValueError,
+                     "type '%s' has %zu slots with those it inherits, but its slot table has room "
+                     "for %zd",
+                     type->tp_name, count, slot_table_size);
+        goto fail;
+    }
+    if (nc_type_publish(self, rows, count, offset) < 0) {
+        goto fail;
+    }
+    if (count != 0 && slot_table_size > 0) {
+        memcpy(raw, rows, count * sizeof(PyCustomSlot));
+    }
+    PyMem_Free(rows);
+    return 0;
+
+fail:
+    PyMem_Free(rows);
+    PyMem_Free(own);
+    nc_type_release((NcTypePrivate *)self->etp_private);
+    self->etp_private = NULL;
+    self->etp_custom_slots = NULL;
+    return -1;
+}
+
+/* Fills in and readies this copy's metaclass. */
+NC_STATIC PyTypeObject *nc_metatype_bundled(void)
+{
+    static PyTypeObject metatype;
+    static PyMethodDef methods[] = {
+        {"mro", nc_metatype_mro, METH_NOARGS, "The classes that attributes are looked up in."},
+        {NULL, NULL, 0, NULL},
+    };
+    if (metatype.tp_name == NULL) {
+        Py_SET_REFCNT((PyObject *)&metatype, 1);
+        metatype.tp_name = "nativecall.extensibletype";
+        metatype.tp_doc =
+            "extensibletype(name, bases, namespace)\n--\n\n"
+            "The metaclass of types with a slot table that native code can search "
+            "(SEP 200).\n\nA mapping '__customslots__' in a class body adds or "
+            "overrides rows: its keys are allocated\nIDs (odd), addresses (even) or "
+            "strings to intern, its values pointer-sized ints or\n(flags, int) pairs.";
+        metatype.tp_basicsize = (Py_ssize_t)sizeof(PyHeapExtensibleTypeObject);
+        metatype.tp_itemsize = PyType_Type.tp_itemsize;
+        metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+        metatype.tp_base = &PyType_Type;
+        metatype.tp_init = nc_metatype_init;
+        metatype.tp_methods = methods;
+        metatype.tp_setattro = nc_metatype_setattro;
+        metatype.tp_dealloc = nc_metatype_dealloc;
+    }
+    return PyType_Ready(&metatype) < 0 ? NULL : &metatype;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,463 @@
+/* nativecall/core/packed.h: signatures as 64-bit words, and tables of them with function pointers.
+ *
+ * Idea:       SEP 201's approach 1. Most signatures fit into one word, so a table is a literal, and
+ *             finding an entry is the comparison of a number with a constant. Nothing is
+ *             registered or interned.
+ *
+ * Layout:     a packed signature is 1, 3, 5 ... words. The first:
+ *
+ *                 63      62 .. 60            59 .. 56      55 .. 0
+ *                 start   error convention    properties    14 nibbles of symbols
+ *
+ *             each one after it:
+ *
+ *                 63 .. 60    59 .. 0
+ *                 0100        15 nibbles of symbols
+ *
+ *             The nibbles are one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
+ *             12 to 15 and one more; the nibble 0 ends the signature and is always there; zeros
+ *             fill the rest. There is a symbol for each character of the canonical text except ':',
+ *             which always follows a result and so needs none. An entry of a table is a packed
+ *             signature and an 8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero
+ *             word ends the table.
+ *
+ * Invariants: a word is a number: it does not depend on the byte order, and equal words on two
+ *             platforms are equal canonical texts. Packing is injective, and no packed signature is
+ *             the beginning of another. Every second word of a table is a start (bit 63), a
+ *             continuation (bits 63 .. 60 are 0100) or the end (0), so a scan in steps of 16 bytes
+ *             never mistakes one for another, and needs no lengths.
+ *
+ * Threads:    readers of a table that grows in place take no lock: a first word is stored last,
+ *             with release, and loaded with acquire. An entry's words never change once its first
+ *             is there; its function pointer may. Writers are serialised by their caller.
+ *
+ * Errors:     NC_E_FORMAT, NC_E_TOOLONG, NC_E_RANGE. Nothing is read past the count that is given.
+ * Ownership:  nothing is allocated.
+ * Source:     SEP 201, "Approach 1: Comparison of deterministic keys"; CEP 1000, "Approach 2". */
+#ifndef NATIVECALL_PACKED_H
+#define NATIVECALL_PACKED_H
+
+#include "signaturetext.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+#define NC_PACKED_START (UINT64_C(1) << 63)
+#define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of every word but the first */
+
+/* Flags of calltable.h that a word can carry: four properties and an error convention below 8. */
+#define NC_PACKED_FLAGS_ALL 0x7F
+#define NC_PACKED_FLAGS_SHIFT 56
+#define NC_PACKED_FLAGS_MASK ((uint64_t)NC_PACKED_FLAGS_ALL << NC_PACKED_FLAGS_SHIFT)
+/* Flags of calltable.h as bits of a first word: NATIVECALL_SIG("d:d") | NC_PACKED_FLAGS(...). */
+#define NC_PACKED_FLAGS(flags) (((uint64_t)(flags) & NC_PACKED_FLAGS_ALL) << NC_PACKED_FLAGS_SHIFT)
+/* For nc_packed_find with a word without flags: passes over entries that have one of these; all
+ * other flags are ignored. */
+#define NC_PACKED_REFUSE(flags) (~NC_PACKED_FLAGS_MASK | NC_PACKED_FLAGS(flags))
+/* Words that any text of up to NC_SIGNATURE_MAX_LENGTH characters fits into. */
+#define NC_PACKED_MAX_WORDS 547
+
+#define NC_PACKED_FIRST_NIBBLES 14
+#define NC_PACKED_NEXT_NIBBLES 15
+
+/* The symbols: the nibbles 1 to 11, then the two-nibble symbols 0xC0, 0xC1 and so on. Frozen; more
+ * may come behind. */
+#define NC_PACKED_COMMON "d&iPfZqgvbO"
+#define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789"
+
+/* The flags of a first word, as in calltable.h. */
+NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
+{
+    return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
+}
+
+/* A character of a canonical text as a byte: nibble and 0, or two nibbles; 0 for ':' and for what
+ * has no symbol. */
+NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
+{
+    static const char common[] = NC_PACKED_COMMON;
+    static const char rare[] = NC_PACKED_RARE;
+    const char *found;
+
+    if (c == '\0') {
+        return 0;
+    }
+    found = strchr(common, c);
+    if (found != NULL) {
+        return (unsigned)(found - common + 1) << 4;
+    }
+    found = strchr(rare, c);
+    return found != NULL ? 0xC0U + (unsigned)(found - rare) : 0;
+}
+
+/* The words that this many nibbles take, the 0 that ends them included. */
+NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
+{
+    const size_t pair = 2 * NC_PACKED_NEXT_NIBBLES;
+    return nibbles <= NC_PACKED_FIRST_NIBBLES
+               ? 1
+               : 1 + 2 * ((nibbles - NC_PACKED_FIRST_NIBBLES + pair - 1) / pair);
+}
+
+/* Where the nibble at a position in the stream is: the word's index, and the shift in it. */
+NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
+{
+    if (position < NC_PACKED_FIRST_NIBBLES) {
+        *shift = 4 * (NC_PACKED_FIRST_NIBBLES - 1 - (unsigned)position);
+        return 0;
+    }
+    position -= NC_PACKED_FIRST_NIBBLES;
+    *shift = 4 * (NC_PACKED_NEXT_NIBBLES - 1 - (unsigned)(position % NC_PACKED_NEXT_NIBBLES));
+    return 1 + position / NC_PACKED_NEXT_NIBBLES;
+}
+
+/* The packed words of a signature of the grammar (nc_signature_canonical), which need not be
+ * canonical, with flags of calltable.h.
+ *
+ * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: as from
+ * nc_signature_canonical, *count is the offset of what is wrong. NC_E_RANGE: *count is the number
+ * of words that are needed, more than `capacity`; or 0, for flags beyond NC_PACKED_FLAGS_ALL. */
+NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags, uint64_t *words,
+                                size_t capacity, size_t *count)
+{
+    char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
+    size_t nibbles = 1; /* the 0 at the end */
+    size_t position = 0;
+    size_t i, needed;
+    int status = nc_signature_canonical(text, length, canonical, sizeof canonical, &length);
+
+    if (status != NC_OK) {
+        *count = length;
+        return status;
+    }
+    if ((flags & ~(uintptr_t)NC_PACKED_FLAGS_ALL) != 0) {
+        *count = 0;
+        return NC_E_RANGE;
+    }
+    for (i = 0; i < length; i++) {
+        nibbles += canonical[i] == ':' ? 0U : nc_packed_symbol(canonical[i]) >= 0xC0 ? 2U : 1U;
+    }
+    needed = nc_packed_words(nibbles);
+    *count = needed;
+    if (needed > capacity) {
+        return NC_E_RANGE;
+    }
+    words[0] = NC_PACKED_START | NC_PACKED_FLAGS(flags);
+    for (i = 1; i < needed; i++) {
+        words[i] = NC_PACKED_CONTINUATION;
+    }
+    for (i = 0; i < length; i++) {
+        const unsigned symbol = nc_packed_symbol(canonical[i]);
+        unsigned shift;
+        size_t word;
+        if (symbol != 0) {
+            word = nc_packed_locate(position++, &shift);
+            words[word] |= (uint64_t)(symbol >> 4) << shift;
+        }
+        if (symbol >= 0xC0) {
+            word = nc_packed_locate(position++, &shift);
+            words[word] |= (uint64_t)(symbol & 0xF) << shift;
+        }
+    }
+    return NC_OK;
+}
+
+/* Puts the colons back that packing drops: tells after which characters a result is complete. */
+typedef struct {
+    size_t depth;                            /* braces that are open */
+    char awaits[NC_SIGNATURE_MAX_DEPTH + 2]; /* by depth: whether a result is awaited */
+    char before;                             /* the character before */
+} NcPackedColons;
+
+/* 1 when a colon follows `c`, 0 when none does, -1 for braces that cannot be. */
+NC_STATIC int nc_packed_colon_after(NcPackedColons *colons, char c)
+{
+    const char before = colons->before;
+
+    colons->before = c;
+    if (c == '{') {
+        if (++colons->depth > NC_SIGNATURE_MAX_DEPTH + 1) {
+            return -1;
+        }
+        colons->awaits[colons->depth] = before == 'X';
+        return 0;
+    }
+    if (c == '}') {
+        if (colons->depth-- == 0) {
+            return -1;
+        }
+    } else if (nc_signature_is_digit(c) || strchr("&XT=Z(),[].", c) != NULL) {
+        return 0;
+    }
+    /* `c` ends a type. */
+    if (colons->awaits[colons->depth]) {
+        colons->awaits[colons->depth] = 0;
+        return 1;
+    }
+    return 0;
+}
+
+/* The canonical text, and a zero byte, of packed words, and their flags. Words that packing does
+ * not yield on this platform are NC_E_FORMAT: it is the exact inverse.
+ *
+ * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small, *written is
+ * the length that there would be. `flags` may be NULL. `out` may be NULL when `size` is 0. */
+NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out, size_t size,
+                                  size_t *written, uintptr_t *flags)
+{
+    static const char common[] = NC_PACKED_COMMON;
+    static const char rare[] = NC_PACKED_RARE;
+    char text[NC_SIGNATURE_MAX_LENGTH + 1];
+    NcPackedColons colons;
+    NcSignatureReader reader;
+    size_t length = 0, position = 0, nibbles, i;
+    unsigned shift;
+
+    if (count % 2 == 0 || count > NC_PACKED_MAX_WORDS || (words[0] & NC_PACKED_START) == 0) {
+        return NC_E_FORMAT;
+    }
+    for (i = 1; i < count; i++) {
+        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
+            return NC_E_FORMAT;
+        }
+    }
+    nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
+    memset(&colons, 0, sizeof colons);
+    colons.awaits[0] = 1;
+    for (;;) {
+        unsigned code = 0;
+        char c;
+        int colon;
+        if (position < nibbles) {
+            size_t word = nc_packed_locate(position++, &shift);
+            code = (unsigned)(words[word] >> shift) & 0xF;
+        } else {
+            return NC_E_FORMAT;
+        }
+        if (code == 0) {
+            break;
+        }
+        if (code < 12) {
+            c = common[code - 1];
+        } else {
+            size_t word;
+            if (position == nibbles) {
+                return NC_E_FORMAT;
+            }
+            word = nc_packed_locate(position++, &shift);
+            code = (code - 12) * 16 + ((unsigned)(words[word] >> shift) & 0xF);
+            if (code >= sizeof rare - 1) {
+                return NC_E_FORMAT;
+            }
+            c = rare[code];
+        }
+        colon = nc_packed_colon_after(&colons, c);
+        if (colon < 0 || length + 1 + (size_t)colon > NC_SIGNATURE_MAX_LENGTH) {
+            return NC_E_FORMAT;
+        }
+        text[length++] = c;
+        if (colon) {
+            text[length++] = ':';
+        }
+    }
+    if (nc_packed_words(position) != count) {
+        return NC_E_FORMAT;
+    }
+    for (; position < nibbles; position++) {
+        size_t word = nc_packed_locate(position, &shift);
+        if ((words[word] >> shift & 0xF) != 0) {
+            return NC_E_FORMAT;
+        }
+    }
+    if (nc_reader_run(&reader, text, length, NULL, 0, 1) != NC_OK) {
+        return NC_E_FORMAT;
+    }
+    *written = length;
+    if (length >= size || out == NULL) {
+        return NC_E_RANGE;
+    }
+    memcpy(out, text, length);
+    out[length] = '\0';
+    if (flags != NULL) {
+        *flags = nc_packed_flags(words[0]);
+    }
+    return NC_OK;
+}
+
+/* The nibble at a position in the stream. */
+NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t position)
+{
+    unsigned shift;
+    const size_t word = nc_packed_locate(position, &shift);
+    return (unsigned)(words[word] >> shift) & 0xF;
+}
+
+/* Whether packed words, whatever flags are in them, are those of a canonical text. Compares symbol
+ * by symbol: for few comparisons this is less than packing, and nothing is written. */
+NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
+{
+    const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
+    size_t position = 0;
+    size_t i;
+
+    for (; *canonical != '\0'; canonical++) {
+        const unsigned symbol = nc_packed_symbol(*canonical);
+        if (symbol == 0 && *canonical == ':') {
+            continue;
+        }
+        if (symbol == 0 || nibbles - position < 2 ||
+            nc_packed_nibble(words, position++) != symbol >> 4 ||
+            (symbol >= 0xC0 && nc_packed_nibble(words, position++) != (symbol & 0xF))) {
+            return 0;
+        }
+    }
+    if (nc_packed_words(position + 1) != count || (words[0] & NC_PACKED_START) == 0) {
+        return 0;
+    }
+    for (; position < nibbles; position++) {
+        if (nc_packed_nibble(words, position) != 0) {
+            return 0;
+        }
+    }
+    for (i = 1; i < count; i++) {
+        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* The cell of a function pointer: 8 bytes everywhere, the pointer first, zeros behind. */
+typedef union {
+    void *funcptr;
+    uint64_t cell;
+} NcPackedFunction;
+
+/* An entry whose signature is one word, for tables that are C literals:
+ *     static const NcPackedEntry table[] = {{NATIVECALL_SIG("d:d"), {(void *)cube}}, {0, {NULL}}};
+ *     ... nc_packed_find(&table[0].signature, ...) */
+typedef struct {
+    uint64_t signature; /* with flags; 0 ends the table */
+    NcPackedFunction function;
+} NcPackedEntry;
+
+/* Every second word of a table is loaded with acquire. Where a word is two machine words, the one
+ * with the marks, which the writer stores last, is loaded first. */
+NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
+{
+#if UINTPTR_MAX == 0xFFFFFFFF
+    const uintptr_t *halves = (const uintptr_t *)(const void *)word;
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
+    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    const uint64_t high = nc_load_acquire_uintptr(halves);
+    return high << 32 | nc_load_relaxed_uintptr(halves + 1);
+#else
+    const uint64_t high = nc_load_acquire_uintptr(halves + 1);
+    return high << 32 | nc_load_relaxed_uintptr(halves);
+#endif
+#else
+    return nc_load_acquire_uintptr(word);
+#endif
+}
+
+NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
+{
+#if UINTPTR_MAX == 0xFFFFFFFF
+    uintptr_t *halves = (uintptr_t *)(void *)word;
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
+    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    nc_store_relaxed_uintptr(halves + 1, (uintptr_t)value);
+    nc_store_release_uintptr(halves, (uintptr_t)(value >> 32));
+#else
+    nc_store_relaxed_uintptr(halves, (uintptr_t)value);
+    nc_store_release_uintptr(halves + 1, (uintptr_t)(value >> 32));
+#endif
+#else
+    nc_store_release_uintptr(word, value);
+#endif
+}
+
+/* The entry of a table, as a pointer to its first word, whose signature is these words; NULL when
+ * there is none. `mask` says which of the flags must be equal too: NC_PACKED_REFUSE(...); its other
+ * bits are taken as set. A word that is no start, such as the 0 of a literal that does not fit,
+ * finds nothing. */
+NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
+                                                size_t count, uint64_t mask)
+{
+    const uint64_t first = words[0];
+
+    mask |= ~NC_PACKED_FLAGS_MASK;
+    if (NC_UNLIKELY((first & NC_PACKED_START) == 0)) {
+        return NULL;
+    }
+    for (;; table += 2) {
+        const uint64_t found = nc_packed_load(table);
+        if (NC_LIKELY(((found ^ first) & mask) == 0)) {
+            size_t i = 1;
+            while (i < count && table[i] == words[i]) {
+                i++;
+            }
+            if (NC_LIKELY(i == count)) {
+                return table;
+            }
+        }
+        if (found == 0) {
+            return NULL;
+        }
+    }
+}
+
+/* Number of words of the signature of an entry; 0 at the end of the table. So
+ *     for (e = table; (n = nc_packed_count(e)) != 0; e += n + 1) ...
+ * passes over all entries. */
+NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
+{
+    size_t count = 1;
+
+    if (nc_packed_load(entry) == 0) {
+        return 0;
+    }
+    while (nc_packed_load(entry + count + 1) >> 60 == NC_PACKED_CONTINUATION >> 60) {
+        count += 2;
+    }
+    return count;
+}
+
+/* The function pointer of an entry whose signature has `count` words; never NULL, which spares
+ * callers a test. */
+NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
+{
+    void *funcptr = nc_load_acquire_ptr(entry + count);
+    NC_ASSUME(funcptr != NULL);
+    return funcptr;
+}
+
+/* Writes an entry over the 0 that ends a table, under the eyes of readers. The `count + 1` words
+ * after that 0 belong to the table and are zero: the last of them ends the table from now on. */
+NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
+{
+    size_t i;
+
+    for (i = 1; i < count; i++) {
+        end[i] = words[i];
+    }
+    nc_store_relaxed_ptr(end + count, funcptr);
+    nc_packed_store(end, words[0]);
+}
+
+/* Puts another function into an entry; its signature has `count` words. */
+NC_STATIC_INLINE void nc_packed_replace(uint64_t *entry, size_t count, void *funcptr)
+{
+    nc_store_release_ptr(entry + count, funcptr);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

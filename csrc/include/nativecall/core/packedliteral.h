@@ -1,0 +1,268 @@
+/* nativecall/core/packedliteral.h: NATIVECALL_SIG("d:dd"): the packed word of a literal, a
+ * constant.
+ *
+ *     switch (word & ~NC_PACKED_FLAGS_MASK) {
+ *     case NATIVECALL_SIG("d:d"): ...
+ *
+ * The word is nc_signature_pack's, without flags. The literal is canonical, but "clLnN" (and "g")
+ * stand for what they are on this platform. A literal does not compile unless
+ *
+ *   - every character has a symbol, and one word is enough (13 nibbles);
+ *   - a ':' follows the first character that ends a type, if no '{' comes before it;
+ *   - without braces, there is no other ':', and no 'v' but the result;
+ *   - there are as many '}' as '{';
+ *   - the last character ends a type, or is '}', '.' or the ':'.
+ *
+ * This is less than the grammar: "d:Zi", "d:=d" or "[0]d:" compile. Where only colons are
+ * misplaced, which takes braces, the word is that of the signature with the colons in place; else
+ * it is one that no signature has, and finds nothing. For longer literals there is
+ * nc_signature_pack.
+ *
+ * C++11 and later: a constant expression. C99 and C11 with GCC and Clang: an integer constant
+ * expression, for case labels, static initialisers and static assertions, at any optimisation
+ * level. Any other C compiler: a call of an inline function, and 0 for what should not compile. */
+#ifndef NATIVECALL_PACKEDLITERAL_H
+#define NATIVECALL_PACKEDLITERAL_H
+
+#include "packed.h"
+
+/* Every spelling that means the canonical code in the macro's name here: 'l' is one of 'i' and 'q'.
+ */
+#if CHAR_MIN < 0
+#define NC_SPELT_b "bc"
+#define NC_SPELT_B "B"
+#else
+#define NC_SPELT_b "b"
+#define NC_SPELT_B "Bc"
+#endif
+#if LONG_MAX == 2147483647L
+#define NC_SPELT_LONG_i "l"
+#define NC_SPELT_LONG_I "L"
+#define NC_SPELT_LONG_q
+#define NC_SPELT_LONG_Q
+#else
+#define NC_SPELT_LONG_i
+#define NC_SPELT_LONG_I
+#define NC_SPELT_LONG_q "l"
+#define NC_SPELT_LONG_Q "L"
+#endif
+#if UINTPTR_MAX == 0xFFFFFFFF
+#define NC_SPELT_i "i" NC_SPELT_LONG_i "n"
+#define NC_SPELT_I "I" NC_SPELT_LONG_I "N"
+#define NC_SPELT_q "q" NC_SPELT_LONG_q
+#define NC_SPELT_Q "Q" NC_SPELT_LONG_Q
+#else
+#define NC_SPELT_i "i" NC_SPELT_LONG_i
+#define NC_SPELT_I "I" NC_SPELT_LONG_I
+#define NC_SPELT_q "q" NC_SPELT_LONG_q "n"
+#define NC_SPELT_Q "Q" NC_SPELT_LONG_Q "N"
+#endif
+#if LDBL_MANT_DIG == DBL_MANT_DIG
+#define NC_SPELT_d "dg"
+#define NC_SPELT_g
+#else
+#define NC_SPELT_d "d"
+#define NC_SPELT_g "g"
+#endif
+
+/* Characters that end a type, and those that a signature can end with. */
+#define NC_LITERAL_ENDS "?bBhHiIqQefdgcLlNnPOv"
+#define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
+
+#if defined(__cplusplus)
+
+/* Not constant: a constant expression that comes here is refused with this name in the message. */
+NC_STATIC uint64_t nc_literal_is_malformed_or_longer_than_one_word(void)
+{
+    return 0;
+}
+
+constexpr bool nc_literal_in(const char *set, char c)
+{
+    return *set != '\0' && (*set == c || nc_literal_in(set + 1, c));
+}
+
+constexpr char nc_literal_code(char c)
+{
+    return nc_literal_in(NC_SPELT_b, c)   ? 'b'
+           : nc_literal_in(NC_SPELT_B, c) ? 'B'
+           : nc_literal_in(NC_SPELT_i, c) ? 'i'
+           : nc_literal_in(NC_SPELT_I, c) ? 'I'
+           : nc_literal_in(NC_SPELT_q, c) ? 'q'
+           : nc_literal_in(NC_SPELT_Q, c) ? 'Q'
+           : nc_literal_in(NC_SPELT_d, c) ? 'd'
+                                          : c;
+}
+
+constexpr uint64_t nc_literal_index(const char *set, char c)
+{
+    return *set == '\0' ? NC_PACKED_START : *set == c ? 0 : 1 + nc_literal_index(set + 1, c);
+}
+
+/* How often a character is in a text. */
+constexpr unsigned nc_literal_count(const char *text, char c)
+{
+    return *text == '\0' ? 0 : (*text == c ? 1U : 0U) + nc_literal_count(text + 1, c);
+}
+
+/* The last character of a text that has one. */
+constexpr char nc_literal_last(const char *text)
+{
+    return text[1] == '\0' ? *text : nc_literal_last(text + 1);
+}
+
+/* Whether a colon follows the first type, as far as that is seen without a stack. */
+constexpr bool nc_literal_has_result(const char *text)
+{
+    return *text == '{' || (*text != '\0' && (nc_literal_in(NC_LITERAL_ENDS, *text)
+                                                  ? text[1] == ':'
+                                                  : nc_literal_has_result(text + 1)));
+}
+
+/* One canonical character at a nibble, counted from the left, and all that follow. */
+constexpr uint64_t nc_literal_fold(const char *text, unsigned nibble);
+
+constexpr uint64_t nc_literal_symbol(const char *text, unsigned nibble, char c)
+{
+    return nc_literal_in(NC_PACKED_COMMON, c) && nibble < 13
+               ? (nc_literal_index(NC_PACKED_COMMON, c) + 1) << (52 - 4 * nibble) |
+                     nc_literal_fold(text + 1, nibble + 1)
+           : nc_literal_in(NC_PACKED_RARE, c) && nibble < 12
+               ? (nc_literal_index(NC_PACKED_RARE, c) + 0xC0) << (48 - 4 * nibble) |
+                     nc_literal_fold(text + 1, nibble + 2)
+               : nc_literal_is_malformed_or_longer_than_one_word();
+}
+
+constexpr uint64_t nc_literal_fold(const char *text, unsigned nibble)
+{
+    return *text == '\0'  ? NC_PACKED_START
+           : *text == ':' ? nc_literal_fold(text + 1, nibble)
+                          : nc_literal_symbol(text, nibble, nc_literal_code(*text));
+}
+
+constexpr bool nc_literal_fits(const char *text)
+{
+    return nc_literal_has_result(text) &&
+           nc_literal_count(text, '{') == nc_literal_count(text, '}') &&
+           nc_literal_in(NC_LITERAL_LASTS, nc_literal_last(text)) &&
+           (nc_literal_count(text, '{') != 0 ||
+            (nc_literal_count(text, ':') == 1 && nc_literal_count(text + 1, 'v') == 0));
+}
+
+constexpr uint64_t nc_literal_word(const char *text)
+{
+    return nc_literal_fits(text) ? nc_literal_fold(text, 0)
+                                 : nc_literal_is_malformed_or_longer_than_one_word();
+}
+
+/* Makes the compiler evaluate it, everywhere. */
+template <uint64_t value> struct NcLiteral {
+    static constexpr uint64_t word = value;
+};
+
+#define NATIVECALL_SIG(literal) static_cast<uint64_t>(NcLiteral<nc_literal_word("" literal)>::word)
+
+#elif defined(__GNUC__)
+
+/* A C compiler evaluates neither loops nor functions in a constant expression, but some builtins on
+ * string literals. So each character is asked, bit by bit, whether it is in the set of characters
+ * whose symbol has that bit: nc_packed_symbol's byte. */
+#define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
+#define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
+#define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
+#define NC_LITERAL_BIT6 "PfZ" NC_SPELT_q NC_LITERAL_RARE
+#define NC_LITERAL_BIT5 "&ZO" NC_SPELT_i NC_SPELT_q NC_SPELT_b
+#define NC_LITERAL_BIT4 "fvO].0123456789" NC_SPELT_d NC_SPELT_i NC_SPELT_q
+#define NC_LITERAL_BIT3 "{}T=(),[6789"
+#define NC_LITERAL_BIT2 "eX(),[2345" NC_SPELT_I NC_SPELT_Q
+#define NC_LITERAL_BIT1 "hHeXT=,[014589"
+#define NC_LITERAL_BIT0 "HX}=)[.13579" NC_SPELT_B NC_SPELT_Q
+
+/* Whether the character at a position is in a set; beyond the end none is. Clang evaluates what GCC
+ * does not and the other way round; both take the conditional on __builtin_constant_p for an
+ * integer constant expression, or need no such thing. */
+#define NC_LITERAL_AT(literal, i) ((i) < sizeof(literal) ? (i) : sizeof(literal) - 1)
+#if defined(__clang__)
+#define NC_LITERAL_IN(literal, i, set)                                                             \
+    (__builtin_memchr(set, (literal)[NC_LITERAL_AT(literal, i)], sizeof(set) - 1) != 0)
+#define NC_LITERAL_CONSTANT(value) (__builtin_constant_p(0) ? (value) : 0)
+#else
+#define NC_LITERAL_IN(literal, i, set)                                                             \
+    (__builtin_strspn((literal) + NC_LITERAL_AT(literal, i), set) != 0)
+#define NC_LITERAL_CONSTANT(value) (value)
+#endif
+
+#define NC_LITERAL_BIT(s, i, set, bit) (NC_LITERAL_IN(s, i, set) ? UINT64_C(1) << (bit) : 0)
+#define NC_LITERAL_SYMBOL(s, i)                                                                    \
+    (NC_LITERAL_BIT(s, i, NC_LITERAL_BIT7, 55) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT6, 54) |       \
+     NC_LITERAL_BIT(s, i, NC_LITERAL_BIT5, 53) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT4, 52) |       \
+     NC_LITERAL_BIT(s, i, NC_LITERAL_BIT3, 51) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT2, 50) |       \
+     NC_LITERAL_BIT(s, i, NC_LITERAL_BIT1, 49) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT0, 48))
+/* Bits of a symbol: 4, 8, or 0 for a colon and beyond the end. */
+#define NC_LITERAL_WIDTH(s, i)                                                                     \
+    (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
+/* The same; and too many for what has no symbol. */
+#define NC_LITERAL_COST(s, i)                                                                      \
+    ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
+     : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \
+                                                      : 64)
+/* The character at a position and what follows, left-justified in 56 bits. */
+#define NC_LITERAL_THEN(s, i, rest) (NC_LITERAL_SYMBOL(s, i) | ((rest) >> NC_LITERAL_WIDTH(s, i)))
+/* 13 nibbles leave room for at most 13 symbols and 4 colons. */
+#define NC_LITERAL_MAX 17
+/* clang-format off */
+#define NC_LITERAL_FOLD(s)                                                                         \
+    NC_LITERAL_THEN(s, 0, NC_LITERAL_THEN(s, 1, NC_LITERAL_THEN(s, 2, NC_LITERAL_THEN(s, 3,        \
+    NC_LITERAL_THEN(s, 4, NC_LITERAL_THEN(s, 5, NC_LITERAL_THEN(s, 6, NC_LITERAL_THEN(s, 7,        \
+    NC_LITERAL_THEN(s, 8, NC_LITERAL_THEN(s, 9, NC_LITERAL_THEN(s, 10, NC_LITERAL_THEN(s, 11,      \
+    NC_LITERAL_THEN(s, 12, NC_LITERAL_THEN(s, 13, NC_LITERAL_THEN(s, 14, NC_LITERAL_THEN(s, 15,    \
+    NC_LITERAL_THEN(s, 16, UINT64_C(0))))))))))))))))))
+/* Whether a colon follows the first type, as far as that is seen without a stack. */
+#define NC_LITERAL_RESULT(s, i, otherwise)                                                         \
+    (NC_LITERAL_IN(s, i, "{") ? 1                                                                  \
+     : NC_LITERAL_IN(s, i, NC_LITERAL_ENDS) ? NC_LITERAL_IN(s, (i) + 1, ":") : otherwise)
+#define NC_LITERAL_HAS_RESULT(s)                                                                   \
+    NC_LITERAL_RESULT(s, 0, NC_LITERAL_RESULT(s, 1, NC_LITERAL_RESULT(s, 2,                        \
+    NC_LITERAL_RESULT(s, 3, NC_LITERAL_RESULT(s, 4, NC_LITERAL_RESULT(s, 5,                        \
+    NC_LITERAL_RESULT(s, 6, NC_LITERAL_RESULT(s, 7, NC_LITERAL_RESULT(s, 8,                        \
+    NC_LITERAL_RESULT(s, 9, NC_LITERAL_RESULT(s, 10, NC_LITERAL_RESULT(s, 11,                     \
+    NC_LITERAL_RESULT(s, 12, 0)))))))))))))
+#define NC_LITERAL_SUM(of, s)                                                                      \
+    (of(s, 0) + of(s, 1) + of(s, 2) + of(s, 3) + of(s, 4) + of(s, 5) + of(s, 6) + of(s, 7) +       \
+     of(s, 8) + of(s, 9) + of(s, 10) + of(s, 11) + of(s, 12) + of(s, 13) + of(s, 14) +             \
+     of(s, 15) + of(s, 16))
+/* clang-format on */
+#define NC_LITERAL_COLON(s, i) NC_LITERAL_IN(s, i, ":")
+#define NC_LITERAL_OPEN(s, i) NC_LITERAL_IN(s, i, "{")
+#define NC_LITERAL_CLOSE(s, i) NC_LITERAL_IN(s, i, "}")
+#define NC_LITERAL_VOID(s, i) ((i) != 0 && NC_LITERAL_IN(s, i, "v"))
+#define NC_LITERAL_FITS(s)                                                                         \
+    (sizeof(s) <= NC_LITERAL_MAX + 1 && NC_LITERAL_SUM(NC_LITERAL_COST, s) <= 52 &&                \
+     NC_LITERAL_HAS_RESULT(s) && NC_LITERAL_IN(s, sizeof(s) - 2, NC_LITERAL_LASTS) &&              \
+     NC_LITERAL_SUM(NC_LITERAL_OPEN, s) == NC_LITERAL_SUM(NC_LITERAL_CLOSE, s) &&                  \
+     (NC_LITERAL_SUM(NC_LITERAL_OPEN, s) != 0 ||                                                   \
+      (NC_LITERAL_SUM(NC_LITERAL_COLON, s) == 1 && NC_LITERAL_SUM(NC_LITERAL_VOID, s) == 0)))
+/* The field's name is what the compiler says of a literal that is none. */
+#define NC_LITERAL_CHECK(s)                                                                        \
+    (0 * sizeof(struct {                                                                           \
+         int malformed_or_longer_than_one_word : NC_LITERAL_CONSTANT(NC_LITERAL_FITS(s)) ? 1 : -1; \
+     }))
+
+#define NATIVECALL_SIG(literal)                                                                    \
+    (__extension__(NC_LITERAL_CONSTANT(NC_PACKED_START | NC_LITERAL_FOLD("" literal)) +            \
+                   NC_LITERAL_CHECK("" literal)))
+
+#else
+
+NC_STATIC_INLINE uint64_t nc_literal_pack(const char *literal)
+{
+    uint64_t word = 0;
+    size_t count;
+    return nc_signature_pack(literal, strlen(literal), 0, &word, 1, &count) == NC_OK ? word : 0;
+}
+
+#define NATIVECALL_SIG(literal) nc_literal_pack("" literal)
+
+#endif
+
+#endif

@@ -1,0 +1,792 @@
+/* nativecall/core/signaturetext.h: the text of a signature: its canonical form, and a cursor over
+ * it.
+ *
+ * Idea:       one recursive-descent reader of the grammar (docs/abi.md), which writes the canonical
+ *             form as it goes. Where the form must be canonical already, what would be written is
+ *             compared with what is there. The cursor is the same reader, a type at a time.
+ *
+ * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
+ *             that refuses, at the same place. The package's other spellings are not read here.
+ *             Nothing is read past the length that is given, a zero byte is a character like any
+ *             other that begins no type, and nothing recurses deeper than NC_SIGNATURE_MAX_DEPTH.
+ *
+ * Threads:    pure functions.
+ * Errors:     NC_E_FORMAT (malformed, not canonical, or larger than the address space), with the
+ *             offset of what is wrong; NC_E_TOOLONG, NC_E_RANGE, NC_E_MISSING.
+ * Ownership:  nothing is allocated; cursors and types point into the caller's text.
+ * Source:     SEP 201, "Signature strings"; CEP 1000, "Signature strings"; PEP 3118. */
+#ifndef NATIVECALL_SIGNATURETEXT_H
+#define NATIVECALL_SIGNATURETEXT_H
+
+#include <float.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_SIGNATURE_MAX_LENGTH 4096 /* characters of a text */
+#define NC_SIGNATURE_MAX_DEPTH 64    /* levels of nesting */
+#define NC_SIGNATURE_MAX_NDIM 64     /* dimensions of an array or a view */
+
+/* ---- scalars --------------------------------------------------------------------------------- */
+
+/* The canonical code of a scalar's, which is itself for all but "clLnNg"; 0 for what is none. */
+NC_STATIC_INLINE char nc_scalar_canonical(char code)
+{
+    switch (code) {
+    case 'c':
+        return CHAR_MIN < 0 ? 'b' : 'B';
+    case 'l':
+        return sizeof(long) == 8 ? 'q' : 'i';
+    case 'L':
+        return sizeof(long) == 8 ? 'Q' : 'I';
+    case 'n':
+        return sizeof(void *) == 8 ? 'q' : 'i';
+    case 'N':
+        return sizeof(void *) == 8 ? 'Q' : 'I';
+    case 'g':
+        return LDBL_MANT_DIG == DBL_MANT_DIG ? 'd' : 'g';
+    default:
+        return code != '\0' && strchr("?bBhHiIqQefd", code) != NULL ? code : '\0';
+    }
+}
+
+/* Whether a canonical code is of an integer with a sign. */
+NC_STATIC_INLINE int nc_scalar_is_signed(char code)
+{
+    return code == 'b' || code == 'h' || code == 'i' || code == 'q';
+}
+
+struct nc_align_int64 {
+    char before;
+    int64_t value;
+};
+struct nc_align_double {
+    char before;
+    double value;
+};
+struct nc_align_long_double {
+    char before;
+    long double value;
+};
+
+/* Size and alignment in bytes of the scalar with a canonical code. */
+NC_STATIC void nc_scalar_layout(char code, size_t *size, size_t *alignment)
+{
+    switch (code) {
+    case '?':
+    case 'b':
+    case 'B':
+        *size = *alignment = 1;
+        break;
+    case 'h':
+    case 'H':
+    case 'e':
+        *size = *alignment = 2;
+        break;
+    case 'q':
+    case 'Q':
+        *size = 8;
+        *alignment = offsetof(struct nc_align_int64, value);
+        break;
+    case 'd':
+        *size = 8;
+        *alignment = offsetof(struct nc_align_double, value);
+        break;
+    case 'g':
+        *size = sizeof(long double);
+        *alignment = offsetof(struct nc_align_long_double, value);
+        break;
+    default: /* i I f */
+        *size = *alignment = 4;
+        break;
+    }
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* What sort of type it is. */
+enum {
+    NC_KIND_VOID,     /* v */
+    NC_KIND_BOOL,     /* ? */
+    NC_KIND_INT,      /* b B h H i I q Q */
+    NC_KIND_FLOAT,    /* e f d g */
+    NC_KIND_COMPLEX,  /* Zf Zd Zg */
+    NC_KIND_VOIDPTR,  /* P */
+    NC_KIND_POINTER,  /* &T: within it, the type pointed to */
+    NC_KIND_FUNCTION, /* X{...}: within it, result and arguments */
+    NC_KIND_STRUCT,   /* T{...} =T{...}: within it, the fields */
+    NC_KIND_ARRAY,    /* (n,m)T: within it, the element */
+    NC_KIND_VIEW,     /* [n]T: within it, the element */
+    NC_KIND_OBJECT    /* O */
+};
+
+/* Where a type stands. */
+enum {
+    NC_PLACE_RESULT,
+    NC_PLACE_ARGUMENT,
+    NC_PLACE_FIELD,   /* of a struct */
+    NC_PLACE_POINTEE, /* behind & */
+    NC_PLACE_ELEMENT, /* of an array */
+    NC_PLACE_ITEM     /* of a view */
+};
+
+/* A type as the cursor yields it. */
+typedef struct {
+    const char *text; /* its canonical text, not zero-terminated; within the caller's text */
+    size_t length;    /* of text */
+    int kind;         /* NC_KIND_* */
+    int place;        /* NC_PLACE_* */
+    char code;        /* of a scalar its letter, of a complex number its parts'; else text[0] */
+    size_t size;      /* bytes here, as an argument, result, field or element; 0 for void */
+    size_t alignment; /* bytes here */
+    size_t offset;    /* bytes from the start of the struct, for a field; else 0 */
+    size_t ndim;      /* of an array or a view; else 0 */
+    size_t count;     /* elements of an array, all dimensions; else 1 */
+    size_t item_size; /* bytes of an array's element; else 0 */
+} NcSignatureType;
+
+/* ---- the reader, which all of it is built on ------------------------------------------------- */
+
+#define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* absorbs, and is refused as a size */
+
+/* Reads a text and writes its canonical form. Strict: the text must be canonical itself. */
+typedef struct {
+    const char *text;
+    size_t length;
+    size_t at;      /* offset of what comes next */
+    size_t fault;   /* offset of what was wrong */
+    size_t written; /* characters of the canonical form so far */
+    char *out;      /* where they go, as far as they fit; NULL: nowhere */
+    size_t size;    /* of out */
+    int strict;     /* compare with the text instead */
+} NcSignatureReader;
+
+NC_STATIC_INLINE int nc_reader_fault(NcSignatureReader *reader, size_t at)
+{
+    reader->fault = at;
+    return NC_E_FORMAT;
+}
+
+NC_STATIC_INLINE int nc_reader_write(NcSignatureReader *reader, char c)
+{
+    if (reader->strict) {
+        if (reader->written >= reader->length || reader->text[reader->written] != c) {
+            return nc_reader_fault(reader, reader->written);
+        }
+    } else if (reader->written < reader->size) {
+        reader->out[reader->written] = c;
+    }
+    reader->written++;
+    return NC_OK;
+}
+
+NC_STATIC int nc_reader_write_text(NcSignatureReader *reader, const char *text)
+{
+    int status = NC_OK;
+    while (status == NC_OK && *text != '\0') {
+        status = nc_reader_write(reader, *text++);
+    }
+    return status;
+}
+
+NC_STATIC_INLINE int nc_signature_is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+NC_STATIC_INLINE int nc_signature_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The next character that is not white space; '\0' at the end, as for a zero byte, which begins
+ * nothing either. */
+NC_STATIC_INLINE char nc_reader_peek(NcSignatureReader *reader)
+{
+    while (reader->at < reader->length && nc_signature_is_space(reader->text[reader->at])) {
+        reader->at++;
+    }
+    return reader->at < reader->length ? reader->text[reader->at] : '\0';
+}
+
+NC_STATIC_INLINE int nc_reader_accept(NcSignatureReader *reader, char c)
+{
+    if (nc_reader_peek(reader) != c) {
+        return 0;
+    }
+    reader->at++;
+    return 1;
+}
+
+NC_STATIC int nc_reader_expect(NcSignatureReader *reader, char c)
+{
+    return nc_reader_accept(reader, c) ? nc_reader_write(reader, c)
+                                       : nc_reader_fault(reader, reader->at);
+}
+
+/* A positive number of at most 18 digits. */
+NC_STATIC int nc_reader_number(NcSignatureReader *reader, size_t *number)
+{
+    uint64_t value = 0;
+    size_t start, first;
+    int status = NC_OK;
+
+    (void)nc_reader_peek(reader);
+    start = first = reader->at;
+    while (reader->at < reader->length && nc_signature_is_digit(reader->text[reader->at])) {
+        if (reader->at - start == 18) {
+            return nc_reader_fault(reader, start);
+        }
+        if (value == 0) {
+            first = reader->at;
+        }
+        value = value * 10 + (uint64_t)(reader->text[reader->at] - '0');
+        reader->at++;
+    }
+    if (value == 0) {
+        return nc_reader_fault(reader, start);
+    }
+    for (; status == NC_OK && first < reader->at; first++) {
+        status = nc_reader_write(reader, reader->text[first]);
+    }
+    *number = value > (uint64_t)PTRDIFF_MAX ? NC_SIGNATURE_TOO_BIG : (size_t)value;
+    return status;
+}
+
+NC_STATIC_INLINE size_t nc_signature_add(size_t a, size_t b)
+{
+    return a >= NC_SIGNATURE_TOO_BIG || b >= NC_SIGNATURE_TOO_BIG - a ? NC_SIGNATURE_TOO_BIG
+                                                                      : a + b;
+}
+
+NC_STATIC_INLINE size_t nc_signature_multiply(size_t a, size_t b)
+{
+    return b != 0 && a >= (NC_SIGNATURE_TOO_BIG + b - 1) / b ? NC_SIGNATURE_TOO_BIG : a * b;
+}
+
+/* Alignments are powers of two, and so is NC_SIGNATURE_TOO_BIG. */
+NC_STATIC_INLINE size_t nc_signature_round_up(size_t offset, size_t alignment)
+{
+    return (offset + alignment - 1) & ~(alignment - 1);
+}
+
+/* What C forbids, and views anywhere but as arguments. */
+NC_STATIC int nc_signature_refuses(int place, int kind)
+{
+    switch (kind) {
+    case NC_KIND_VOID:
+        return place != NC_PLACE_RESULT;
+    case NC_KIND_ARRAY:
+        return place == NC_PLACE_RESULT || place == NC_PLACE_ARGUMENT || place == NC_PLACE_ITEM;
+    case NC_KIND_VIEW:
+        return place != NC_PLACE_ARGUMENT;
+    default:
+        return 0;
+    }
+}
+
+NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end);
+NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth,
+                             NcSignatureType *type);
+
+/* Whether the struct whose fields begin at `from` has a field of this name before `to`. */
+NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, size_t to,
+                                  const char *name, size_t length)
+{
+    const char *text = reader->text;
+    int depth = 0;
+
+    for (; from < to; from++) {
+        if (text[from] == '{') {
+            depth++;
+        } else if (text[from] == '}') {
+            depth--;
+        } else if (text[from] == ':' && depth == 0) {
+            size_t start = from + 1;
+            while (start < to && nc_signature_is_space(text[start])) {
+                start++;
+            }
+            for (from = start; from < to && text[from] != ':';) {
+                from++;
+            }
+            if (from - start >= length && memcmp(text + start, name, length) == 0 &&
+                (from - start == length || nc_signature_is_space(text[start + length]))) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The name of a field, whose first colon has been read, and its second. */
+NC_STATIC int nc_reader_field_name(NcSignatureReader *reader, size_t fields)
+{
+    const char *text = reader->text;
+    size_t colon = reader->at - 1;
+    size_t start, end, i;
+
+    (void)nc_reader_peek(reader);
+    start = end = reader->at;
+    while (end < reader->length && text[end] != ':') {
+        end++;
+    }
+    reader->at = end + 1;
+    if (end == reader->length) {
+        return nc_reader_fault(reader, start);
+    }
+    while (end > start && nc_signature_is_space(text[end - 1])) {
+        end--;
+    }
+    for (i = start; i < end; i++) {
+        char c = text[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+              (i > start && nc_signature_is_digit(c)))) {
+            return nc_reader_fault(reader, start);
+        }
+    }
+    if (end == start || nc_reader_has_field(reader, fields, colon, text + start, end - start)) {
+        return nc_reader_fault(reader, start);
+    }
+    return NC_OK;
+}
+
+/* The fields of a struct, after its "T{", and its "}". */
+NC_STATIC int nc_reader_struct(NcSignatureReader *reader, int depth, int packed,
+                               NcSignatureType *type)
+{
+    size_t fields = reader->at;
+    size_t offset = 0, alignment = 1;
+    int any = 0;
+    int status = NC_OK;
+
+    while (!nc_reader_accept(reader, '}')) {
+        NcSignatureType field;
+        status = nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
+        if (status == NC_OK && nc_reader_accept(reader, ':')) {
+            status = nc_reader_field_name(reader, fields);
+        }
+        if (status != NC_OK) {
+            return status;
+        }
+        any = 1;
+        if (!packed) {
+            offset = nc_signature_round_up(offset, field.alignment);
+            alignment = field.alignment > alignment ? field.alignment : alignment;
+        }
+        offset = nc_signature_add(offset, field.size);
+    }
+    type->kind = NC_KIND_STRUCT;
+    type->size = any ? nc_signature_round_up(offset, alignment) : NC_SIGNATURE_TOO_BIG;
+    type->alignment = alignment;
+    return nc_reader_write(reader, '}');
+}
+
+/* The lengths and the element of an array, after its '('. An array of arrays is one array. */
+NC_STATIC int nc_reader_array(NcSignatureReader *reader, int depth, int merged,
+                              NcSignatureType *type)
+{
+    NcSignatureType item;
+    size_t length;
+    int status = nc_reader_write(reader, merged ? ',' : '(');
+
+    type->kind = NC_KIND_ARRAY;
+    for (;;) {
+        status = status == NC_OK ? nc_reader_number(reader, &length) : status;
+        if (status != NC_OK) {
+            return status;
+        }
+        type->count = nc_signature_multiply(type->count, length);
+        type->ndim++;
+        if (!nc_reader_accept(reader, ',')) {
+            break;
+        }
+        status = nc_reader_write(reader, ',');
+    }
+    if (!nc_reader_accept(reader, ')')) {
+        return nc_reader_fault(reader, reader->at);
+    }
+    /* An inner array goes on with the list of lengths and ends it. */
+    if (nc_reader_peek(reader) != '(') {
+        status = nc_reader_write(reader, ')');
+    }
+    item.kind = NC_KIND_ARRAY; /* tells the inner array that it is one */
+    status = status == NC_OK ? nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item) : status;
+    if (status != NC_OK) {
+        return status;
+    }
+    type->item_size = item.size;
+    if (item.kind == NC_KIND_ARRAY) {
+        type->ndim += item.ndim;
+        type->count = nc_signature_multiply(type->count, item.count);
+        type->item_size = item.item_size;
+    }
+    type->size = type->ndim > NC_SIGNATURE_MAX_NDIM
+                     ? NC_SIGNATURE_TOO_BIG
+                     : nc_signature_multiply(type->count, type->item_size);
+    type->alignment = item.alignment;
+    return NC_OK;
+}
+
+NC_STATIC int nc_reader_view(NcSignatureReader *reader, int depth, NcSignatureType *type)
+{
+    NcSignatureType item;
+    int status = nc_reader_write(reader, '[');
+
+    type->kind = NC_KIND_VIEW;
+    status = status == NC_OK ? nc_reader_number(reader, &type->ndim) : status;
+    status = status == NC_OK ? nc_reader_expect(reader, ']') : status;
+    status = status == NC_OK ? nc_reader_type(reader, NC_PLACE_ITEM, depth + 1, &item) : status;
+    if (type->ndim > NC_SIGNATURE_MAX_NDIM) {
+        type->size = NC_SIGNATURE_TOO_BIG;
+    }
+    return status;
+}
+
+/* One type, at offset `at`, where its first character `code` has been read. */
+NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t at, int depth,
+                                   int merged, NcSignatureType *type)
+{
+    char canonical = nc_scalar_canonical(code);
+    int status;
+
+    if (canonical != '\0') {
+        type->code = canonical;
+        type->kind = canonical == '?'                    ? NC_KIND_BOOL
+                     : strchr("efdg", canonical) != NULL ? NC_KIND_FLOAT
+                                                         : NC_KIND_INT;
+        nc_scalar_layout(canonical, &type->size, &type->alignment);
+        return nc_reader_write(reader, canonical);
+    }
+    type->code = code;
+    type->size = sizeof(void *);
+    type->alignment = sizeof(void *);
+    switch (code) {
+    case 'v':
+        type->kind = NC_KIND_VOID;
+        type->size = 0;
+        type->alignment = 1;
+        return nc_reader_write(reader, 'v');
+    case 'P':
+        type->kind = NC_KIND_VOIDPTR;
+        return nc_reader_write(reader, 'P');
+    case 'O':
+        type->kind = NC_KIND_OBJECT;
+        return nc_reader_write(reader, 'O');
+    case 'Z':
+        canonical = nc_reader_peek(reader);
+        if (canonical != 'f' && canonical != 'd' && canonical != 'g') {
+            break;
+        }
+        reader->at++;
+        type->kind = NC_KIND_COMPLEX;
+        type->code = nc_scalar_canonical(canonical);
+        nc_scalar_layout(type->code, &type->size, &type->alignment);
+        type->size *= 2;
+        status = nc_reader_write(reader, 'Z');
+        return status == NC_OK ? nc_reader_write(reader, type->code) : status;
+    case '&':
+        if (nc_reader_accept(reader, 'v')) {
+            type->kind = NC_KIND_VOIDPTR;
+            type->code = 'P';
+            return nc_reader_write(reader, 'P');
+        } else {
+            NcSignatureType pointee;
+            type->kind = NC_KIND_POINTER;
+            status = nc_reader_write(reader, '&');
+            return status == NC_OK ? nc_reader_type(reader, NC_PLACE_POINTEE, depth + 1, &pointee)
+                                   : status;
+        }
+    case 'X':
+        if (!nc_reader_accept(reader, '{')) {
+            break;
+        }
+        type->kind = NC_KIND_FUNCTION;
+        status = nc_reader_write_text(reader, "X{");
+        status = status == NC_OK ? nc_reader_signature(reader, depth + 1, '}') : status;
+        return status == NC_OK ? nc_reader_expect(reader, '}') : status;
+    case 'T':
+        if (!nc_reader_accept(reader, '{')) {
+            break;
+        }
+        status = nc_reader_write_text(reader, "T{");
+        return status == NC_OK ? nc_reader_struct(reader, depth, 0, type) : status;
+    case '=':
+        if (!nc_reader_accept(reader, 'T')) {
+            break;
+        }
+        if (!nc_reader_accept(reader, '{')) {
+            return nc_reader_fault(reader, reader->at);
+        }
+        status = nc_reader_write_text(reader, "=T{");
+        return status == NC_OK ? nc_reader_struct(reader, depth, 1, type) : status;
+    case '(':
+        return nc_reader_array(reader, depth, merged, type);
+    case '[':
+        return nc_reader_view(reader, depth, type);
+    default:
+        break;
+    }
+    return nc_reader_fault(reader, at);
+}
+
+/* A type that can stand at `place`. The element of an array comes with the kind of array. */
+NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth, NcSignatureType *type)
+{
+    const char code = nc_reader_peek(reader);
+    const size_t at = reader->at;
+    const size_t written = reader->written;
+    int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
+    int status;
+
+    if (depth > NC_SIGNATURE_MAX_DEPTH || at >= reader->length) {
+        return nc_reader_fault(reader, at);
+    }
+    reader->at++;
+    type->place = place;
+    type->offset = 0;
+    type->ndim = 0;
+    type->count = 1;
+    type->item_size = 0;
+    status = nc_reader_type_after(reader, code, at, depth, merged, type);
+    if (status != NC_OK) {
+        return status;
+    }
+    if (type->size >= NC_SIGNATURE_TOO_BIG || nc_signature_refuses(place, type->kind)) {
+        return nc_reader_fault(reader, at);
+    }
+    type->text = reader->text + at;
+    type->length = reader->written - written;
+    return NC_OK;
+}
+
+/* A result, a colon and arguments up to, not including, `end`; '\0' stands for the end. */
+NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end)
+{
+    NcSignatureType type;
+    int any = 0;
+    int status;
+
+    type.kind = NC_KIND_VOID;
+    status = nc_reader_type(reader, NC_PLACE_RESULT, depth, &type);
+    status = status == NC_OK ? nc_reader_expect(reader, ':') : status;
+    while (status == NC_OK) {
+        char next = nc_reader_peek(reader);
+        if (reader->at >= reader->length || (next == end && end != '\0')) {
+            return NC_OK;
+        }
+        if (next == '.') {
+            if (!any) {
+                return nc_reader_fault(reader, reader->at);
+            }
+            reader->at++;
+            status = nc_reader_write(reader, '.');
+            if (status != NC_OK) {
+                return status;
+            }
+            next = nc_reader_peek(reader);
+            if (end == '\0' ? reader->at < reader->length : next != end) {
+                return nc_reader_fault(reader, reader->at);
+            }
+            return NC_OK;
+        }
+        any = 1;
+        status = nc_reader_type(reader, NC_PLACE_ARGUMENT, depth, &type);
+    }
+    return status;
+}
+
+/* The whole of a signature; `fault` and `written` are set. */
+NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t length, char *out,
+                            size_t size, int strict)
+{
+    int status;
+
+    reader->text = text;
+    reader->length = length;
+    reader->at = reader->fault = reader->written = 0;
+    reader->out = out;
+    reader->size = out == NULL ? 0 : size;
+    reader->strict = strict;
+    if (length > NC_SIGNATURE_MAX_LENGTH) {
+        reader->fault = NC_SIGNATURE_MAX_LENGTH;
+        return NC_E_TOOLONG;
+    }
+    status = nc_reader_signature(reader, 1, '\0');
+    if (status == NC_OK && strict && reader->written != length) {
+        status = nc_reader_fault(reader, reader->written);
+    }
+    return status;
+}
+
+/* ---- the canonical form ---------------------------------------------------------------------- */
+
+/* The canonical form, and a zero byte, of a text of the grammar: white space between tokens and
+ * ":name:" after fields dropped; "clLnN", and "g" where long double is double, written by this
+ * platform's widths; numbers without leading zeros; arrays of arrays as one; "&v" as "P". It is
+ * never longer than the text, so `length + 1` bytes always do. This is the grammar of docs/abi.md
+ * and no other spelling: for CEP 1000's order ("dd)d") and C declarations, which the Python package
+ * reads too, there is NC_E_FORMAT. For a text of the grammar the result is that of the package.
+ *
+ * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
+ * offset in the text of what is wrong. NC_E_RANGE: `size` is too small, *written is the length that
+ * there would be. `out` may be NULL when `size` is 0. */
+NC_STATIC int nc_signature_canonical(const char *text, size_t length, char *out, size_t size,
+                                     size_t *written)
+{
+    NcSignatureReader reader;
+    int status = nc_reader_run(&reader, text, length, out, size, 0);
+
+    if (status != NC_OK) {
+        *written = reader.fault;
+        return status;
+    }
+    *written = reader.written;
+    if (out == NULL || reader.written >= size) {
+        return NC_E_RANGE;
+    }
+    out[reader.written] = '\0';
+    return NC_OK;
+}
+
+/* ---- the cursor ------------------------------------------------------------------------------ */
+
+/* Walks the types of one level. Copy it to come back to a place; to leave a level, forget its
+ * cursor: the one outside is already behind the type that was entered. */
+typedef struct {
+    const char *text; /* borrowed */
+    size_t at;        /* offset of the next type; after a failed open: of what is wrong */
+    size_t end;       /* offset of the end of this level */
+    int place;        /* NC_PLACE_* of the next type */
+    int variadic;     /* whether more arguments may follow the fixed ones */
+    int packed;       /* whether fields have no padding between them */
+    size_t offset;    /* bytes of the fields that were passed */
+} NcSignatureCursor;
+
+NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text, size_t length,
+                                    int place)
+{
+    cursor->text = text;
+    cursor->at = 0;
+    cursor->end = length;
+    cursor->place = place;
+    cursor->variadic = 0;
+    cursor->packed = 0;
+    cursor->offset = 0;
+    if (place == NC_PLACE_RESULT && length != 0 && text[length - 1] == '.') {
+        cursor->variadic = 1;
+        cursor->end--;
+    }
+}
+
+/* A cursor before the result of a canonical signature. All of the text is checked now, so that
+ * nothing further in can turn out to be malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the
+ * offset of what is wrong or not canonical, and there is nothing to walk. */
+NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
+{
+    NcSignatureReader reader;
+    int status = nc_reader_run(&reader, text, length, NULL, 0, 1);
+
+    nc_cursor_set(cursor, text, status == NC_OK ? length : 0, NC_PLACE_RESULT);
+    if (status != NC_OK) {
+        cursor->at = cursor->end = reader.fault;
+    }
+    return status;
+}
+
+/* The next type of this level: a signature's result and then its arguments, a struct's fields, or
+ * the one type behind a pointer or in an array or view. NC_E_MISSING at the end. NC_E_FORMAT only
+ * when the text has changed since it was opened. */
+NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type)
+{
+    NcSignatureReader reader;
+    int status;
+
+    if (cursor->at >= cursor->end) {
+        return NC_E_MISSING;
+    }
+    memset(&reader, 0, sizeof reader);
+    reader.text = cursor->text + cursor->at;
+    reader.length = cursor->end - cursor->at;
+    reader.strict = 1;
+    type->kind = NC_KIND_VOID;
+    status = nc_reader_type(&reader, cursor->place, 1, type);
+    if (status != NC_OK) {
+        return status;
+    }
+    cursor->at += type->length;
+    if (cursor->place == NC_PLACE_RESULT) {
+        cursor->at++;
+        cursor->place = NC_PLACE_ARGUMENT;
+    } else if (cursor->place == NC_PLACE_FIELD) {
+        if (!cursor->packed) {
+            cursor->offset = nc_signature_round_up(cursor->offset, type->alignment);
+        }
+        type->offset = cursor->offset;
+        cursor->offset = nc_signature_add(cursor->offset, type->size);
+    }
+    return NC_OK;
+}
+
+/* A cursor over what is within a type. NC_E_MISSING for a type that has nothing within. */
+NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner)
+{
+    const char *text = type->text;
+    const size_t length = type->length;
+    size_t start = 1;
+
+    switch (type->kind) {
+    case NC_KIND_POINTER:
+        nc_cursor_set(inner, text + 1, length - 1, NC_PLACE_POINTEE);
+        return NC_OK;
+    case NC_KIND_FUNCTION:
+        nc_cursor_set(inner, text + 2, length - 3, NC_PLACE_RESULT);
+        return NC_OK;
+    case NC_KIND_STRUCT:
+        start = text[0] == '=' ? 3 : 2;
+        nc_cursor_set(inner, text + start, length - start - 1, NC_PLACE_FIELD);
+        inner->packed = text[0] == '=';
+        return NC_OK;
+    case NC_KIND_ARRAY:
+    case NC_KIND_VIEW:
+        while (start < length && (nc_signature_is_digit(text[start]) || text[start] == ',')) {
+            start++;
+        }
+        start++;
+        nc_cursor_set(inner, text + start, length - start,
+                      type->kind == NC_KIND_ARRAY ? NC_PLACE_ELEMENT : NC_PLACE_ITEM);
+        return NC_OK;
+    default:
+        return NC_E_MISSING;
+    }
+}
+
+/* The length of an array in one dimension; axis 0 is the outermost. NC_E_RANGE: no such dimension.
+ */
+NC_STATIC int nc_signature_dimension(const NcSignatureType *type, size_t axis, size_t *length)
+{
+    size_t at = 1;
+    size_t value = 0;
+
+    if (type->kind != NC_KIND_ARRAY || axis >= type->ndim) {
+        return NC_E_RANGE;
+    }
+    while (axis != 0) {
+        axis -= type->text[at++] == ',';
+    }
+    while (nc_signature_is_digit(type->text[at])) {
+        value = value * 10 + (size_t)(type->text[at++] - '0');
+    }
+    *length = value;
+    return NC_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

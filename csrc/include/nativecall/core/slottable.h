@@ -1,0 +1,458 @@
+/* nativecall/core/slottable.h: the table of custom slots on a type; every key is found in one
+ * probe.
+ *
+ * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The
+ *             hash leads to a cell of an index, the cell names a row, and the row's key is
+ *             compared.
+ *
+ *                 x    = id * multiplier                    multiplier odd, one per table
+ *                 g    = the top bits of x                  the key's bucket
+ *                 f    = the bits just below                the key's cell, before displacement
+ *                 row  = rows[index[f ^ displacement[g]]]   a hit when row.id == id
+ *
+ *             The multiplication is the parametrised hash of SEP 200 and its mixing in one.
+ *
+ * Layout:     one allocation:
+ *
+ *                 header | rows[count] | one zero row | index[f cells] | displacement[g cells]
+ *
+ *             Rows are exactly what was declared, padding (id 1) and empty rows (id 0) included,
+ *             so Count, Table and expected positions mean what SEP 200 says. `cells` points at
+ *             the displacement; the index lies at negative positions, -m_f to -1, which is why
+ *             one pointer and one `or` (with f_high = -m_f, setting all bits above f) reach both.
+ *
+ * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
+ *             Every index cell names a row that exists. Cells of no key name a row whose id is a
+ *             key elsewhere, so 0 and 1 are never found. A table is constant once built.
+ *
+ * Why building never fails.
+ *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
+ *             For a random odd multiplier two given keys agree in the top b bits of x with
+ *             probability at most 2 / 2^b (multiply-shift universality; true for any two keys,
+ *             however alike).
+ *             - A pair is inseparable when it agrees on g and f. The expected number of such
+ *               pairs is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
+ *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g.
+ *               Buckets are placed largest first. When a bucket of k separable keys is placed, p
+ *               keys are there already, and each of the k*p combinations rules out at most one
+ *               displacement, so k*p < D suffices. A bucket of one key fits always (p < n <= D).
+ *               For k >= 2 the p keys are in buckets of k or more, each has k-1 partners or more,
+ *               hence p <= 2P/(k-1) and k*p <= 4P: all buckets fit when 4P < D.
+ *
+ *             By Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D).
+ *             After a few failures the builder doubles m_g and m_f, so within a few doublings
+ *             this is below one half for every key set, and the expected number of multipliers is
+ *             a small constant. Multipliers come from a fixed sequence that visits every odd
+ *             number, so the search ends even for keys chosen against it, and a table is the same
+ *             in every process that has the same keys. For random keys the first multiplier
+ *             does in nine cases of ten.
+ *
+ * Threads:    building and freeing touch only what they are given. A built table is never written
+ *             by this header; publish its pointer with release (or before the threads start).
+ * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows).
+ * Ownership:  the caller frees a table with nc_slottable_free; data.pointer is never followed.
+ * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The
+ *             scheme is hash and displace (Tarjan and Yao; Pagh) over multiply-shift
+ *             (Dietzfelbinger et al.). */
+#ifndef NATIVECALL_SLOTTABLE_H
+#define NATIVECALL_SLOTTABLE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_SLOT_EMPTY ((uintptr_t)0) /* no slot: trailing rows of an over-allocated table */
+#define NC_SLOT_SKIP ((uintptr_t)1)  /* no slot: padding that keeps others at their positions */
+#define NC_SLOTTABLE_MAX_ROWS ((size_t)65536)
+
+typedef struct {
+    uintptr_t id;   /* the key: odd is an allocated ID, even is an address */
+    uint64_t flags; /* as the slot's own definition says */
+    union {
+        void *pointer;      /* borrowed */
+        intptr_t objoffset; /* to be added to the object's address */
+    } data;
+} PyCustomSlot;
+
+typedef struct {
+    uint32_t abi_version;  /* NC_ABI_VERSION */
+    uint32_t count;        /* declared rows; row `count` is zero */
+    uint64_t multiplier;   /* odd */
+    const uint16_t *cells; /* cells[0 .. m_g - 1]: displacement; cells[-m_f .. -1]: index */
+    uint64_t f_high;       /* -m_f: every bit above those of f */
+    uint32_t g_shift;      /* x >> g_shift is g: 64 - log2(m_g) */
+    uint32_t f_shift;      /* the low bits of x >> f_shift are f: g_shift - log2(m_f) */
+    uint64_t size;         /* bytes of the whole allocation */
+} PyCustomSlotTable;       /* the rows follow */
+
+/* The rows in declared order, and one zero row after the last. */
+NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
+{
+    return (PyCustomSlot *)(uintptr_t)(table + 1);
+}
+
+/* The row with this id, or NULL. */
+NC_STATIC_INLINE PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, uintptr_t id)
+{
+    uint64_t x = (uint64_t)id * table->multiplier;
+    const uint16_t *cells = table->cells;
+    uint64_t f = (x >> table->f_shift | table->f_high) ^ cells[x >> table->g_shift];
+    PyCustomSlot *row = nc_slottable_rows(table) + cells[(intptr_t)f];
+
+    return NC_LIKELY(row->id == id) ? row : NULL;
+}
+
+/* As nc_slottable_find, but looks at row `expected_pos` first (SEP 200, "Slot expected position").
+ * Any position may be given, one beyond the table only costs the comparison; 0 when none is known.
+ */
+NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,
+                                                          uintptr_t id, intptr_t expected_pos)
+{
+    /* Row 0 is there even in an empty table: it is the zero row. */
+    if (expected_pos == 0 || (uintptr_t)expected_pos < table->count) {
+        PyCustomSlot *row = nc_slottable_rows(table) + expected_pos;
+        if (NC_LIKELY(row->id == id)) {
+            return NC_LIKELY(id > NC_SLOT_SKIP) ? row : NULL;
+        }
+    }
+    return nc_slottable_find(table, id);
+}
+
+NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
+{
+    free(table);
+}
+
+/* ---- the builder ----------------------------------------------------------------------------- */
+
+/* A table of n keys begins with 4n to 8n cells (m_f) and n to 2n buckets (m_g). */
+#define NC_SLOTTABLE_SLACK_BITS 2u
+/* Multipliers tried before both are doubled. */
+#define NC_SLOTTABLE_TRIES 4
+/* How large they may become. The 2^16 keys that are the most are sure to fit with these: m_g D >=
+ * 10 n^2 at the latest then. */
+#define NC_SLOTTABLE_MAX_F_BITS 18u
+#define NC_SLOTTABLE_MAX_G_BITS 20u
+/* Bytes of scratch on the stack: enough for 64 rows. */
+#define NC_SLOTTABLE_STACK 2048
+
+/* A row in the builder's lists; rows are numbered from 1 there, 0 ends a list. */
+typedef struct {
+    uint32_t cell; /* f of the row's key */
+    uint32_t next; /* the next row of the same bucket */
+} NcSlotLink;
+
+typedef struct {
+    uint32_t head; /* the first row of the bucket */
+    uint32_t size; /* its number of keys */
+} NcSlotBucket;
+
+/* The builder's working space for one size of table; all arrays lie in one block. */
+typedef struct {
+    NcSlotLink *links;     /* [count] by row */
+    NcSlotBucket *buckets; /* [m_g] */
+    uint32_t *order;       /* [m_g] the buckets, largest first */
+    uint32_t *larger;      /* [keys + 2] larger[s]: buckets of s keys or more */
+    uint8_t *used;         /* [m_f] whether a cell is taken */
+} NcSlotScratch;
+
+/* Tries the table's multiplier. NC_OK: index and displacement are filled in. NC_E_DUPLICATE: two
+ * equal keys were seen. NC_E_MISSING: neither; another multiplier is needed. Equal keys never give
+ * NC_OK, but go unseen when something else fails first. */
+NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
+                               size_t keys, uintptr_t *duplicate)
+{
+    const PyCustomSlot *const rows = nc_slottable_rows(table);
+    const uint64_t multiplier = table->multiplier;
+    const uint32_t f_shift = table->f_shift;
+    const uint32_t g_shift = table->g_shift;
+    const size_t m_f = (size_t)1 << (g_shift - f_shift);
+    const size_t m_g = (size_t)1 << (64 - g_shift);
+    const uint32_t f_mask = (uint32_t)(m_f - 1);
+    const uint32_t displacements = m_f < 65536 ? (uint32_t)m_f : 65536;
+    const size_t count = table->count;
+    uint16_t *const displacement = (uint16_t *)(uintptr_t)table->cells;
+    uint16_t *const index = displacement - m_f;
+    NcSlotLink *const links = scratch->links;
+    NcSlotBucket *const buckets = scratch->buckets;
+    uint32_t *const order = scratch->order;
+    uint32_t *const larger = scratch->larger;
+    uint8_t *const used = scratch->used;
+    uint16_t spare[4] = {0, 0, 0, 0};
+    uint32_t filled;
+    size_t i;
+
+    memset(buckets, 0, m_g * sizeof *buckets);
+    memset(larger, 0, (keys + 2) * sizeof *larger);
+    for (i = count; i-- > 0;) {
+        if (NC_LIKELY(rows[i].id > NC_SLOT_SKIP)) {
+            uint64_t x = (uint64_t)rows[i].id * multiplier;
+            NcSlotBucket *bucket = &buckets[x >> g_shift];
+            links[i].cell = (uint32_t)(x >> f_shift) & f_mask;
+            links[i].next = bucket->head;
+            bucket->head = (uint32_t)i + 1;
+            larger[++bucket->size]++;
+            spare[0] = (uint16_t)i;
+        }
+    }
+
+    /* Buckets of s keys come after those of s + 1 or more: larger[s + 1] is where they begin. */
+    filled = larger[1];
+    for (i = 0; i < m_g; i++) {
+        order[larger[buckets[i].size + 1]++] = (uint32_t)i;
+    }
+
+    /* Cells of no key name the first key's row. */
+    spare[1] = spare[2] = spare[3] = spare[0];
+    for (i = 0; i < m_f; i += 4) {
+        memcpy(index + i, spare, sizeof spare);
+    }
+    memset(displacement, 0, m_g * sizeof *displacement);
+    memset(used, 0, m_f);
+
+    for (i = 0; i < filled; i++) {
+        const uint32_t first = buckets[order[i]].head;
+        uint32_t shift = 0;
+        uint32_t row = first;
+
+        do {
+            const NcSlotLink *link = &links[row - 1];
+            row = link->next;
+            if (used[link->cell ^ shift]) {
+                if (++shift == displacements) {
+                    return NC_E_MISSING;
+                }
+                row = first;
+            }
+        } while (row != 0);
+
+        row = first;
+        do {
+            const NcSlotLink *link = &links[row - 1];
+            uint32_t cell = link->cell ^ shift;
+            if (NC_UNLIKELY(used[cell])) {
+                /* Two keys of this bucket agree on f too: perhaps because they are equal. */
+                uint32_t other;
+                for (other = first; other != row; other = links[other - 1].next) {
+                    if (rows[other - 1].id == rows[row - 1].id) {
+                        *duplicate = rows[row - 1].id;
+                        return NC_E_DUPLICATE;
+                    }
+                }
+                return NC_E_MISSING;
+            }
+            used[cell] = 1;
+            index[cell] = (uint16_t)(row - 1);
+            row = link->next;
+        } while (row != 0);
+        displacement[order[i]] = (uint16_t)shift;
+    }
+    return NC_OK;
+}
+
+NC_STATIC int nc_slottable_compare(const void *left, const void *right)
+{
+    uintptr_t a = *(const uintptr_t *)left;
+    uintptr_t b = *(const uintptr_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* NC_OK when all keys differ, or NC_E_DUPLICATE and one that does not, or NC_E_NOMEM. */
+NC_STATIC int nc_slottable_distinct(const PyCustomSlot *rows, size_t count, uintptr_t *duplicate)
+{
+    uintptr_t *ids = (uintptr_t *)malloc((count + 1) * sizeof *ids);
+    size_t keys = 0;
+    size_t i;
+    int status = NC_OK;
+
+    if (ids == NULL) {
+        return NC_E_NOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        if (rows[i].id > NC_SLOT_SKIP) {
+            ids[keys++] = rows[i].id;
+        }
+    }
+    qsort(ids, keys, sizeof *ids, nc_slottable_compare);
+    for (i = 1; i < keys; i++) {
+        if (ids[i] == ids[i - 1]) {
+            *duplicate = ids[i];
+            status = NC_E_DUPLICATE;
+            break;
+        }
+    }
+    free(ids);
+    return status;
+}
+
+/* A table with room for these rows, and with the rows in it. Index and displacement are zero when
+ * there are no keys and undefined else; so is the multiplier. */
+NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t keys, uint32_t f_bits,
+                               uint32_t g_bits, PyCustomSlotTable **out)
+{
+    const size_t m_f = (size_t)1 << f_bits;
+    const size_t m_g = (size_t)1 << g_bits;
+    /* The zero row; and one more when there are no keys, see nc_slottable_build. */
+    const size_t row_bytes = (count + (keys == 0 ? 2 : 1)) * sizeof(PyCustomSlot);
+    const size_t size = sizeof(PyCustomSlotTable) + row_bytes + (m_f + m_g) * sizeof(uint16_t);
+    PyCustomSlotTable *table = (PyCustomSlotTable *)malloc(size);
+    PyCustomSlot *copy;
+
+    if (table == NULL) {
+        return NC_E_NOMEM;
+    }
+    table->abi_version = NC_ABI_VERSION;
+    table->count = (uint32_t)count;
+    table->multiplier = 1;
+    table->cells = (const uint16_t *)(uintptr_t)((char *)(table + 1) + row_bytes) + m_f;
+    table->f_high = ~(uint64_t)0 << f_bits;
+    table->g_shift = 64 - g_bits;
+    table->f_shift = 64 - g_bits - f_bits;
+    table->size = size;
+    copy = nc_slottable_rows(table);
+    if (count != 0) {
+        memcpy(copy, rows, count * sizeof *copy);
+    }
+    memset(copy + count, 0, row_bytes - count * sizeof *copy);
+    *out = table;
+    return NC_OK;
+}
+
+/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too
+ * small. */
+NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
+                                   size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
+{
+    const size_t m_f = (size_t)1 << f_bits;
+    const size_t m_g = (size_t)1 << g_bits;
+    const size_t need = count * sizeof(NcSlotLink) + m_g * sizeof(NcSlotBucket) +
+                        (m_g + keys + 2) * sizeof(uint32_t) + m_f;
+    void *block = stack;
+
+    if (need > NC_SLOTTABLE_STACK) {
+        free(*heap);
+        *heap = malloc(need);
+        if (*heap == NULL) {
+            return NC_E_NOMEM;
+        }
+        block = *heap;
+    }
+    scratch->links = (NcSlotLink *)block;
+    scratch->buckets = (NcSlotBucket *)(scratch->links + count);
+    scratch->order = (uint32_t *)(scratch->buckets + m_g);
+    scratch->larger = scratch->order + m_g;
+    scratch->used = (uint8_t *)(scratch->larger + keys + 2);
+    return NC_OK;
+}
+
+/* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; one that does not goes
+ * to *duplicate (which may be NULL), with NC_E_DUPLICATE. At most 2^16 rows, 2 fewer when none of
+ * them is a key, else NC_E_RANGE. `rows` may be NULL when `count` is 0. */
+NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
+                                 uintptr_t *duplicate)
+{
+    uint64_t stack[NC_SLOTTABLE_STACK / sizeof(uint64_t)];
+    void *heap = NULL; /* the scratch space when `stack` is too small */
+    PyCustomSlotTable *table = NULL;
+    uint64_t sequence = 0;
+    uintptr_t equal = 0;
+    uint32_t f_bits = 0;
+    uint32_t g_bits = 0;
+    size_t keys = 0;
+    size_t i;
+    int distinct = 0; /* whether the keys are known to differ */
+    int status;
+
+    if (count > NC_SLOTTABLE_MAX_ROWS) {
+        return NC_E_RANGE;
+    }
+    for (i = 0; i < count; i++) {
+        keys += rows[i].id > NC_SLOT_SKIP;
+    }
+    while (((size_t)1 << g_bits) < keys) {
+        g_bits++;
+    }
+    f_bits = g_bits + NC_SLOTTABLE_SLACK_BITS;
+    g_bits = g_bits == 0 ? 1 : g_bits;
+
+    if (keys == 0) {
+        uint16_t *index;
+        if (count > NC_SLOTTABLE_MAX_ROWS - 2) {
+            return NC_E_RANGE;
+        }
+        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        if (status != NC_OK) {
+            return status;
+        }
+        /* No key's row is there for cells to name. So 0 leads to a row whose id is 1, behind the
+         * zero row, and 1 leads to the zero row. */
+        nc_slottable_rows(table)[count + 1].id = NC_SLOT_SKIP;
+        table->multiplier = (uint64_t)1 << table->f_shift | 1;
+        index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
+        memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);
+        index[0] = (uint16_t)(count + 1);
+        index[1] = (uint16_t)count;
+        *out = table;
+        return NC_OK;
+    }
+
+    for (;;) {
+        NcSlotScratch scratch;
+        int attempt;
+
+        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        if (status != NC_OK) {
+            goto fail;
+        }
+        status = nc_slottable_scratch(&scratch, stack, &heap, count, keys, f_bits, g_bits);
+        if (status != NC_OK) {
+            goto fail;
+        }
+        for (attempt = 0; attempt < NC_SLOTTABLE_TRIES; attempt++) {
+            uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
+            z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+            z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+            table->multiplier = (z ^ z >> 31) | 1;
+            status = nc_slottable_try(table, &scratch, keys, &equal);
+            if (status == NC_OK) {
+                free(heap);
+                *out = table;
+                return NC_OK;
+            }
+            if (status == NC_E_DUPLICATE) {
+                goto fail;
+            }
+        }
+        if (!distinct) {
+            status = nc_slottable_distinct(rows, count, &equal);
+            if (status != NC_OK) {
+                goto fail;
+            }
+            distinct = 1;
+        }
+        free(table);
+        table = NULL;
+        f_bits += f_bits < NC_SLOTTABLE_MAX_F_BITS;
+        g_bits += g_bits < NC_SLOTTABLE_MAX_G_BITS;
+    }
+
+fail:
+    if (status == NC_E_DUPLICATE && duplicate != NULL) {
+        *duplicate = equal;
+    }
+    free(heap);
+    free(table);
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

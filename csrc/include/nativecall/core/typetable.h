@@ -1,0 +1,408 @@
+/* nativecall/core/typetable.h: how the slot table of a type is made, inherited and retired.
+ *
+ * Idea. Every ready type keeps its own rows apart from its published table (NcTypePrivate). A
+ * table is always computed anew from the own rows along the MRO (nc_type_merge, by the rules on top
+ * of extensibletype.h) and published whole (nc_type_publish): when the class is made, and again
+ * for it and all that derive from it when __call__ or __bases__ is assigned.
+ *
+ * Threads: everything here holds the GIL. Published tables are never written, and live until their
+ * type dies, so readers without the GIL are safe whenever they hold a reference.
+ *
+ * Errors: 0, or -1 with a Python exception set and the type as it was before. */
+#ifndef NATIVECALL_TYPETABLE_H
+#define NATIVECALL_TYPETABLE_H
+
+#include "../detail/compat.h"
+#include "runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct NcRetiredTable {
+    PyCustomSlotTable *table;
+    struct NcRetiredTable *next;
+} NcRetiredTable;
+
+/* What a ready type keeps beyond its published table. */
+typedef struct {
+    PyCustomSlot *own;       /* the rows that the type itself defines */
+    size_t own_count;        /* how many */
+    Py_ssize_t own_offset;   /* the call-table offset that a static type brought; 0: none */
+    NcRetiredTable *retired; /* every table ever published, kept for readers until the type dies */
+} NcTypePrivate;
+
+NC_STATIC int nc_is_call_key(uintptr_t id)
+{
+    return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+}
+
+/* Whether a class can be given a __call__ without our knowing: a mutable one that another metaclass
+ * made. */
+NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
+{
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+           (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
+           !nc_type_has_metatype(type, nc_metatype);
+}
+
+/* The extensible class at position i of an MRO that is ready, else NULL. */
+NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_t i)
+{
+    PyObject *item = PyTuple_GET_ITEM(mro, i);
+    PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)item;
+    if (!PyType_Check(item) || !nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype)) {
+        return NULL;
+    }
+    return type->etp_private != NULL ? type : NULL;
+}
+
+/* Puts row at its key's position, or at the end. Returns the new count. Skip rows are positions,
+ * not keys: they are always appended. */
+NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlot *row, int replace)
+{
+    size_t i;
+    if (row->id != NC_SLOT_SKIP) {
+        for (i = 0; i < count; i++) {
+            if (rows[i].id == row->id) {
+                if (replace) {
+                    rows[i] = *row;
+                }
+                return count;
+            }
+        }
+    }
+    rows[count] = *row;
+    return count + 1;
+}
+
+/* Whether a ready type itself brings a call table. */
+NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
+{
+    const NcTypePrivate *keeps = (const NcTypePrivate *)type->etp_private;
+    int brings = keeps->own_offset != 0;
+    size_t n;
+    for (n = 0; n < keeps->own_count; n++) {
+        brings |= nc_is_call_key(keeps->own[n].id);
+    }
+    return brings;
+}
+
+/* The first type of an MRO that brings a call table, or NULL; *before is how many classes there are
+ * that can take the call from it. Those behind it can when it has none itself. */
+NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *before)
+{
+    Py_ssize_t i;
+    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
+        if (type != NULL && nc_type_brings_call_table(type)) {
+            *before = ((PyTypeObject *)type)->tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
+            return type;
+        }
+    }
+    *before = 0;
+    return NULL;
+}
+
+/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there
+ * is a call table but the type hides it (D12): a call in Python runs something else than where the
+ * table comes from, or may do so at any time. Else 0. */
+NC_STATIC int nc_type_call_table(PyTypeObject *self, Py_ssize_t *out)
+{
+    PyObject *mro = self->tp_mro;
+    Py_ssize_t before;
+    Py_ssize_t i;
+    PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
+    int hidden;
+    *out = 0;
+    if (from == NULL) {
+        return 0;
+    }
+    hidden = self->tp_call != ((PyTypeObject *)from)->tp_call;
+    for (i = 0; i < before; i++) {
+        hidden |= nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i));
+    }
+    if (!hidden) {
+        *out = ((NcTypePrivate *)from->etp_private)->own_offset;
+    }
+    return hidden;
+}
+
+/* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
+ * offset of its call table. */
+NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
+                            Py_ssize_t *out_offset)
+{
+    PyObject *mro = ((PyTypeObject *)self)->tp_mro;
+    PyHeapExtensibleTypeObject *base = NULL;
+    PyCustomSlot *rows = NULL;
+    size_t capacity = 0;
+    size_t count = 0;
+    size_t n;
+    Py_ssize_t i;
+    Py_ssize_t size = PyTuple_GET_SIZE(mro);
+    int hidden = nc_type_call_table((PyTypeObject *)self, out_offset);
+
+    for (i = 0; i < size; i++) {
+        base = nc_mro_extensible(mro, i);
+        if (base == NULL) {
+            continue;
+        }
+        capacity += ((NcTypePrivate *)base->etp_private)->own_count;
+        if (base->etp_custom_slots != NULL && base != self) {
+            capacity += (size_t)base->etp_custom_slots->count;
+        }
+    }
+    rows = (PyCustomSlot *)PyMem_Calloc(capacity + 1, sizeof(PyCustomSlot));
+    if (rows == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+
+    /* Positions: the first extensible base's table as it stands, then other bases', then ours. A
+     * hidden row becomes padding, and keeps the positions of those behind it. */
+    for (i = 1; i < size; i++) {
+        base = nc_mro_extensible(mro, i);
+        if (base == NULL || base->etp_custom_slots == NULL) {
+            continue;
+        }
+        for (n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
+            PyCustomSlot row = nc_slottable_rows(base->etp_custom_slots)[n];
+            if (hidden && nc_is_call_key(row.id)) {
+                memset(&row, 0, sizeof row);
+                row.id = NC_SLOT_SKIP;
+            }
+            /* Padding counts only where its position is still the one that it had. */
+            if (row.id != NC_SLOT_SKIP || count == n) {
+                count = nc_rows_put(rows, count, &row, 0);
+            }
+        }
+    }
+    while (hidden && count > 0 && rows[count - 1].id == NC_SLOT_SKIP) {
+        count--;
+    }
+    /* Values: the own rows of each class, the last of the MRO first, so that the first one wins. */
+    for (i = size - 1; i >= 0; i--) {
+        NcTypePrivate *keeps;
+        base = nc_mro_extensible(mro, i);
+        if (base == NULL) {
+            continue;
+        }
+        keeps = (NcTypePrivate *)base->etp_private;
+        for (n = 0; n < keeps->own_count; n++) {
+            const PyCustomSlot *row = &keeps->own[n];
+            if ((i == 0 || row->id != NC_SLOT_SKIP) && !(hidden && nc_is_call_key(row->id))) {
+                count = nc_rows_put(rows, count, row, 1);
+            }
+        }
+    }
+    *out = rows;
+    *out_count = count;
+    return 0;
+}
+
+NC_STATIC int nc_rows_equal(const PyCustomSlotTable *table, const PyCustomSlot *rows, size_t count)
+{
+    size_t n;
+    if ((size_t)table->count != count) {
+        return 0;
+    }
+    for (n = 0; n < count; n++) {
+        const PyCustomSlot *a = nc_slottable_rows(table) + n;
+        if (a->id != rows[n].id || a->flags != rows[n].flags ||
+            a->data.pointer != rows[n].data.pointer) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Publishes a table of these rows. A table once published is reused when the same rows come
+ * again, so that a class whose __call__ is set and deleted in turn does not grow. */
+NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSlot *rows,
+                              size_t count, Py_ssize_t offset)
+{
+    NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
+    NcRetiredTable *link = keeps->retired;
+    PyCustomSlotTable *table = NULL;
+    uintptr_t duplicate = 0;
+    int status;
+
+    while (link != NULL && !nc_rows_equal(link->table, rows, count)) {
+        link = link->next;
+    }
+    if (link == NULL && count != 0) {
+        status = nc_slottable_build(rows, count, &table, &duplicate);
+        if (status == NC_OK) {
+            link = (NcRetiredTable *)PyMem_Malloc(sizeof(NcRetiredTable));
+            if (link == NULL) {
+                nc_slottable_free(table);
+                status = NC_E_NOMEM;
+            }
+        }
+        if (status != NC_OK) {
+            if (status == NC_E_NOMEM) {
+                PyErr_NoMemory();
+            } else if (status == NC_E_DUPLICATE) {
+                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
+                             (void *)duplicate, ((PyTypeObject *)self)->tp_name);
+            } else {
+                PyErr_Format(PyExc_ValueError, "type '%s' has %zu slots; a table holds at most %d",
+                             ((PyTypeObject *)self)->tp_name, count, (int)NC_SLOTTABLE_MAX_ROWS);
+            }
+            return -1;
+        }
+        link->table = table;
+        link->next = keeps->retired;
+        keeps->retired = link;
+    }
+    nc_store_release_ptr(&self->etp_custom_slots, link != NULL ? link->table : NULL);
+    nc_store_release_intptr(&self->etp_table_shift, (intptr_t)NC_TABLE_SHIFT(offset));
+    nc_store_release_intptr(&self->etp_obj_custom_slots_offset, (intptr_t)offset);
+    PyType_Modified((PyTypeObject *)self);
+    return 0;
+}
+
+/* Gives a class whose __call__ is the native one the vectorcall of its base: before 3.12 heap types
+ * do not inherit the flag, because an assignment to __call__ would not clear it; here it does. */
+NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_ssize_t offset)
+{
+    PyTypeObject *type = (PyTypeObject *)self;
+    PyTypeObject *base = type->tp_base;
+    if (NC_HEAP_TYPES_INHERIT_VECTORCALL || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) ||
+        base == NULL) {
+        return;
+    }
+    if (offset != 0 && (base->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) &&
+        type->tp_call == base->tp_call) {
+        type->tp_vectorcall_offset = base->tp_vectorcall_offset;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    } else {
+        type->tp_flags &= ~(unsigned long)Py_TPFLAGS_HAVE_VECTORCALL;
+    }
+    PyType_Modified(type);
+}
+
+/* Makes the published table of a ready type what its MRO says now. */
+NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
+{
+    PyCustomSlot *rows = NULL;
+    size_t count = 0;
+    Py_ssize_t offset = 0;
+    int status;
+    if (((PyTypeObject *)self)->tp_mro == NULL) {
+        return 0; /* the collector has cleared it */
+    }
+    if (nc_type_merge(self, &rows, &count, &offset) < 0) {
+        return -1;
+    }
+    status = nc_type_publish(self, rows, count, offset);
+    PyMem_Free(rows);
+    if (status == 0) {
+        nc_type_inherit_vectorcall(self, offset);
+    }
+    return status;
+}
+
+/* Takes back what a type offers. Cannot fail. */
+NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
+{
+    nc_store_release_ptr(&self->etp_custom_slots, NULL);
+    nc_store_release_intptr(&self->etp_table_shift, 0);
+    nc_store_release_intptr(&self->etp_obj_custom_slots_offset, 0);
+    nc_type_inherit_vectorcall(self, 0);
+}
+
+/* Appends a type and all that derive from it to a list, bases first; a class that is reached by
+ * several ways stands there as often. */
+NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
+{
+    PyObject *subclasses = NULL;
+    PyObject *item = NULL;
+    Py_ssize_t i;
+    int status = PyList_Append(list, (PyObject *)type);
+    if (status == 0) {
+        subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
+        status = subclasses != NULL ? 0 : -1;
+    }
+    for (i = 0; status == 0 && i < PyList_GET_SIZE(subclasses); i++) {
+        item = PyList_GET_ITEM(subclasses, i);
+        Py_INCREF(item);
+        status = PyType_Check(item) ? nc_types_collect((PyTypeObject *)(void *)item, list) : 0;
+        Py_DECREF(item);
+    }
+    Py_XDECREF(subclasses);
+    return status;
+}
+
+/* A list of a type and all that derive from it, bases first: a new reference. */
+NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
+{
+    PyObject *list = PyList_New(0);
+    if (list != NULL && nc_types_collect(type, list) < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Makes the tables of all ready types in a list of classes what their MROs say now. A table that
+ * cannot be made is withdrawn, for the old one may be wrong; the others are made all the same.
+ * Returns -1 with the last exception when there was one. */
+NC_STATIC int nc_types_refresh(PyObject *list)
+{
+    int status = 0;
+    Py_ssize_t i;
+    for (i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)item;
+        if (!nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype) ||
+            type->etp_private == NULL) {
+            continue;
+        }
+        if (nc_type_refresh(type) < 0) {
+            nc_type_withdraw(type);
+            status = -1;
+        }
+    }
+    return status;
+}
+
+/* The private part of a new type; takes over `own` on success. */
+NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own, size_t own_count,
+                            Py_ssize_t own_offset)
+{
+    NcTypePrivate *keeps = (NcTypePrivate *)PyMem_Calloc(1, sizeof(NcTypePrivate));
+    if (keeps == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    keeps->own = own;
+    keeps->own_count = own_count;
+    keeps->own_offset = own_offset;
+    self->etp_private = keeps;
+    return 0;
+}
+
+/* Tables and private part of a type that nobody can reach any more. */
+NC_STATIC void nc_type_release(NcTypePrivate *keeps)
+{
+    NcRetiredTable *link;
+    if (keeps == NULL) {
+        return;
+    }
+    link = keeps->retired;
+    while (link != NULL) {
+        NcRetiredTable *next = link->next;
+        nc_slottable_free(link->table);
+        PyMem_Free(link);
+        link = next;
+    }
+    PyMem_Free(keeps->own);
+    PyMem_Free(keeps);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

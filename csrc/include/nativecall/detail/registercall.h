@@ -1,0 +1,361 @@
+/* nativecall/detail/registercall.h: calls a C function whose signature is known at run time only.
+ *
+ *     NcRegisterCall how;
+ *     if (nc_registercall_plan("d:id", 4, &how) == NC_OK) {
+ *         const void *args[] = {&n, &x};                  // an int32_t and a double
+ *         nc_registercall(&how, function, &y, args);
+ *     }
+ *
+ * Idea:       System V x86-64 and AAPCS64 assign integers and floats to two rows of registers,
+ *             each in the order of the arguments, whatever stands between them, and the rest to
+ *             8-byte words of the stack, in order. So one C type of function reaches every
+ *             signature of scalars: it fills all registers of both rows, and enough words of the
+ *             stack. A callee does not look at registers and words that are not its arguments'.
+ *             No code is generated, and nothing but this header is needed.
+ *
+ * Takes:      canonical signatures of integers, floats, complex numbers, pointers and objects, as
+ *             far as they fit NC_REGISTERCALL_STACK words of the stack. Structs by value, views,
+ *             and variadic functions are NC_E_MISSING; so is everything on other platforms, and
+ *             what needs the stack on macOS, where words of it are shared. A consumer then goes
+ *             another way: dynamiccall.h does.
+ *
+ * Threads:    pure functions, but for what the callee does. No GIL.
+ * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
+ * Ownership:  nothing is allocated; a plan keeps no pointer to its text.
+ * Source:     System V ABI, AMD64 supplement, 3.2.3; Procedure Call Standard for the Arm 64-bit
+ *             Architecture, 6.8. */
+#ifndef NATIVECALL_REGISTERCALL_H
+#define NATIVECALL_REGISTERCALL_H
+
+#include "../core/signaturetext.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NC_REGISTERCALL_FLOATS 8
+#if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__) && UINTPTR_MAX > 0xFFFFFFFF
+#define NC_REGISTERCALL_SYSV 1
+#define NC_REGISTERCALL_AAPCS64 0
+#define NC_REGISTERCALL_INTS 6
+#define NC_REGISTERCALL_STACK 24
+#elif defined(__aarch64__) && defined(__AARCH64EL__) && UINTPTR_MAX > 0xFFFFFFFF
+#define NC_REGISTERCALL_SYSV 0
+#define NC_REGISTERCALL_AAPCS64 1
+#define NC_REGISTERCALL_INTS 8
+#if defined(__APPLE__)
+#define NC_REGISTERCALL_STACK 0
+#else
+#define NC_REGISTERCALL_STACK 24
+#endif
+#else
+#define NC_REGISTERCALL_SYSV 0
+#define NC_REGISTERCALL_AAPCS64 0
+#define NC_REGISTERCALL_INTS 8
+#define NC_REGISTERCALL_STACK 0
+#endif
+
+#define NC_REGISTERCALL_WORDS                                                                      \
+    (NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS + NC_REGISTERCALL_STACK)
+
+/* Where one part of an argument goes: part of a complex number, else the whole. */
+typedef struct {
+    unsigned char argument; /* its index */
+    unsigned char from;     /* bytes into the argument */
+    unsigned char size;     /* bytes there: 1, 2, 4 or 8 */
+    unsigned char is_signed;
+    unsigned char word; /* index in the row of all words: integers, floats, stack */
+} NcRegisterPart;
+
+/* How to call functions of one signature. */
+typedef struct {
+    size_t parts;        /* in use */
+    size_t stack;        /* words of the stack in use */
+    char result;         /* 'v', 'i' integer, 'f' one float register, 'p' two of them, 'g' */
+    unsigned char size;  /* bytes of the result, or of one of its two registers */
+    unsigned char count; /* of fixed arguments */
+    NcRegisterPart part[NC_REGISTERCALL_WORDS];
+} NcRegisterCall;
+
+/* ---- planning -------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t ints;
+    size_t floats;
+} NcRegistersUsed;
+
+/* Places `count` parts of equal size in one row or, where they do not fit, on the stack. */
+NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, size_t argument,
+                                    const NcSignatureType *type, int is_float, size_t count,
+                                    size_t size)
+{
+    size_t *next = is_float ? &used->floats : &used->ints;
+    const size_t all = is_float ? NC_REGISTERCALL_FLOATS : NC_REGISTERCALL_INTS;
+    const int in_registers = *next + count <= all;
+    size_t i;
+
+    if (!in_registers) {
+        const size_t bytes = count * size;
+        if (NC_REGISTERCALL_AAPCS64) {
+            *next = all; /* nothing later goes into what is left */
+        }
+        if (type->code == 'g' && how->stack % 2 != 0) {
+            how->stack++; /* long double is aligned to 16 bytes */
+        }
+        /* What shares one word in memory: a complex number of two floats. */
+        if (bytes <= 8) {
+            size = bytes;
+            count = 1;
+        }
+        if (how->stack + count > NC_REGISTERCALL_STACK) {
+            return NC_E_MISSING;
+        }
+    }
+    for (i = 0; i < count; i++) {
+        NcRegisterPart *part = &how->part[how->parts++];
+        size_t word = NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS;
+        if (in_registers) {
+            word = (is_float ? NC_REGISTERCALL_INTS : 0) + (*next)++;
+        } else {
+            word += how->stack++;
+        }
+        part->argument = (unsigned char)argument;
+        part->from = (unsigned char)(i * size);
+        part->size = (unsigned char)size;
+        part->is_signed = type->kind == NC_KIND_INT && nc_scalar_is_signed(type->code);
+        part->word = (unsigned char)word;
+    }
+    return NC_OK;
+}
+
+NC_STATIC int nc_registercall_argument(NcRegisterCall *how, NcRegistersUsed *used, size_t argument,
+                                       const NcSignatureType *type)
+{
+    switch (type->kind) {
+    case NC_KIND_BOOL:
+    case NC_KIND_INT:
+    case NC_KIND_VOIDPTR:
+    case NC_KIND_POINTER:
+    case NC_KIND_FUNCTION:
+    case NC_KIND_OBJECT:
+        return nc_registercall_place(how, used, argument, type, 0, 1, type->size);
+    case NC_KIND_FLOAT:
+        if (type->code == 'g') {
+            NcRegistersUsed full = {NC_REGISTERCALL_INTS, NC_REGISTERCALL_FLOATS};
+            /* x87's 80 bits, in memory always. */
+            return NC_REGISTERCALL_SYSV ? nc_registercall_place(how, &full, argument, type, 1, 2, 8)
+                                        : NC_E_MISSING;
+        }
+        return nc_registercall_place(how, used, argument, type, 1, 1, type->size);
+    case NC_KIND_COMPLEX:
+        if (type->code == 'g') {
+            return NC_E_MISSING;
+        }
+        if (NC_REGISTERCALL_SYSV && type->size == 8) {
+            return nc_registercall_place(how, used, argument, type, 1, 1, 8);
+        }
+        return nc_registercall_place(how, used, argument, type, 1, 2, type->size / 2);
+    default:
+        return NC_E_MISSING;
+    }
+}
+
+NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType *type)
+{
+    how->size = (unsigned char)type->size;
+    switch (type->kind) {
+    case NC_KIND_VOID:
+        how->result = 'v';
+        return NC_OK;
+    case NC_KIND_BOOL:
+    case NC_KIND_INT:
+    case NC_KIND_VOIDPTR:
+    case NC_KIND_POINTER:
+    case NC_KIND_FUNCTION:
+    case NC_KIND_OBJECT:
+        how->result = 'i';
+        return NC_OK;
+    case NC_KIND_FLOAT:
+        how->result = type->code == 'g' ? 'g' : 'f';
+        return type->code != 'g' || NC_REGISTERCALL_SYSV ? NC_OK : NC_E_MISSING;
+    case NC_KIND_COMPLEX:
+        if (NC_REGISTERCALL_SYSV && type->size == 8) {
+            how->result = 'f';
+            return NC_OK;
+        }
+        how->result = 'p';
+        how->size = (unsigned char)(type->size / 2);
+        return type->code != 'g' ? NC_OK : NC_E_MISSING;
+    default:
+        return NC_E_MISSING;
+    }
+}
+
+/* How to call functions of a canonical signature. NC_E_MISSING: this header cannot. */
+NC_STATIC int nc_registercall_plan(const char *signature, size_t length, NcRegisterCall *how)
+{
+    NcRegistersUsed used = {0, 0};
+    NcSignatureCursor cursor;
+    NcSignatureType type;
+    size_t argument = 0;
+    int status = nc_signature_open(signature, length, &cursor);
+
+    how->parts = 0;
+    how->stack = 0;
+    if (status == NC_OK &&
+        (cursor.variadic || !(NC_REGISTERCALL_SYSV || NC_REGISTERCALL_AAPCS64))) {
+        return NC_E_MISSING;
+    }
+    status = status == NC_OK ? nc_signature_next(&cursor, &type) : status;
+    status = status == NC_OK ? nc_registercall_result(how, &type) : status;
+    while (status == NC_OK) {
+        status = nc_signature_next(&cursor, &type);
+        if (status == NC_E_MISSING) {
+            how->count = (unsigned char)argument;
+            return NC_OK;
+        }
+        if (status == NC_OK) {
+            status = nc_registercall_argument(how, &used, argument++, &type);
+        }
+    }
+    return status;
+}
+
+/* ---- calling --------------------------------------------------------------------------------- */
+
+/* All words of a call. Floats stand in theirs as bits. */
+typedef struct {
+    uint64_t word[NC_REGISTERCALL_WORDS];
+} NcRegisters;
+
+NC_STATIC_INLINE double nc_registers_double(const NcRegisters *all, size_t i)
+{
+    double value;
+    memcpy(&value, &all->word[NC_REGISTERCALL_INTS + i], sizeof value);
+    return value;
+}
+
+/* Two floating-point registers, as both ABIs return a struct of two doubles. */
+typedef struct {
+    double first;
+    double second;
+} NcTwoDoubles;
+
+#define NC_RC_U4 uint64_t, uint64_t, uint64_t, uint64_t
+#define NC_RC_D8 double, double, double, double, double, double, double, double
+#define NC_RC_W4(all, i) all->word[i], all->word[(i) + 1], all->word[(i) + 2], all->word[(i) + 3]
+#if NC_REGISTERCALL_INTS == 6
+#define NC_RC_TYPES uint64_t, uint64_t, NC_RC_U4, NC_RC_D8
+#define NC_RC_INTS(all) all->word[0], all->word[1], NC_RC_W4(all, 2)
+#else
+#define NC_RC_TYPES NC_RC_U4, NC_RC_U4, NC_RC_D8
+#define NC_RC_INTS(all) NC_RC_W4(all, 0), NC_RC_W4(all, 4)
+#endif
+#define NC_RC_FLOATS(all)                                                                          \
+    nc_registers_double(all, 0), nc_registers_double(all, 1), nc_registers_double(all, 2),         \
+        nc_registers_double(all, 3), nc_registers_double(all, 4), nc_registers_double(all, 5),     \
+        nc_registers_double(all, 6), nc_registers_double(all, 7)
+#define NC_RC_AT (NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS)
+
+/* Sanitizers may take a call by another type than the function's for a mistake. */
+#if defined(__clang__)
+#define NC_RC_DELIBERATE __attribute__((no_sanitize("undefined")))
+#else
+#define NC_RC_DELIBERATE
+#endif
+
+#if NC_REGISTERCALL_STACK
+#define NC_RC_STACK(name, type)                                                                    \
+    if (stack > 8) {                                                                               \
+        return ((type (*)(NC_RC_TYPES, NC_RC_U4, NC_RC_U4, NC_RC_U4, NC_RC_U4, NC_RC_U4,           \
+                          NC_RC_U4))function)(                                                     \
+            NC_RC_INTS(all), NC_RC_FLOATS(all), NC_RC_W4(all, NC_RC_AT),                           \
+            NC_RC_W4(all, NC_RC_AT + 4), NC_RC_W4(all, NC_RC_AT + 8),                              \
+            NC_RC_W4(all, NC_RC_AT + 12), NC_RC_W4(all, NC_RC_AT + 16),                            \
+            NC_RC_W4(all, NC_RC_AT + 20));                                                         \
+    }                                                                                              \
+    if (stack > 0) {                                                                               \
+        return ((type (*)(NC_RC_TYPES, NC_RC_U4, NC_RC_U4))function)(                              \
+            NC_RC_INTS(all), NC_RC_FLOATS(all), NC_RC_W4(all, NC_RC_AT),                           \
+            NC_RC_W4(all, NC_RC_AT + 4));                                                          \
+    }
+#else
+#define NC_RC_STACK(name, type) (void)stack;
+#endif
+
+#define NC_RC_DEFINE(name, type)                                                                   \
+    NC_RC_DELIBERATE NC_STATIC type name(uintptr_t function, const NcRegisters *all, size_t stack) \
+    {                                                                                              \
+        NC_RC_STACK(name, type)                                                                    \
+        return ((type (*)(NC_RC_TYPES))function)(NC_RC_INTS(all), NC_RC_FLOATS(all));              \
+    }
+
+NC_RC_DEFINE(nc_registercall_int, uint64_t)
+NC_RC_DEFINE(nc_registercall_float, double)
+NC_RC_DEFINE(nc_registercall_two, NcTwoDoubles)
+NC_RC_DEFINE(nc_registercall_long_double, long double)
+
+#undef NC_RC_DEFINE
+#undef NC_RC_STACK
+
+/* An argument's part as a word: integers extended, which both ABIs allow and callers rely on. */
+NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const void *argument)
+{
+    const char *at = (const char *)argument + part->from;
+    uint64_t word = 0;
+    memcpy(&word, at, part->size);
+    if (part->is_signed && part->size < 8) {
+        const uint64_t sign = UINT64_C(1) << (8 * part->size - 1);
+        word = (word ^ sign) - sign;
+    }
+    return word;
+}
+
+/* Calls a function, of the signature that was planned for. args[i] points to the i-th argument's
+ * value, result to memory of the result's type; it is NULL where there is none, or none wanted. */
+NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *function, void *result,
+                                           const void *const *args)
+{
+    const uintptr_t address = (uintptr_t)function;
+    NcRegisters all;
+    uint64_t integer;
+    double number;
+    long double wide;
+    NcTwoDoubles two;
+    char spare[16];
+    size_t i;
+
+    memset(&all, 0, how->stack != 0 ? sizeof all : NC_RC_AT * sizeof all.word[0]);
+    for (i = 0; i < how->parts; i++) {
+        const NcRegisterPart *part = &how->part[i];
+        all.word[part->word] = nc_registercall_load(part, args[part->argument]);
+    }
+    if (result == NULL) {
+        result = spare;
+    }
+    switch (how->result) {
+    case 'f':
+        number = nc_registercall_float(address, &all, how->stack);
+        memcpy(result, &number, how->size);
+        break;
+    case 'p':
+        two = nc_registercall_two(address, &all, how->stack);
+        memcpy(result, &two.first, how->size);
+        memcpy((char *)result + how->size, &two.second, how->size);
+        break;
+    case 'g':
+        wide = nc_registercall_long_double(address, &all, how->stack);
+        memcpy(result, &wide, sizeof wide);
+        break;
+    default:
+        integer = nc_registercall_int(address, &all, how->stack);
+        memcpy(result, &integer, how->size);
+        break;
+    }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,433 @@
+/* nativecall/detail/values.h: C values as Python objects and back, and the words for C types in
+ * macros.
+ *
+ * Macros that are given a signature (detail/callbackfunctions.h, dispatch.h) take it as words,
+ * `double, (double, size)`. The words for types are those of the table below: double float
+ * longdouble, int unsigned long ulong longlong ulonglong short ushort schar uchar, boolean, size
+ * ssize, int8 ... uint64, complex64 complex128 (C only), pointer (an integer in Python, None for
+ * NULL), user_data (argument only; not passed to Python), and nothing: a result, or, as C's (void),
+ * the only word for arguments that are none. A word of your own:
+ *
+ *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)
+ *
+ *     static PyObject *box_point(struct point value);             new reference, or NULL
+ *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
+ *
+ * Numbers follow the package's rules: floats take what has __float__, integers what has __index__,
+ * booleans anything. What does not fit is OverflowError: an integer out of range, a finite number
+ * that would be an infinite float. All functions here need the GIL. */
+#ifndef NATIVECALL_VALUES_H
+#define NATIVECALL_VALUES_H
+
+#include <Python.h>
+#include <float.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../core/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+#define NC_BOOL bool
+#else
+#define NC_BOOL _Bool
+#endif
+
+/* ---- C values as Python objects and back ----------------------------------------------------- */
+
+NC_STATIC_INLINE PyObject *nc_box_double(double value)
+{
+    return PyFloat_FromDouble(value);
+}
+
+NC_STATIC_INLINE PyObject *nc_box_longdouble(long double value)
+{
+    return PyFloat_FromDouble((double)value);
+}
+
+NC_STATIC_INLINE PyObject *nc_box_signed(long long value)
+{
+    return PyLong_FromLongLong(value);
+}
+
+NC_STATIC_INLINE PyObject *nc_box_unsigned(unsigned long long value)
+{
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+NC_STATIC_INLINE PyObject *nc_box_boolean(NC_BOOL value)
+{
+    return PyBool_FromLong(value);
+}
+
+NC_STATIC_INLINE PyObject *nc_box_pointer(void *value)
+{
+    if (value == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromVoidPtr(value);
+}
+
+NC_STATIC_INLINE int nc_unbox_double(PyObject *result, double *out)
+{
+    *out = PyFloat_AsDouble(result);
+    return *out == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
+
+NC_STATIC_INLINE int nc_unbox_longdouble(PyObject *result, long double *out)
+{
+    double value;
+    int status = nc_unbox_double(result, &value);
+    *out = (long double)value;
+    return status;
+}
+
+NC_STATIC_INLINE int nc_unbox_boolean(PyObject *result, NC_BOOL *out)
+{
+    int truth = PyObject_IsTrue(result);
+    *out = (NC_BOOL)(truth > 0);
+    return truth < 0 ? -1 : 0;
+}
+
+NC_STATIC_INLINE int nc_unbox_nothing(PyObject *result, char *out)
+{
+    (void)result;
+    (void)out; /* may be NULL */
+    return 0;
+}
+
+NC_STATIC_INLINE int nc_unbox_pointer(PyObject *result, void **out)
+{
+    *out = result == Py_None ? NULL : PyLong_AsVoidPtr(result);
+    return *out == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
+/* Raises OverflowError, also in place of another one. -1. */
+NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
+{
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            return -1;
+        }
+        PyErr_Clear();
+    }
+    PyErr_Format(PyExc_OverflowError, "the result %R does not fit in '%s'", result, name);
+    if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+        /* Python writes no integer of more than some thousand digits. */
+        PyErr_Format(PyExc_OverflowError, "the result does not fit in '%s'", name);
+    }
+    return -1;
+}
+
+/* A number of `result` as a float: 0, or -1 with OverflowError. Infinities and nan stay what they
+ * are. */
+NC_STATIC int nc_narrow_float(PyObject *result, double value, const char *name, float *out)
+{
+    *out = (float)value;
+    if ((*out > FLT_MAX && value <= DBL_MAX) || (*out < -FLT_MAX && value >= -DBL_MAX)) {
+        return nc_unbox_overflow(result, name);
+    }
+    return 0;
+}
+
+NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
+{
+    double value;
+    if (nc_unbox_double(result, &value) < 0) {
+        *out = 0.0F;
+        return -1;
+    }
+    return nc_narrow_float(result, value, "float", out);
+}
+
+NC_STATIC int nc_integer_signed(PyObject *result, long long min, long long max, const char *name,
+                                long long *out)
+{
+    PyObject *integer = PyNumber_Index(result);
+    int status = 0;
+    *out = 0;
+    if (integer == NULL) {
+        return -1;
+    }
+    *out = PyLong_AsLongLong(integer);
+    if ((*out == -1 && PyErr_Occurred()) || *out < min || *out > max) {
+        status = nc_unbox_overflow(integer, name);
+    }
+    Py_DECREF(integer);
+    return status;
+}
+
+NC_STATIC int nc_integer_unsigned(PyObject *result, unsigned long long max, const char *name,
+                                  unsigned long long *out)
+{
+    PyObject *integer = PyNumber_Index(result);
+    int status = 0;
+    *out = 0;
+    if (integer == NULL) {
+        return -1;
+    }
+    *out = PyLong_AsUnsignedLongLong(integer);
+    if ((*out == (unsigned long long)-1 && PyErr_Occurred()) || *out > max) {
+        status = nc_unbox_overflow(integer, name);
+    }
+    Py_DECREF(integer);
+    return status;
+}
+
+#define NC_UNBOX_SIGNED(word, type, min, max)                                                      \
+    NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
+    {                                                                                              \
+        long long value;                                                                           \
+        int status = nc_integer_signed(result, min, max, #type, &value);                           \
+        *out = (type)value;                                                                        \
+        return status;                                                                             \
+    }
+#define NC_UNBOX_UNSIGNED(word, type, max)                                                         \
+    NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
+    {                                                                                              \
+        unsigned long long value;                                                                  \
+        int status = nc_integer_unsigned(result, max, #type, &value);                              \
+        *out = (type)value;                                                                        \
+        return status;                                                                             \
+    }
+
+NC_UNBOX_SIGNED(schar, signed char, SCHAR_MIN, SCHAR_MAX)
+NC_UNBOX_SIGNED(short, short, SHRT_MIN, SHRT_MAX)
+NC_UNBOX_SIGNED(int, int, INT_MIN, INT_MAX)
+NC_UNBOX_SIGNED(long, long, LONG_MIN, LONG_MAX)
+NC_UNBOX_SIGNED(longlong, long long, LLONG_MIN, LLONG_MAX)
+NC_UNBOX_SIGNED(ssize, Py_ssize_t, PTRDIFF_MIN, PTRDIFF_MAX)
+NC_UNBOX_SIGNED(int8, int8_t, INT8_MIN, INT8_MAX)
+NC_UNBOX_SIGNED(int16, int16_t, INT16_MIN, INT16_MAX)
+NC_UNBOX_SIGNED(int32, int32_t, INT32_MIN, INT32_MAX)
+NC_UNBOX_SIGNED(int64, int64_t, INT64_MIN, INT64_MAX)
+NC_UNBOX_UNSIGNED(uchar, unsigned char, UCHAR_MAX)
+NC_UNBOX_UNSIGNED(ushort, unsigned short, USHRT_MAX)
+NC_UNBOX_UNSIGNED(unsigned, unsigned, UINT_MAX)
+NC_UNBOX_UNSIGNED(ulong, unsigned long, ULONG_MAX)
+NC_UNBOX_UNSIGNED(ulonglong, unsigned long long, ULLONG_MAX)
+NC_UNBOX_UNSIGNED(size, size_t, SIZE_MAX)
+NC_UNBOX_UNSIGNED(uint8, uint8_t, UINT8_MAX)
+NC_UNBOX_UNSIGNED(uint16, uint16_t, UINT16_MAX)
+NC_UNBOX_UNSIGNED(uint32, uint32_t, UINT32_MAX)
+NC_UNBOX_UNSIGNED(uint64, uint64_t, UINT64_MAX)
+
+#undef NC_UNBOX_SIGNED
+#undef NC_UNBOX_UNSIGNED
+
+#if !defined(__cplusplus) && !defined(NC_MSVC)
+/* A complex number and an array of its two parts have one representation. */
+#define NC_BOX_COMPLEX(word, type, part, narrow)                                                   \
+    NC_STATIC_INLINE PyObject *nc_box_##word(type value)                                           \
+    {                                                                                              \
+        part parts[2];                                                                             \
+        memcpy(parts, &value, sizeof parts);                                                       \
+        return PyComplex_FromDoubles((double)parts[0], (double)parts[1]);                          \
+    }                                                                                              \
+    NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
+    {                                                                                              \
+        Py_complex value = PyComplex_AsCComplex(result);                                           \
+        part parts[2] = {0, 0};                                                                    \
+        int status = value.real == -1.0 && PyErr_Occurred() ? -1 : 0;                              \
+        if (status == 0 && (narrow(result, value.real, #type, &parts[0]) < 0 ||                    \
+                            narrow(result, value.imag, #type, &parts[1]) < 0)) {                   \
+            status = -1;                                                                           \
+        }                                                                                          \
+        memcpy(out, parts, sizeof parts);                                                          \
+        return status;                                                                             \
+    }
+NC_STATIC_INLINE int nc_narrow_double(PyObject *result, double value, const char *name, double *out)
+{
+    (void)result;
+    (void)name;
+    *out = value;
+    return 0;
+}
+
+NC_BOX_COMPLEX(complex64, float _Complex, float, nc_narrow_float)
+NC_BOX_COMPLEX(complex128, double _Complex, double, nc_narrow_double)
+#undef NC_BOX_COMPLEX
+#endif
+
+/* ---- the arguments of a call ----------------------------------------------------------------- */
+
+#define NC_BOXED_MAX_ARGUMENTS 8
+
+typedef struct {
+    PyObject *values[NC_BOXED_MAX_ARGUMENTS + 1]; /* [0] is vectorcall's to use */
+    size_t count;
+    int failed; /* whether an argument could not be boxed; its exception is set */
+} NcBoxedArguments;
+
+NC_STATIC_INLINE void nc_boxed_add(NcBoxedArguments *arguments, PyObject *value)
+{
+    if (value == NULL) {
+        arguments->failed = 1;
+    } else {
+        arguments->values[++arguments->count] = value;
+    }
+}
+
+/* Calls and drops the arguments: a new reference, or NULL with an exception. */
+NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *arguments)
+{
+    PyObject *result = NULL;
+    size_t i;
+    if (!arguments->failed) {
+        result = PyObject_Vectorcall(callable, arguments->values + 1,
+                                     arguments->count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    }
+    for (i = 1; i <= arguments->count; i++) {
+        Py_DECREF(arguments->values[i]);
+    }
+    return result;
+}
+
+/* ---- the table of types ---------------------------------------------------------------------- */
+
+/* C type, its storage, whether a result is a value, code, box, unbox, whether it is user_data. */
+#define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_DATA_NO
+
+#define NC_TYPE_double NC_TYPE(double, "d", nc_box_double, nc_unbox_double)
+#define NC_TYPE_float NC_TYPE(float, "f", nc_box_double, nc_unbox_float)
+#define NC_TYPE_longdouble NC_TYPE(long double, "g", nc_box_longdouble, nc_unbox_longdouble)
+#define NC_TYPE_schar NC_TYPE(signed char, "b", nc_box_signed, nc_unbox_schar)
+#define NC_TYPE_uchar NC_TYPE(unsigned char, "B", nc_box_unsigned, nc_unbox_uchar)
+#define NC_TYPE_short NC_TYPE(short, "h", nc_box_signed, nc_unbox_short)
+#define NC_TYPE_ushort NC_TYPE(unsigned short, "H", nc_box_unsigned, nc_unbox_ushort)
+#define NC_TYPE_int NC_TYPE(int, "i", nc_box_signed, nc_unbox_int)
+#define NC_TYPE_unsigned NC_TYPE(unsigned, "I", nc_box_unsigned, nc_unbox_unsigned)
+#define NC_TYPE_long NC_TYPE(long, "l", nc_box_signed, nc_unbox_long)
+#define NC_TYPE_ulong NC_TYPE(unsigned long, "L", nc_box_unsigned, nc_unbox_ulong)
+#define NC_TYPE_longlong NC_TYPE(long long, "q", nc_box_signed, nc_unbox_longlong)
+#define NC_TYPE_ulonglong NC_TYPE(unsigned long long, "Q", nc_box_unsigned, nc_unbox_ulonglong)
+#define NC_TYPE_ssize NC_TYPE(Py_ssize_t, "n", nc_box_signed, nc_unbox_ssize)
+#define NC_TYPE_size NC_TYPE(size_t, "N", nc_box_unsigned, nc_unbox_size)
+#define NC_TYPE_int8 NC_TYPE(int8_t, "b", nc_box_signed, nc_unbox_int8)
+#define NC_TYPE_int16 NC_TYPE(int16_t, "h", nc_box_signed, nc_unbox_int16)
+#define NC_TYPE_int32 NC_TYPE(int32_t, "i", nc_box_signed, nc_unbox_int32)
+#define NC_TYPE_int64 NC_TYPE(int64_t, "q", nc_box_signed, nc_unbox_int64)
+#define NC_TYPE_uint8 NC_TYPE(uint8_t, "B", nc_box_unsigned, nc_unbox_uint8)
+#define NC_TYPE_uint16 NC_TYPE(uint16_t, "H", nc_box_unsigned, nc_unbox_uint16)
+#define NC_TYPE_uint32 NC_TYPE(uint32_t, "I", nc_box_unsigned, nc_unbox_uint32)
+#define NC_TYPE_uint64 NC_TYPE(uint64_t, "Q", nc_box_unsigned, nc_unbox_uint64)
+#define NC_TYPE_boolean NC_TYPE(NC_BOOL, "?", nc_box_boolean, nc_unbox_boolean)
+#define NC_TYPE_pointer NC_TYPE(void *, "P", nc_box_pointer, nc_unbox_pointer)
+#define NC_TYPE_complex64 NC_TYPE(float _Complex, "Zf", nc_box_complex64, nc_unbox_complex64)
+#define NC_TYPE_complex128 NC_TYPE(double _Complex, "Zd", nc_box_complex128, nc_unbox_complex128)
+#define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_DATA_NONE
+#define NC_TYPE_user_data void *, void *, VALUE, "P", nc_box_none, nc_unbox_none, NC_DATA_YES
+
+/* ---- the macros' workings -------------------------------------------------------------------- */
+
+#define NC_EXPAND(text) text
+#define NC_LIST(...) __VA_ARGS__
+
+#define NC_PICK_TYPE_(a, ...) a
+#define NC_PICK_STORAGE_(a, b, ...) b
+#define NC_PICK_RESULT_(a, b, c, ...) c
+#define NC_PICK_CODE_(a, b, c, d, ...) d
+#define NC_PICK_BOX_(a, b, c, d, e, ...) e
+#define NC_PICK_UNBOX_(a, b, c, d, e, f, ...) f
+#define NC_PICK_DATA_(a, b, c, d, e, f, g, ...) g
+#define NC_PICK(what, ...) NC_EXPAND(NC_PICK_##what##_(__VA_ARGS__, ~))
+#define NC_OF(what, word) NC_EXPAND(NC_PICK(what, NC_TYPE_##word))
+
+/* m(index, word) for each, with nothing or a comma between. */
+#define NC_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
+#define NC_COUNT(...) NC_EXPAND(NC_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, ~))
+#define NC_PASTE_(a, b) a##b
+#define NC_PASTE(a, b) NC_PASTE_(a, b)
+#define NC_EACH_1(m, a) m(0, a)
+#define NC_EACH_2(m, a, b) m(0, a) m(1, b)
+#define NC_EACH_3(m, a, b, c) m(0, a) m(1, b) m(2, c)
+#define NC_EACH_4(m, a, b, c, d) m(0, a) m(1, b) m(2, c) m(3, d)
+#define NC_EACH_5(m, a, b, c, d, e) m(0, a) m(1, b) m(2, c) m(3, d) m(4, e)
+#define NC_EACH_6(m, a, b, c, d, e, f) NC_EACH_5(m, a, b, c, d, e) m(5, f)
+#define NC_EACH_7(m, a, b, c, d, e, f, g) NC_EACH_6(m, a, b, c, d, e, f) m(6, g)
+#define NC_EACH_8(m, a, b, c, d, e, f, g, h) NC_EACH_7(m, a, b, c, d, e, f, g) m(7, h)
+#define NC_EACH(m, ...) NC_EXPAND(NC_PASTE(NC_EACH_, NC_COUNT(__VA_ARGS__))(m, __VA_ARGS__))
+#define NC_COMMA_1(m, a) m(0, a)
+#define NC_COMMA_2(m, a, b) m(0, a), m(1, b)
+#define NC_COMMA_3(m, a, b, c) m(0, a), m(1, b), m(2, c)
+#define NC_COMMA_4(m, a, b, c, d) m(0, a), m(1, b), m(2, c), m(3, d)
+#define NC_COMMA_5(m, a, b, c, d, e) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e)
+#define NC_COMMA_6(m, a, b, c, d, e, f) NC_COMMA_5(m, a, b, c, d, e), m(5, f)
+#define NC_COMMA_7(m, a, b, c, d, e, f, g) NC_COMMA_6(m, a, b, c, d, e, f), m(6, g)
+#define NC_COMMA_8(m, a, b, c, d, e, f, g, h) NC_COMMA_7(m, a, b, c, d, e, f, g), m(7, h)
+#define NC_COMMA(m, ...) NC_EXPAND(NC_PASTE(NC_COMMA_, NC_COUNT(__VA_ARGS__))(m, __VA_ARGS__))
+
+/* `return call` and `*out = call`, also of what gives nothing. */
+#define NC_RETURN(word) NC_PASTE(NC_RETURN_, NC_OF(RESULT, word))
+#define NC_RETURN_VALUE return
+#define NC_RETURN_NOTHING (void)
+#define NC_STORE(word, out, call) NC_PASTE(NC_STORE_, NC_OF(RESULT, word))(out, call)
+#define NC_STORE_VALUE(out, call) (*(out) = (call))
+#define NC_STORE_NOTHING(out, call) ((void)(out), (call))
+#define NC_GIVES(word) NC_PASTE(NC_GIVES_, NC_OF(RESULT, word))
+#define NC_GIVES_VALUE 1
+#define NC_GIVES_NOTHING 0
+
+/* Text that stands for an argument; none does for `nothing`. MORE_ is for what other arguments
+ * precede. */
+#define NC_IF(word, text) NC_PASTE(NC_IF_, NC_OF(RESULT, word))(text)
+#define NC_IF_VALUE(text) text
+#define NC_IF_NOTHING(text)
+#define NC_MORE(word, text) NC_PASTE(NC_MORE_, NC_OF(RESULT, word))(text)
+#define NC_MORE_VALUE(text) , text
+#define NC_MORE_NOTHING(text)
+#define NC_M_TYPE(i, word) NC_OF(TYPE, word)
+#define NC_M_PARAMETER(i, word) NC_OF(TYPE, word) NC_IF(word, nc_argument_##i)
+#define NC_M_NAME(i, word) NC_IF(word, nc_argument_##i)
+#define NC_M_MORE_PARAMETERS(i, word) NC_MORE(word, NC_OF(TYPE, word) nc_argument_##i)
+#define NC_M_MORE_NAMES(i, word) NC_MORE(word, nc_argument_##i)
+#define NC_M_ONE(i, word) NC_IF(word, +1)
+#define NC_M_CODE(i, word) NC_IF(word, NC_OF(CODE, word))
+#define NC_M_BOX(i, word)                                                                          \
+    NC_EXPAND(NC_PASTE(NC_OF(DATA, word), _BOX)(NC_OF(BOX, word), nc_argument_##i))
+
+#define NC_PARAMETERS(words) NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words))
+#define NC_NAMES(words) NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))
+#define NC_MORE_PARAMETERS(words) NC_EXPAND(NC_EACH(NC_M_MORE_PARAMETERS, NC_LIST words))
+#define NC_MORE_NAMES(words) NC_EXPAND(NC_EACH(NC_M_MORE_NAMES, NC_LIST words))
+#define NC_ARITY(words) (0 NC_EXPAND(NC_EACH(NC_M_ONE, NC_LIST words)))
+#define NC_SIGNATURE(result, words)                                                                \
+    NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words))
+
+#define NC_DATA_NO_BOX(box, value)                                                                 \
+    if (!nc_arguments.failed) {                                                                    \
+        nc_boxed_add(&nc_arguments, box(value));                                                   \
+    }
+#define NC_DATA_YES_BOX(box, value) (void)value;
+#define NC_DATA_NONE_BOX(box, value)
+
+/* Boxes the arguments, calls, unboxes the result. */
+#define NC_BOXED_CALL(name, result, words)                                                         \
+    NC_STATIC int name##_call(PyObject *nc_callable,                                               \
+                              NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
+    {                                                                                              \
+        NcBoxedArguments nc_arguments;                                                             \
+        PyObject *nc_object;                                                                       \
+        int nc_status;                                                                             \
+        nc_arguments.count = 0;                                                                    \
+        nc_arguments.failed = 0;                                                                   \
+        NC_EXPAND(NC_EACH(NC_M_BOX, NC_LIST words))                                                \
+        nc_object = nc_boxed_call(nc_callable, &nc_arguments);                                     \
+        if (nc_object == NULL) {                                                                   \
+            return -1;                                                                             \
+        }                                                                                          \
+        nc_status = NC_OF(UNBOX, result)(nc_object, nc_result);                                    \
+        Py_DECREF(nc_object);                                                                      \
+        return nc_status;                                                                          \
+    }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

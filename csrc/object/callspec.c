@@ -1,0 +1,208 @@
+/* csrc/object/callspec.c: the Plan: everything about a signature that does not depend on a
+ * function.
+ *
+ * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
+ * callables of that signature (nativecall/_callable/entry.py). Immutable, so it needs no care from threads. */
+#include "codegen/symbols.h"
+
+#include <structmember.h>
+
+static void plan_dealloc(PyObject *object)
+{
+    NcPlan *self = (NcPlan *)(void *)object;
+    Py_XDECREF(self->signature);
+    Py_XDECREF(self->types);
+    Py_XDECREF(self->names);
+    Py_XDECREF(self->record);
+    Py_XDECREF(self->pointer_type);
+    PyMem_Free(self->words);
+    PyMem_Free(self->arguments);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* Packs the canonical text. */
+static int pack(NcPlan *self, const char *text, size_t length)
+{
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "%s at offset %zu in the canonical signature '%s'",
+                     nc_status_text(status), self->word_count, text);
+        return -1;
+    }
+    self->words = (uint64_t *)PyMem_Calloc(self->word_count, sizeof(uint64_t));
+    if (self->words == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(self->words, words, self->word_count * sizeof(uint64_t));
+    return 0;
+}
+
+/* How buffers of elements of a letter are taken. */
+static NcExport export_of(char pointee, size_t count, size_t alignment, int promised)
+{
+    /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
+    static const char letters[] = "?bBhHiIqQefdg";
+    static const char formats[] = {'?',
+                                   'b',
+                                   'B',
+                                   'h',
+                                   'H',
+                                   'i',
+                                   'I',
+                                   sizeof(long) == 8 ? 'l' : 'q',
+                                   sizeof(long) == 8 ? 'L' : 'Q',
+                                   'e',
+                                   'f',
+                                   'd',
+                                   'g'};
+    NcExport found = {0, 0, alignment - 1, '\0'};
+    const char *place = pointee != '\0' ? strchr(letters, pointee) : NULL;
+    if (place != NULL && count == 0) {
+        found.size = (Py_ssize_t)nc_scalar_size(pointee);
+        found.format = formats[place - letters];
+    }
+    /* Text may come as bytes, which are read-only. */
+    if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
+        found.flags = promised ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
+    }
+    return found;
+}
+
+/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only). */
+static int describe_argument(NcArgument *self, PyObject *parts)
+{
+    int code;
+    const char *pointee;
+    Py_ssize_t size;
+    Py_ssize_t count;
+    Py_ssize_t alignment;
+    int readonly;
+    if (!PyTuple_Check(parts) ||
+        !PyArg_ParseTuple(parts, "Csnnnp", &code, &pointee, &size, &count, &alignment, &readonly)) {
+        return -1;
+    }
+    self->code = (char)code;
+    self->pointee = *pointee;
+    self->size = (size_t)size;
+    self->count = (size_t)count;
+    self->readonly = (unsigned char)readonly;
+    self->export = export_of(*pointee, self->count, (size_t)alignment, readonly);
+    return 0;
+}
+
+/* The trampoline of "r:aaa". */
+static const NcTrampoline *find_trampoline(const NcPlan *self)
+{
+    char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
+    if (self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        shape[2 + i] = self->arguments[i].code;
+    }
+    return nc_trampoline_find(shape);
+}
+
+/* A plan of its parts: (signature, text, letter of the result, types, arguments, names, variadic).
+ * The types have the result's as the last. */
+static PyObject *plan_new(PyObject *args)
+{
+    PyObject *signature;
+    PyObject *types;
+    PyObject *arguments;
+    PyObject *names;
+    const char *text;
+    Py_ssize_t text_length;
+    int result;
+    int variadic;
+    NcPlan *self;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!Op", &signature, &text, &text_length, &result,
+                          &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic)) {
+        return NULL;
+    }
+    if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
+        (names != Py_None &&
+         (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(arguments)))) {
+        PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
+        return NULL;
+    }
+    self = (NcPlan *)(void *)NcPlan_Type.tp_alloc(&NcPlan_Type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->signature = Py_NewRef(signature);
+    self->types = Py_NewRef(types);
+    self->names = names != Py_None ? Py_NewRef(names) : NULL;
+    self->nargs = PyTuple_GET_SIZE(arguments);
+    self->variadic = variadic;
+    self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcArgument));
+    if (self->arguments == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    self->arguments[self->nargs].code = (char)result;
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i)) < 0) {
+            goto fail;
+        }
+    }
+    if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
+        goto fail;
+    }
+    if (pack(self, text, (size_t)text_length) < 0) {
+        goto fail;
+    }
+    self->trampoline = find_trampoline(self);
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+PyObject *nc_plan(PyObject *Py_UNUSED(module), PyObject *signature)
+{
+    PyObject *parts = PyObject_CallOneArg(nc_hooks.describe, signature);
+    PyObject *made = NULL;
+    if (parts != NULL && PyTuple_Check(parts)) {
+        made = plan_new(parts);
+    } else if (parts != NULL) {
+        PyErr_SetString(PyExc_TypeError, "the parts of a Plan must be a tuple");
+    }
+    Py_XDECREF(parts);
+    return made;
+}
+
+static PyMemberDef plan_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
+    {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
+    {"types", T_OBJECT_EX, offsetof(NcPlan, types), READONLY, "argument types, then the result's"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+{
+    const NcPlan *self = (const NcPlan *)(void *)object;
+    if (self->trampoline == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(self->trampoline->shape);
+}
+
+static PyGetSetDef plan_getset[] = {
+    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcPlan_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
+    .tp_doc = "Everything about a signature that does not depend on a function.",
+    .tp_basicsize = sizeof(NcPlan),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = plan_dealloc,
+    .tp_members = plan_members,
+    .tp_getset = plan_getset,
+};

@@ -1,0 +1,95 @@
+/* csrc/object/failure.c: errno, and results that mean failure. */
+#include "failure.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+#include <errno.h>
+
+/* errno after this thread's last call that keeps it. */
+static NC_THREAD_LOCAL int saved;
+
+void nc_errno_clear(void)
+{
+    errno = 0;
+}
+
+int nc_errno_keep(void)
+{
+    saved = errno;
+    return saved;
+}
+
+PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    long number = PyLong_AsLong(code);
+    if (number == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    saved = (int)number;
+    Py_RETURN_NONE;
+}
+
+PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(saved);
+}
+
+/* What the hook raises; 0 when it does not. */
+static int fail(PyObject *name, PyObject *value, size_t convention, int code)
+{
+    PyObject *answer =
+        PyObject_CallFunction(nc_hooks.failure, "OnOi", name, (Py_ssize_t)convention, value, code);
+    Py_XDECREF(answer);
+    return answer != NULL ? 0 : -1;
+}
+
+PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
+{
+    if (value != NULL && fail(self->name, value, convention, code) < 0) {
+        Py_CLEAR(value);
+    }
+    return value;
+}
+
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention)
+{
+    if (PyErr_Occurred()) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    if (result == NULL && fail(name, Py_None, convention, 0) == 0) {
+        PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception", name);
+    }
+    return result;
+}
+
+PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *address;
+    PyObject *found;
+    int owned;
+    if (!PyArg_ParseTuple(args, "O!p", &PyLong_Type, &address, &owned)) {
+        return NULL;
+    }
+    found = (PyObject *)PyLong_AsVoidPtr(address);
+    if (found == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "there is no object at address 0");
+    }
+    return owned ? found : Py_XNewRef(found);
+}
+
+PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *name;
+    PyObject *address;
+    Py_ssize_t convention;
+    void *result;
+    if (!PyArg_ParseTuple(args, "UO!n", &name, &PyLong_Type, &address, &convention)) {
+        return NULL;
+    }
+    result = PyLong_AsVoidPtr(address);
+    if (result == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    return nc_take_object(name, (PyObject *)result, (size_t)convention);
+}

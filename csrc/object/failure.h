@@ -1,0 +1,28 @@
+/* csrc/object/failure.h: errno, and results that mean failure (D11), for calls of entries that say
+ * so. */
+#ifndef NC_FAILURE_H
+#define NC_FAILURE_H
+
+#include "callable.h"
+
+/* Around a call: sets errno to 0; keeps what it is afterwards for this thread, and returns it. Both
+ * may be called without the GIL. */
+void nc_errno_clear(void);
+int nc_errno_keep(void);
+
+/* Turns a result into the exception that the error convention (NC_ERRORS_*) makes of it; takes the
+ * reference to `value`. NULL if that is NULL already. */
+PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
+
+/* The result of a function that returns a new reference. An exception that it set is not lost, and
+ * NULL without one is a failure by the error convention, or one of the function itself. */
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention);
+
+/* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention),
+ * and object_at(address, owned): the object, whose reference is taken over where it is owned. */
+PyObject *nc_object_at(PyObject *module, PyObject *args);
+PyObject *nc_object_taken(PyObject *module, PyObject *args);
+PyObject *nc_errno_save(PyObject *module, PyObject *code);
+PyObject *nc_errno_saved(PyObject *module, PyObject *none);
+
+#endif

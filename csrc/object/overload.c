@@ -1,0 +1,740 @@
+/* csrc/object/overload.c: the choice among the entries of an overloaded callable, by argument
+ * types.
+ *
+ * Rule. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
+ * promotion (integer to float, narrow to wide), more for a narrower type that the value may still
+ * fit, most for an array that the type refuses for its strides or because it is read-only. A struct
+ * costs what its fields do. The candidate whose costs add up to least is called; the earlier one
+ * where two are equal. So an exact match always wins, and the order of entries matters only between
+ * equals. When nothing fits, the error lists what there is.
+ *
+ * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
+ * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
+ * that is contiguous and writable by its element type, where the entries take arrays of numbers by
+ * pointer only. A dispatcher is a table from the classes of a call's arguments to the entry that
+ * the rule chose for such arguments before; callables with the same signatures in the same order
+ * share one. The rule alone fills it, so the table cannot choose otherwise.
+ *
+ * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
+ * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
+ * match swallows its exception, a failed hook does not. */
+#include "values/pointers.h"
+
+#include <string.h>
+
+/* ---- one argument ---------------------------------------------------------------------------- */
+
+/* Costs, by how much of the value's own type is kept: exact types cost nothing; safe promotions
+ * (integer to float, float to complex, narrow to wide) little, more the farther; a narrower type of
+ * the same kind that Python's own value may still fit costs most. */
+enum {
+    COST_EXACT = 0,
+    COST_WIDER = 1,       /* same kind, wider or as wide */
+    COST_KIND = 10,       /* the next kind: bool to int, int to float, float to complex */
+    COST_OBJECT = 50,     /* anything goes as a Python object */
+    COST_NARROW = 100,    /* same kind, narrower: float to 'f', an int that happens to fit */
+    COST_REFUSED = 10000, /* the conversion will fail, and say why better than that nothing suits */
+};
+
+static const char kind_order[] = "?ifc";
+
+/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
+static char scalar_kind(char code)
+{
+    switch (code) {
+    case '?':
+        return '?';
+    case 'e':
+    case 'f':
+    case 'd':
+    case 'g':
+        return 'f';
+    case 'z':
+    case 'Z':
+    case 'Y':
+        return 'c';
+    default:
+        return nc_integer_kind(code) != NULL ? 'i' : '\0';
+    }
+}
+
+/* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
+static int float_width(char code)
+{
+    static const char widths[] = "effddg";
+    char part = code == 'z' ? 'f' : code == 'Z' ? 'd' : code == 'Y' ? 'g' : code;
+    return (int)(strchr(widths, part) - widths);
+}
+
+static int match_number(char wanted, PyObject *value)
+{
+    const NcIntegerKind *kind = nc_integer_kind(wanted);
+    char found = nc_value_letter(value);
+    char wanted_kind = scalar_kind(wanted);
+    char found_kind = scalar_kind(found);
+    unsigned long long bits;
+    int fits;
+    PyObject *number;
+    int steps;
+    if (found == '\0') {
+        return PyErr_Occurred() ? -2 : -1;
+    }
+    if (found == wanted && wanted != 'q') {
+        return COST_EXACT;
+    }
+    steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
+    if (steps < 0) {
+        return -1;
+    }
+    if (steps > 0 && wanted_kind != 'i') {
+        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
+        int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
+        int loses = narrow == 2 || (found == 'g' && wanted != 'Y');
+        return steps * COST_KIND + narrow + (loses ? COST_NARROW : 0);
+    }
+    if (wanted_kind == 'i') {
+        /* 'q' is also the letter of ints of any size and of objects with __index__. What that
+         * raises is the user's own error. */
+        number = nc_integer_of(value);
+        if (number == NULL) {
+            return PyErr_Occurred() ? -2 : -1;
+        }
+        fits = nc_integer_fits(kind, number, &bits);
+        Py_DECREF(number);
+        if (fits <= 0) {
+            return fits == 0 ? -1 : -2;
+        }
+        if (found == wanted) {
+            return COST_EXACT;
+        }
+        if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
+            /* An int that fits: nearest to 64 signed bits first. */
+            int cost = steps * COST_KIND + COST_WIDER + (8 - (int)kind->size);
+            return cost + (kind->is_signed ? 0 : 1);
+        }
+        return COST_NARROW + (8 - (int)kind->size);
+    }
+    if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
+        return COST_WIDER + (wanted == 'g' || wanted == 'Y');
+    }
+    return COST_NARROW + float_width(found) - float_width(wanted);
+}
+
+/* Whether an argument of a plan takes a buffer that suits it: contiguous, long enough, aligned, and
+ * writable unless it is promised that nobody writes. */
+static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+                        const Py_buffer *buffer)
+{
+    int flags = plan->arguments[index].export.flags;
+    int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
+           !nc_buffer_is_short(plan, index, buffer) && nc_buffer_is_aligned(plan, index, buffer);
+}
+
+/* The cost of an argument; -1 when the value is none, -2 with an exception. */
+static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
+{
+    char code = plan->arguments[index].code;
+    PyObject *answer;
+    long cost;
+    if (scalar_kind(code) != '\0') {
+        return match_number(code, value);
+    }
+    if (code == 'O') {
+        return COST_OBJECT;
+    }
+    if (code == 'P' && value == Py_None) {
+        return COST_WIDER;
+    }
+    if (code == 'P' && plan->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
+        Py_buffer buffer;
+        int suits;
+        int boxed;
+        int takes;
+        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+            return nc_clear_refusal() ? -1 : -2;
+        }
+        boxed = nc_buffer_is_pointer(&buffer);
+        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(plan, index, value, &buffer);
+        takes = takes_buffer(plan, index, value, &buffer);
+        PyBuffer_Release(&buffer);
+        if (suits < 0) {
+            return -2;
+        }
+        if (!boxed) {
+            return !suits                                  ? -1
+                   : !takes                                ? COST_REFUSED
+                   : plan->arguments[index].pointee == 'v' ? COST_KIND
+                                                           : COST_EXACT;
+        }
+    }
+    answer =
+        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index), value,
+                                     plan->arguments[index].readonly ? Py_True : Py_False, NULL);
+    if (answer == NULL) {
+        return -2;
+    }
+    cost = PyLong_AsLong(answer);
+    Py_DECREF(answer);
+    return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
+}
+
+PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *plan;
+    PyObject *value;
+    int cost;
+    if (!PyArg_ParseTuple(args, "O!O", &NcPlan_Type, &plan, &value)) {
+        return NULL;
+    }
+    if (((NcPlan *)(void *)plan)->nargs == 0) {
+        PyErr_SetString(PyExc_IndexError, "no such argument");
+        return NULL;
+    }
+    cost = match((const NcPlan *)(void *)plan, 0, value);
+    return cost == -2 ? NULL : PyLong_FromLong(cost);
+}
+
+/* ---- all arguments --------------------------------------------------------------------------- */
+
+/* "(float, str)": the types of the arguments of a call that nothing suits. */
+static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *text = PyUnicode_FromString("(");
+    for (Py_ssize_t i = 0; text != NULL && i < nargs; i++) {
+        PyObject *longer =
+            PyUnicode_FromFormat("%U%s%s", text, i > 0 ? ", " : "", Py_TYPE(args[i])->tp_name);
+        Py_SETREF(text, longer);
+    }
+    if (text != NULL) {
+        Py_SETREF(text, PyUnicode_FromFormat("%U)", text));
+    }
+    return text;
+}
+
+static PyObject *describe_parts(PyObject *parts)
+{
+    PyObject *text = PyUnicode_FromString("");
+    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
+        const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
+        Py_SETREF(text,
+                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->plan->text));
+    }
+    return text;
+}
+
+static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
+                             Py_ssize_t nargs)
+{
+    PyObject *given = describe_arguments(args, nargs);
+    PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
+    if (offered != NULL) {
+        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", self->name, given,
+                     offered);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(offered);
+    return NULL;
+}
+
+/* The position of the part that the arguments cost least to convert for; the earlier one where two
+ * cost the same. -1 when none takes them, -2 with an exception. */
+static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                             long *best_cost)
+{
+    Py_ssize_t best = -1;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        long cost = 0;
+        if (nargs != plan->nargs && (nargs < plan->nargs || !plan->variadic)) {
+            continue;
+        }
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            int one = match(plan, i, args[i]);
+            if (one == -2) {
+                return -2;
+            }
+            if (one < 0) {
+                cost = -1;
+                break;
+            }
+            cost += one;
+        }
+        if (cost >= 0 && (best < 0 || cost < *best_cost)) {
+            best = p;
+            *best_cost = cost;
+        }
+        if (cost == 0 && nargs == plan->nargs) {
+            return p;
+        }
+    }
+    return best;
+}
+
+/* ---- classes of values ----------------------------------------------------------------------- */
+
+/* Values of a class cost the same for every argument type of a set of signatures. Those of ints
+ * are numbered by each dispatcher, from CLASS_INT on. */
+enum {
+    CLASS_UNKNOWN = 0, /* the rule must be asked */
+    CLASS_FLOAT,
+    CLASS_BOOL,
+    CLASS_COMPLEX,
+    CLASS_NONE,
+    CLASS_NUMPY,       /* the first of NumPy's scalar types */
+    CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
+    CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
+    CLASS_ARRAY = 44,  /* the first class of arrays */
+    CLASS_BYTES = 60,  /* of bytes objects, which are read-only */
+    CLASS_BITS = 6,
+    MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
+};
+
+/* The element types of arrays that have a class. */
+static const char array_letters[] = "?bBhHiIqQefdgzZY";
+
+/* Types whose instances all say the same about themselves. Their subclasses are other types. */
+static const char *const numpy_scalars[] = {
+    "numpy.bool",        "numpy.bool_",      "numpy.int8",      "numpy.uint8",
+    "numpy.int16",       "numpy.uint16",     "numpy.int32",     "numpy.uint32",
+    "numpy.int64",       "numpy.uint64",     "numpy.longlong",  "numpy.ulonglong",
+    "numpy.intc",        "numpy.uintc",      "numpy.float16",   "numpy.float32",
+    "numpy.float64",     "numpy.longdouble", "numpy.complex64", "numpy.complex128",
+    "numpy.clongdouble",
+};
+enum { NUMPY_SCALARS = sizeof(numpy_scalars) / sizeof(numpy_scalars[0]) };
+
+/* By address. Only static types, which live as long as the process: their number is small, so a
+ * search soon meets an empty place. */
+enum { TYPE_PLACES = 64 };
+static struct {
+    PyTypeObject *type;
+    int class_;
+    char letter; /* nc_value_letter of every instance */
+} known_types[TYPE_PLACES];
+
+static size_t type_place(const PyTypeObject *type)
+{
+    uintptr_t bits = (uintptr_t)type >> 4;
+    size_t place = (size_t)(bits ^ (bits >> 6)) % TYPE_PLACES;
+    while (known_types[place].type != type && known_types[place].type != NULL) {
+        place = (place + 1) % TYPE_PLACES;
+    }
+    return place;
+}
+
+/* Puts a value's type among the known ones if it belongs there. */
+static void learn_type(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    size_t place = type_place(type);
+    int class_ = type == &PyFloat_Type     ? CLASS_FLOAT
+                 : type == &PyBool_Type    ? CLASS_BOOL
+                 : type == &PyComplex_Type ? CLASS_COMPLEX
+                 : value == Py_None        ? CLASS_NONE
+                 : type == &PyMemoryView_Type || type == &PyBytes_Type ||
+                         type == &PyByteArray_Type || strcmp(type->tp_name, "numpy.ndarray") == 0
+                     ? CLASS_BUFFER
+                     : CLASS_UNKNOWN;
+    if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return;
+    }
+    for (int i = 0; class_ == CLASS_UNKNOWN && i < (int)NUMPY_SCALARS; i++) {
+        if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
+            class_ = CLASS_NUMPY + i;
+        }
+    }
+    if (class_ != CLASS_UNKNOWN) {
+        char letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
+        if (letter == '\0' && PyErr_Occurred()) {
+            PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
+            return;
+        }
+        known_types[place].class_ = class_;
+        known_types[place].letter = letter;
+        known_types[place].type = type;
+    }
+}
+
+/* ---- dispatchers ----------------------------------------------------------------------------- */
+
+enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
+
+struct NcDispatcher {
+    NcDispatcher *next; /* of the same bucket */
+    size_t references;
+    size_t hash;
+    size_t count;                   /* signatures */
+    int takes_arrays;               /* whether an array is known by its elements */
+    int takes_bytes;                /* whether bytes have a class, too */
+    unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
+    struct {
+        uint64_t key;      /* classes of arguments; 0 in an empty place */
+        Py_ssize_t choice; /* the part's position for them */
+    } memo[MEMO_PLACES];
+    const char *texts[1]; /* the signatures, interned: there are `count` */
+};
+
+enum { BUCKETS = 256 };
+static NcDispatcher *dispatchers[BUCKETS];
+
+static const char *part_text(PyObject *parts, size_t position)
+{
+    PyObject *part = PyTuple_GET_ITEM(parts, (Py_ssize_t)position);
+    return ((const NcCallable *)(void *)part)->plan->text;
+}
+
+/* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
+ * int fits by its sign and length alone, its own or, of a negative one, its complement's. */
+static void number_ints(NcDispatcher *self, PyObject *parts)
+{
+    unsigned char ends[2][65] = {{0}, {0}};
+    unsigned char class_ = CLASS_INT;
+    for (size_t p = 0; p < self->count; p++) {
+        const NcPlan *plan =
+            ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            const NcIntegerKind *kind = nc_integer_kind(plan->arguments[i].code);
+            if (kind != NULL) {
+                ends[0][8 * kind->size - kind->is_signed] = 1;
+            }
+            if (kind != NULL && kind->is_signed) {
+                ends[1][8 * kind->size - 1] = 1;
+            }
+        }
+    }
+    for (int negative = 0; negative < 2; negative++) {
+        for (int length = 0; length < 64; length++) {
+            self->int_class[negative][length] = class_;
+            class_ = (unsigned char)(class_ + ends[negative][length]);
+        }
+        class_++;
+    }
+}
+
+/* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
+ * scalars. Structs, views and pointers to arrays ask the value for more. */
+static int knows_arrays(PyObject *parts, int *bytes)
+{
+    *bytes = 1;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            char code = plan->arguments[i].code;
+            int plain =
+                code == 'P' && plan->arguments[i].count == 0 &&
+                (plan->arguments[i].pointee == 'v' || scalar_kind(plan->arguments[i].pointee));
+            if (!plain && code != 'O' && scalar_kind(code) == '\0') {
+                return 0;
+            }
+            if (code == 'P' && plan->arguments[i].pointee == 'v') {
+                /* That depends on a promise, which the signature does not tell. */
+                *bytes = 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* The dispatcher of the parts' signatures; NULL with an exception. */
+static NcDispatcher *dispatcher_acquire(PyObject *parts)
+{
+    size_t count = (size_t)PyTuple_GET_SIZE(parts);
+    size_t hash = count;
+    NcDispatcher *self;
+    for (size_t p = 0; p < count; p++) {
+        hash = (hash ^ ((uintptr_t)part_text(parts, p) >> 3)) * 1000003u;
+    }
+    for (self = dispatchers[hash % BUCKETS]; self != NULL; self = self->next) {
+        size_t same = 0;
+        while (self->hash == hash && self->count == count && same < count &&
+               self->texts[same] == part_text(parts, same)) {
+            same++;
+        }
+        if (same == count) {
+            self->references++;
+            return self;
+        }
+    }
+    self =
+        (NcDispatcher *)PyMem_Calloc(1, sizeof(NcDispatcher) + (count - 1) * sizeof(const char *));
+    if (self == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    self->references = 1;
+    self->hash = hash;
+    self->count = count;
+    for (size_t p = 0; p < count; p++) {
+        self->texts[p] = part_text(parts, p);
+    }
+    number_ints(self, parts);
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes);
+    self->next = dispatchers[hash % BUCKETS];
+    dispatchers[hash % BUCKETS] = self;
+    return self;
+}
+
+void nc_dispatcher_release(NcDispatcher *self)
+{
+    NcDispatcher **link;
+    if (self == NULL || --self->references != 0) {
+        return;
+    }
+    link = &dispatchers[self->hash % BUCKETS];
+    while (*link != self) {
+        link = &(*link)->next;
+    }
+    *link = self->next;
+    PyMem_Free(self);
+}
+
+/* Bits up to the highest one that is set; 1 for 0, too, since no integer type tells 0 from 1. */
+static inline int bit_length(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return 64 - __builtin_clzll(bits | 1);
+#else
+    int length = 1;
+    for (; bits > 1; bits >>= 1) {
+        length++;
+    }
+    return length;
+#endif
+}
+
+static inline int class_of_int(const NcDispatcher *self, int64_t number)
+{
+    int negative = number < 0;
+    return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
+}
+
+/* Of an int of several digits. */
+NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
+{
+    int overflow = 0;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
+}
+
+/* Exporters may run Python code (NumPy warns of some arrays), which may add an entry: then `self`
+ * is past, and what was asked of it so far is worth nothing. Nothing else in a key runs any. */
+NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
+{
+    Py_buffer buffer;
+    char letter = '\0';
+    const char *found;
+    int is_present;
+    if (!self->takes_arrays) {
+        return CLASS_UNKNOWN;
+    }
+    if (PyBytes_CheckExact(value)) {
+        return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
+    }
+    self->references++;
+    if (PyObject_GetBuffer(value, &buffer, NC_EXPORT | PyBUF_WRITABLE) < 0) {
+        PyErr_Clear();
+    } else {
+        if (buffer.ndim != 0) {
+            letter = nc_buffer_letter(&buffer);
+        }
+        if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
+            letter = '\0'; /* pointers refuse it */
+        }
+        PyBuffer_Release(&buffer);
+    }
+    is_present = owner->dispatcher == self;
+    nc_dispatcher_release(self);
+    if (!is_present) {
+        return CLASS_UNKNOWN;
+    }
+    found = letter != '\0' ? strchr(array_letters, letter) : NULL;
+    return found != NULL ? CLASS_ARRAY + (int)(found - array_letters) : CLASS_UNKNOWN;
+}
+
+static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *value)
+{
+    long small;
+    int class_;
+    if (PyFloat_CheckExact(value)) {
+        return CLASS_FLOAT;
+    }
+    if (nc_small_integer(value, &small)) {
+        return class_of_int(self, small);
+    }
+    if (PyLong_CheckExact(value)) {
+        return class_of_long_int(self, value);
+    }
+    class_ = known_types[type_place(Py_TYPE(value))].class_;
+    return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
+}
+
+/* The classes of all arguments in one number, 0 where one has none. The bit above them tells
+ * numbers of arguments apart. */
+static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
+                              Py_ssize_t nargs)
+{
+    uint64_t key = 1;
+    if (nargs > MOST_ARGUMENTS) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        int class_ = class_of(owner, self, args[i]);
+        if (class_ == CLASS_UNKNOWN) {
+            return 0;
+        }
+        key = key << CLASS_BITS | (unsigned)class_;
+    }
+    return key;
+}
+
+static inline size_t memo_place(uint64_t key)
+{
+    return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
+}
+
+/* Whether what NumPy's scalars of a letter cost depends on their values: integers of a kind that
+ * does not fit some integer type of the set. */
+static int varies(PyObject *parts, char letter)
+{
+    const NcIntegerKind *found = nc_integer_kind(letter);
+    if (found == NULL) {
+        return 0;
+    }
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+            const NcIntegerKind *wanted = nc_integer_kind(plan->arguments[i].code);
+            if (wanted != NULL && wanted->code != '?' &&
+                (found->low < wanted->low || found->high > wanted->high)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Writes down what the rule chose, where it would choose the same for all values of these classes.
+ * An exact match it would: a type that a value has by itself holds it. */
+static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                     Py_ssize_t choice, long cost)
+{
+    NcDispatcher *self = owner->dispatcher;
+    uint64_t key = key_of(owner, self, args, nargs);
+    size_t place;
+    if (key == 0) {
+        return;
+    }
+    for (Py_ssize_t i = 0; cost != COST_EXACT && i < nargs; i++) {
+        if (!PyLong_CheckExact(args[i]) &&
+            varies(parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
+            return;
+        }
+    }
+    place = memo_place(key);
+    for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
+        size_t next = (place + probe) % MEMO_PLACES;
+        if (self->memo[next].key == 0) {
+            place = next;
+            break;
+        }
+    }
+    self->memo[place].key = key;
+    self->memo[place].choice = choice;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The part that the rule chooses, a new reference, where the table has no answer. NULL with an
+ * exception. */
+static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    NcCallable *part = NULL;
+    PyObject *parts = Py_XNewRef(self->parts);
+    Py_ssize_t choice;
+    long cost = 0;
+    if (parts == NULL) {
+        /* The collector has cleared the callable, and a finaliser calls a view. */
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+        return NULL;
+    }
+    choice = apply_rule(parts, args, nargs, &cost);
+    if (choice == -1) {
+        no_overload(self, parts, args, nargs);
+    } else if (choice >= 0) {
+        part = (NcCallable *)(void *)Py_NewRef(PyTuple_GET_ITEM(parts, choice));
+        for (Py_ssize_t i = 0; i < nargs; i++) {
+            learn_type(args[i]);
+        }
+        /* The rule may run Python code that adds an entry: then all this is past. */
+        if (self->parts == parts) {
+            if (self->dispatcher == NULL) {
+                self->dispatcher = dispatcher_acquire(parts);
+            }
+            if (self->dispatcher != NULL) {
+                remember(self, parts, args, nargs, choice, cost);
+            } else {
+                Py_CLEAR(part);
+            }
+        }
+    }
+    Py_DECREF(parts);
+    return part;
+}
+
+/* A call that the table does not answer. */
+NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    NcCallable *part;
+    PyObject *result;
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
+                     "in f['d:d'](x=1.0)",
+                     self->name);
+        return NULL;
+    }
+    part = choose(self, args, nargs);
+    result = part != NULL ? part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL) : NULL;
+    Py_XDECREF(part);
+    return result;
+}
+
+PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcDispatcher *dispatcher = self->dispatcher;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
+        uint64_t key = key_of(self, dispatcher, args, nargs);
+        size_t place = memo_place(key);
+        for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
+            size_t next = (place + probe) % MEMO_PLACES;
+            if (NC_LIKELY(dispatcher->memo[next].key == key)) {
+                /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
+                 * Whoever calls holds the callable, and that all parts it ever had. */
+                PyObject *part = PyTuple_GET_ITEM(self->parts, dispatcher->memo[next].choice);
+                return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
+            }
+        }
+    }
+    return call_by_rule(self, args, nargs, kwnames);
+}
+
+PyObject *nc_method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    return nc_vectorcall_overloaded(object, args, (size_t)nargs, NULL);
+}
+
+/* What a view that was made while its callable was single does once there are more entries. */
+PyObject *nc_method_overloaded_O(PyObject *object, PyObject *arg)
+{
+    return nc_vectorcall_overloaded(object, &arg, 1, NULL);
+}
+
+PyObject *nc_method_overloaded_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return nc_vectorcall_overloaded(object, NULL, 0, NULL);
+}

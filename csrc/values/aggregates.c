@@ -1,0 +1,133 @@
+/* csrc/values/aggregates.c: structs and strided views, as generated code needs them. Guarantees: on
+ * failure an exception is set that names the argument and the callable, and nothing is left
+ * exported. */
+#include "aggregates.h"
+
+#include "records.h"
+
+#include <string.h>
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
+                      NcPointer *owner)
+{
+    PyObject *address = PyLong_FromVoidPtr(memory);
+    PyObject *who = PyUnicode_FromFormat("argument %zd of '%U'", index + 1, self->name);
+    PyObject *keep = PyList_New(0);
+    PyObject *done = NULL;
+    if (self->plan->arguments[index].code == 'T') {
+        memset(memory, 0, self->plan->arguments[index].size);
+    }
+    if (address != NULL && who != NULL && keep != NULL) {
+        done = PyObject_CallFunctionObjArgs(
+            nc_hooks.store, PyTuple_GET_ITEM(self->plan->types, index), value, address, who, keep,
+            self->plan->arguments[index].readonly ? Py_True : Py_False, NULL);
+    }
+    if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
+        owner->keep = Py_NewRef(keep);
+    }
+    Py_XDECREF(address);
+    Py_XDECREF(who);
+    Py_XDECREF(keep);
+    Py_XDECREF(done);
+    return done != NULL ? 1 : -1;
+}
+
+PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
+{
+    NcPlan *plan = self->plan;
+    if (nc_is_left() && nc_left_raise()) {
+        return NULL;
+    }
+    if (plan->record == NULL) {
+        PyObject *found =
+            PyObject_CallOneArg(nc_hooks.record, PyTuple_GET_ITEM(plan->types, plan->nargs));
+        if (found == NULL) {
+            return NULL;
+        }
+        if (!PyType_Check(found) ||
+            !PyType_IsSubtype((PyTypeObject *)(void *)found, &PyTuple_Type)) {
+            PyErr_SetString(PyExc_TypeError, "the class of a struct result must be a tuple's");
+            Py_DECREF(found);
+            return NULL;
+        }
+        nc_keep_first(&plan->record, found);
+    }
+    return nc_tuple_new((PyTypeObject *)(void *)plan->record, count);
+}
+
+PyObject *nc_load_result(NcCallable *self, void *memory)
+{
+    const NcPlan *plan = self->plan;
+    PyObject *address = PyLong_FromVoidPtr(memory);
+    PyObject *result;
+    if (address == NULL) {
+        return NULL;
+    }
+    result = PyObject_CallFunctionObjArgs(nc_hooks.load, PyTuple_GET_ITEM(plan->types, plan->nargs),
+                                          address, NULL);
+    Py_DECREF(address);
+    return result;
+}
+
+void nc_drop_result(NcCallable *self, void *memory)
+{
+    NcRaised raised;
+    nc_raised_take(&raised);
+    Py_XDECREF(nc_load_result(self, memory));
+    nc_raised_restore(&raised);
+}
+
+/* ---- strided views --------------------------------------------------------------------------- */
+
+/* Whether C may access every element as what it is. */
+static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t alignment)
+{
+    uintptr_t places = (uintptr_t)words[0];
+    for (int i = 0; i < buffer->ndim; i++) {
+        if (words[1 + i] == 0) {
+            return 1;
+        }
+        if (words[1 + i] > 1) {
+            places |= (uintptr_t)words[1 + buffer->ndim + i];
+        }
+    }
+    /* Alignments are powers of two. */
+    return (places & (alignment - 1)) == 0;
+}
+
+int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
+                    intptr_t *words, NcPointer *owner)
+{
+    const NcPlan *plan = self->plan;
+    char element = plan->arguments[index].pointee;
+    const Py_buffer *buffer = &owner->buffer;
+    if (value == Py_None) {
+        owner->address = NULL;
+        return 0;
+    }
+    if (element == '\0') {
+        return nc_store_argument(self, index, value, &owner->address, owner);
+    }
+    if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        owner->buffer.obj = NULL;
+        if (!nc_clear_refusal()) {
+            return -1;
+        }
+    } else {
+        if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
+            (!buffer->readonly || plan->arguments[index].readonly)) {
+            words[0] = (intptr_t)buffer->buf;
+            nc_buffer_extents(buffer, words + 1);
+            if (is_aligned(buffer, words, plan->arguments[index].size)) {
+                owner->address = words;
+                return buffer->obj != value;
+            }
+        }
+        PyBuffer_Release(&owner->buffer);
+        owner->buffer.obj = NULL;
+    }
+    /* What is rarer, and every message, is nativecall/_values/storage.py's. */
+    return nc_store_argument(self, index, value, &owner->address, owner);
+}

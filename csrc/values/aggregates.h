@@ -1,0 +1,34 @@
+/* csrc/values/aggregates.h: structs and strided views, as generated code needs them.
+ *
+ * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types, a
+ * result of numbers. All else goes through nativecall/_values/storage.py, as calls through libffi do, so that
+ * both ways accept the same values and raise the same errors.
+ *
+ * All need the GIL. */
+#ifndef NC_AGGREGATE_H
+#define NC_AGGREGATE_H
+
+#include "pointers.h"
+
+/* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
+ * `owner` is NULL for a type without pointers. 1, since that may run any code, or -1 with an
+ * exception. */
+int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
+                      NcPointer *owner);
+
+/* A strided view of `ndim` dimensions: `words` takes 1 + 2 * ndim words and is what owner->address
+ * points to, unless it is NULL for None. 0; 1 where that may have run any code; or -1 with an
+ * exception. */
+int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
+                    intptr_t *words, NcPointer *owner);
+
+/* A new tuple of the class that the struct result comes back as, its `count` items NULL; NULL as
+ * well where a Python function left an exception. */
+PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
+
+/* The result of any type that is in `memory`. */
+PyObject *nc_load_result(NcCallable *self, void *memory);
+/* Gives up the objects in a result that nobody gets, while an exception is set. */
+void nc_drop_result(NcCallable *self, void *memory);
+
+#endif

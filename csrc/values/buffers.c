@@ -1,0 +1,233 @@
+/* csrc/values/buffers.c: what an exported buffer holds, and whether its memory moved; buffers.h has
+ * more. */
+#include "buffers.h"
+
+#include "nativecall/detail/compat.h"
+
+#include <string.h>
+
+int nc_clear_refusal(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+        !PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return 0;
+    }
+    PyErr_Clear();
+    return 1;
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+char nc_buffer_letter(const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    char code;
+    int is_signed;
+    if (format == NULL) {
+        return 'B';
+    }
+    if (*format == '@' || *format == '=') {
+        format++;
+    } else if ((*format == '<' && PY_LITTLE_ENDIAN) || (*format == '>' && PY_BIG_ENDIAN)) {
+        format++;
+    }
+    if (format[0] == 'Z' && format[1] != '\0' && format[2] == '\0') {
+        return format[1] == 'f' ? 'z' : format[1] == 'd' ? 'Z' : format[1] == 'g' ? 'Y' : '\0';
+    }
+    if (format[0] == '\0' || format[1] != '\0') {
+        return '\0';
+    }
+    code = format[0];
+    switch (code) {
+    case 'c':
+        return 'b';
+    case '?':
+    case 'e':
+    case 'f':
+    case 'd':
+    case 'g':
+        return code;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+        is_signed = 1;
+        break;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+        is_signed = 0;
+        break;
+    default:
+        return '\0';
+    }
+    switch (buffer->itemsize) {
+    case 1:
+        return is_signed ? 'b' : 'B';
+    case 2:
+        return is_signed ? 'h' : 'H';
+    case 4:
+        return is_signed ? 'i' : 'I';
+    case 8:
+        return is_signed ? 'q' : 'Q';
+    default:
+        return '\0';
+    }
+}
+
+int nc_buffer_is_pointer(const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    if (format == NULL || buffer->ndim != 0 || buffer->itemsize != (Py_ssize_t)sizeof(void *)) {
+        return 0;
+    }
+    if (*format != '\0' && strchr("<>=@", *format) != NULL) {
+        format++;
+    }
+    return *format == '&' || *format == 'X' ||
+           (format[0] != '\0' && strchr("PzZO", format[0]) != NULL && format[1] == '\0');
+}
+
+/* Names of fields stand between colons; a pointer to an object is no object. */
+int nc_buffer_holds_objects(const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    int named = 0;
+    int pointee = 0;
+    for (; format != NULL && *format != '\0'; format++) {
+        if (*format == ':') {
+            named = !named;
+        } else if (!named && *format == '&') {
+            pointee = 1;
+        } else if (!named && strchr("<>=!@^", *format) == NULL) {
+            if (*format == 'O' && !pointee) {
+                return 1;
+            }
+            pointee = 0;
+        }
+    }
+    return 0;
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents)
+{
+    Py_ssize_t inner = buffer->itemsize;
+    for (int i = buffer->ndim - 1; i >= 0; i--) {
+        Py_ssize_t length = buffer->shape != NULL ? buffer->shape[i] : buffer->len / inner;
+        extents[i] = length;
+        extents[buffer->ndim + i] = buffer->strides != NULL ? buffer->strides[i] : inner;
+        inner *= length;
+    }
+}
+
+/* The least address and the one behind the greatest of a buffer's elements. */
+static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
+{
+    *low = (uintptr_t)buffer->buf;
+    *high = *low + (uintptr_t)buffer->len;
+    if (buffer->strides == NULL || buffer->shape == NULL || buffer->len == 0) {
+        return;
+    }
+    *high = *low + (uintptr_t)buffer->itemsize;
+    for (int i = 0; i < buffer->ndim; i++) {
+        Py_ssize_t step = (buffer->shape[i] - 1) * buffer->strides[i];
+        *(step < 0 ? low : high) += (uintptr_t)step;
+    }
+}
+
+/* ---- memory that moves while it is exported -------------------------------------------------- */
+
+/* What stands for __buffer__ methods of Python classes; NULL before 3.12. */
+static getbufferproc python_getbuffer;
+
+getbufferproc nc_exporter_of(const PyTypeObject *type)
+{
+    for (; type != NULL; type = type->tp_base) {
+        const PyBufferProcs *procs = type->tp_as_buffer;
+        if (procs != NULL && procs->bf_getbuffer != NULL &&
+            procs->bf_getbuffer != python_getbuffer) {
+            return procs->bf_getbuffer;
+        }
+    }
+    return NULL;
+}
+
+static int find_view(PyObject *object, void *found)
+{
+    if (PyMemoryView_Check(object)) {
+        *(PyObject **)found = object;
+    }
+    return 0;
+}
+
+/* Whose memory a buffer is; borrowed, NULL where nobody says so. */
+static PyObject *root_of(PyObject *object)
+{
+    while (object != NULL) {
+        PyObject *view = NULL;
+        if (PyMemoryView_Check(object)) {
+            object = PyMemoryView_GET_BASE(object);
+            continue;
+        }
+        if (nc_exporter_of(Py_TYPE(object)) != NULL || Py_TYPE(object)->tp_traverse == NULL) {
+            return object;
+        }
+        /* CPython's own keeper of what a __buffer__ returned, a memoryview. */
+        (void)Py_TYPE(object)->tp_traverse(object, find_view, (void *)&view);
+        object = view;
+    }
+    return NULL;
+}
+
+int nc_buffer_is_unmoved(const Py_buffer *buffer)
+{
+    PyObject *root = root_of(buffer->obj);
+    getbufferproc export = root != NULL ? nc_exporter_of(Py_TYPE(root)) : NULL;
+    Py_buffer now;
+    Py_buffer again;
+    uintptr_t low;
+    uintptr_t high;
+    uintptr_t first;
+    uintptr_t last;
+    int unmoved;
+    if (export == NULL || buffer->len == 0) {
+        return 1;
+    }
+    if (export(root, &now, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear(); /* whoever exports but once cannot move it */
+        return 1;
+    }
+    extent_of(buffer, &low, &high);
+    extent_of(&now, &first, &last);
+    unmoved = first <= low && high <= last;
+    if (!unmoved && export(root, &again, PyBUF_FULL_RO) == 0) {
+        /* Who exports a copy each time moves nothing. */
+        unmoved = again.buf != now.buf;
+        PyBuffer_Release(&again);
+    }
+    PyErr_Clear();
+    PyBuffer_Release(&now);
+    return unmoved;
+}
+
+int nc_buffers_ready(void)
+{
+    PyObject *class;
+    if (!NC_HAS_PYTHON_BUFFERS) {
+        return 0;
+    }
+    class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){si}", "Exporter", "__buffer__", 0);
+    if (class == NULL) {
+        return -1;
+    }
+    python_getbuffer = ((PyTypeObject *)(void *)class)->tp_as_buffer->bf_getbuffer;
+    Py_DECREF(class);
+    return 0;
+}

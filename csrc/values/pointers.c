@@ -1,0 +1,563 @@
+/* csrc/values/pointers.c: pointer arguments and Pins; pointers.h has the rules. */
+#include "pointers.h"
+
+#include "records.h"
+
+/* ---- whether a buffer suits ------------------------------------------------------------------ */
+
+/* An array of structs, or bytes that hold a whole number of them. */
+static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+                         const Py_buffer *buffer)
+{
+    size_t size = plan->arguments[index].size;
+    char found = nc_buffer_letter(buffer);
+    PyObject *answer;
+    int truth;
+    if (found != '\0' || size == 0) {
+        return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
+    }
+    answer =
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(plan->types, index),
+                              value, buffer->format, buffer->itemsize);
+    if (answer == NULL) {
+        return -1;
+    }
+    truth = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return truth;
+}
+
+/* char, signed and unsigned, is bytes of any kind; void is anything but objects. */
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer)
+{
+    char wanted = plan->arguments[index].pointee;
+    char found;
+    if (nc_buffer_holds_objects(buffer)) {
+        return 0;
+    }
+    if (wanted == 'v') {
+        return 1;
+    }
+    if (wanted == 'T') {
+        return holds_structs(plan, index, value, buffer);
+    }
+    found = nc_buffer_letter(buffer);
+    if (wanted == 'b' || wanted == 'B') {
+        return found != '\0' && buffer->itemsize == 1;
+    }
+    return wanted != '\0' && found == wanted;
+}
+
+int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+{
+    size_t size = plan->arguments[index].size;
+    return size != 0 && (size_t)buffer->len / size < plan->arguments[index].count;
+}
+
+static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+                        const Py_buffer *buffer)
+{
+    PyObject *pointer = PyTuple_GET_ITEM(plan->types, index);
+    PyObject *array = PyObject_GetAttrString(pointer, "pointee");
+    PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
+    if (item != NULL) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be a buffer of at least %zu items of '%S' (got %zu)",
+                            plan->arguments[index].count, item,
+                            (size_t)buffer->len / plan->arguments[index].size);
+    }
+    Py_XDECREF(item);
+    Py_XDECREF(array);
+}
+
+int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+{
+    return ((uintptr_t)buffer->buf & plan->arguments[index].export.mask) == 0 || buffer->len == 0;
+}
+
+/* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
+static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+                         PyObject *value)
+{
+    Py_buffer buffer;
+    PyObject *type = PyTuple_GET_ITEM(plan->types, index);
+    PyTypeObject *class_;
+    int suits;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        if (nc_clear_refusal()) {
+            nc_conversion_type_error(name, place, "an object with a readable buffer", value);
+        }
+        return;
+    }
+    suits = nc_buffer_suits(plan, index, value, &buffer);
+    /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
+    class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
+    if (suits == 0) {
+        nc_conversion_error(PyExc_TypeError, name, place,
+                            "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
+                            buffer.format != NULL ? buffer.format : "B", class_->tp_name);
+    } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, 'C')) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be C-contiguous, this %.200s is not; pass a contiguous copy",
+                            class_->tp_name);
+    } else if (suits > 0) {
+        nc_conversion_error(
+            PyExc_ValueError, name, place,
+            "must be writable, this %.200s is read-only; a C declaration with const "
+            "makes the argument read-only",
+            class_->tp_name);
+    }
+    Py_DECREF(class_);
+    PyBuffer_Release(&buffer);
+}
+
+/* ---- conversion ------------------------------------------------------------------------------ */
+
+int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+                        NcPointer *out, int exported)
+{
+    Py_ssize_t index = place < 0 ? 0 : place;
+    int boxed;
+    int suits;
+    int ran;
+    if (!exported) {
+        out->buffer.obj = NULL;
+        if (nc_clear_refusal()) {
+            buffer_error(plan, name, place, index, value);
+        }
+        return -1;
+    }
+    /* A __buffer__ in Python, or the hook that is asked about structs. */
+    ran = out->buffer.obj != value || plan->arguments[index].pointee == 'T';
+    boxed = nc_buffer_is_pointer(&out->buffer);
+    suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
+    if (suits > 0 && nc_buffer_is_short(plan, index, &out->buffer)) {
+        short_error(plan, name, place, index, &out->buffer);
+    } else if (suits > 0 && !nc_buffer_is_aligned(plan, index, &out->buffer)) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must have its elements at multiples of %zu bytes, those of this "
+                            "%.200s are not; pass an aligned copy, as numpy.require(a, "
+                            "requirements='A') makes one of an array",
+                            plan->arguments[index].export.mask + 1, Py_TYPE(value)->tp_name);
+    } else if (suits > 0) {
+        out->address = out->buffer.buf;
+        return ran;
+    }
+    PyBuffer_Release(&out->buffer);
+    out->buffer.obj = NULL;
+    if (boxed) {
+        return nc_convert_box(plan, name, place, value, out);
+    }
+    if (suits == 0) {
+        buffer_error(plan, name, place, index, value);
+    }
+    return -1;
+}
+
+int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+                   NcPointer *out)
+{
+    PyObject *found;
+    PyObject *number = PyLong_FromSsize_t(place);
+    if (number == NULL) {
+        return -1;
+    }
+    found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
+                                         PyTuple_GET_ITEM(plan->types, place < 0 ? 0 : place),
+                                         value, name, number, NULL);
+    Py_DECREF(number);
+    if (found == NULL) {
+        return -1;
+    }
+    out->address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(found, 0));
+    if (out->address == NULL && PyErr_Occurred()) {
+        Py_DECREF(found);
+        return -1;
+    }
+    out->keep = found;
+    return 1;
+}
+
+/* Whether an object's own elements are what is wanted, told by a glance; 0 says nothing. */
+static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
+{
+    const char *format = buffer->format;
+    return format != NULL && wanted->format != '\0' && format[0] == wanted->format &&
+           format[1] == '\0' && buffer->itemsize == wanted->size &&
+           ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value;
+}
+
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                          NcPointer *out)
+{
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    Py_ssize_t argument = index < 0 ? 0 : index;
+    int flags = plan->arguments[argument].export.flags;
+    int exported;
+    if (value == Py_None) {
+        out->address = NULL;
+        return 0;
+    }
+    if (plan->arguments[argument].pointee == '\0' || exporter == NULL ||
+        exporter->bf_getbuffer == NULL) {
+        return nc_convert_box(plan, name, index, value, out);
+    }
+    if (flags == 0) {
+        /* bytes can stand for a string whatever the declaration said: plain C has char * for
+         * both. */
+        flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
+    }
+    exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
+    if (exported && is_plainly(&plan->arguments[argument].export, value, &out->buffer)) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(plan, name, index, value, out, exported);
+}
+
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    const NcPlan *plan = self->plan;
+    const NcExport *wanted = &plan->arguments[index].export;
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
+        return nc_convert_pointer_of(plan, self->name, index, value, out);
+    }
+    int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
+    if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(self->plan, self->name, index, value, out, status == 0);
+}
+
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
+                          size_t before)
+{
+    int exported = out->buffer.obj != NULL;
+    int status;
+    if (!exported && !PyErr_Occurred()) {
+        status = nc_convert_pointer_of(self->plan, self->name, index, value, out);
+    } else {
+        status = nc_convert_exporter(self->plan, self->name, index, value, out, exported);
+    }
+    if (status >= 0) {
+        out->buffer.buf = out->address;
+    }
+    return status > 0 ? nc_check_unmoved(self->name, out - before, before) : status;
+}
+
+PyObject *nc_pointer_to_python(NcCallable *self, void *address)
+{
+    NcPlan *plan = self->plan;
+    if (address == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (plan->pointer_type == NULL) {
+        PyObject *found =
+            PyObject_CallOneArg(nc_hooks.pointer_type, PyTuple_GET_ITEM(plan->types, plan->nargs));
+        if (found == NULL) {
+            return NULL;
+        }
+        nc_keep_first(&plan->pointer_type, found);
+    }
+    return nc_cffi_pointer(address, plan->pointer_type);
+}
+
+/* ---- Pins ------------------------------------------------------------------------------------ */
+
+/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview
+ * is left out before CPython 3.13, where the collector clears one that is still exported, and
+ * releasing that export reads NULL; so is what has no buffer of its own, the keeper of such a
+ * memoryview. It is kept until the Pin is gone. */
+static int pin_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
+    if (NC_COLLECTOR_SPARES_MEMORYVIEWS || (exporter != NULL && !PyMemoryView_Check(exporter) &&
+                                            nc_exporter_of(Py_TYPE(exporter)) != NULL)) {
+        Py_VISIT(exporter);
+    }
+    Py_VISIT(((NcPin *)(void *)object)->pointer.keep);
+    return 0;
+}
+
+static void pin_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    nc_release_pointer(&((NcPin *)(void *)object)->pointer);
+    PyObject_GC_Del(object);
+}
+
+static PyObject *pin_get_address(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((NcPin *)(void *)object)->pointer.address);
+}
+
+static PyGetSetDef pin_getset[] = {
+    {"address", pin_get_address, NULL, "what the callee gets; 0 for None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcPin_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Pin",
+    .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
+    .tp_basicsize = sizeof(NcPin),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = pin_traverse,
+    .tp_dealloc = pin_dealloc,
+    .tp_getset = pin_getset,
+};
+
+/* A new Pin of nothing yet; the collector is told of it when there is something. */
+static NcPin *pin_new(void)
+{
+    NcPin *self = PyObject_GC_New(NcPin, &NcPin_Type);
+    if (self != NULL) {
+        self->pointer.buffer.obj = NULL;
+        self->pointer.keep = NULL;
+        self->pointer.address = NULL;
+    }
+    return self;
+}
+
+NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
+{
+    NcPin *self = pin_new();
+    if (self != NULL && nc_convert_pointer_of(plan, who, -1, value, &self->pointer) < 0) {
+        Py_CLEAR(self);
+    }
+    if (self != NULL) {
+        PyObject_GC_Track(self);
+    }
+    return self;
+}
+
+/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1
+ * the first one, and `name` is the whole subject of messages. */
+PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *plan;
+    PyObject *name;
+    PyObject *value;
+    Py_ssize_t index;
+    NcPin *self;
+    if (!PyArg_ParseTuple(args, "O!UnO", &NcPlan_Type, &plan, &name, &index, &value)) {
+        return NULL;
+    }
+    if (index < -1 || (index < 0 ? 0 : index) >= ((NcPlan *)(void *)plan)->nargs) {
+        PyErr_SetString(PyExc_IndexError, "no such argument");
+        return NULL;
+    }
+    if (((NcPlan *)(void *)plan)->arguments[index < 0 ? 0 : index].code != 'P') {
+        PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
+        return NULL;
+    }
+    self = pin_new();
+    if (self == NULL) {
+        return NULL;
+    }
+    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
+        0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    PyObject_GC_Track(self);
+    return (PyObject *)self;
+}
+
+/* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
+ * its class; what it was exported as is not looked at. */
+PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    getbufferproc export = nc_exporter_of(Py_TYPE(object));
+    NcPin *held;
+    if (export == NULL) {
+        PyErr_Format(PyExc_TypeError, "a %.200s has no memory of its own",
+                     Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    held = pin_new();
+    if (held == NULL) {
+        return NULL;
+    }
+    if (export(object, &held->pointer.buffer, PyBUF_FULL_RO) < 0) {
+        held->pointer.buffer.obj = NULL;
+        PyObject_GC_Track(held);
+        Py_DECREF(held);
+        return NULL;
+    }
+    held->pointer.address = held->pointer.buffer.buf;
+    PyObject_GC_Track(held);
+    return (PyObject *)held;
+}
+
+/* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
+ * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
+PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    NcPin *held = pin_new();
+    PyObject *shape = NULL;
+    PyObject *strides = NULL;
+    PyObject *result = NULL;
+    const Py_buffer *buffer;
+    intptr_t extents[2 * PyBUF_MAX_NDIM];
+    char letter[2] = {'\0', '\0'};
+    if (held == NULL) {
+        return NULL;
+    }
+    buffer = &held->pointer.buffer;
+    if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        held->pointer.buffer.obj = NULL;
+        goto done;
+    }
+    held->pointer.address = buffer->buf;
+    PyObject_GC_Track(held);
+    /* Exporters may have more: ctypes does not count its own. */
+    if (buffer->ndim > PyBUF_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", buffer->ndim,
+                     PyBUF_MAX_NDIM);
+        goto done;
+    }
+    letter[0] = nc_buffer_letter(buffer);
+    shape = PyTuple_New(buffer->ndim);
+    strides = PyTuple_New(buffer->ndim);
+    if (shape == NULL || strides == NULL) {
+        goto done;
+    }
+    nc_buffer_extents(buffer, extents);
+    for (int i = 0; i < buffer->ndim; i++) {
+        PyObject *length = PyLong_FromSsize_t(extents[i]);
+        PyObject *step = PyLong_FromSsize_t(extents[buffer->ndim + i]);
+        PyTuple_SET_ITEM(shape, i, length);
+        PyTuple_SET_ITEM(strides, i, step);
+        if (length == NULL || step == NULL) {
+            goto done;
+        }
+    }
+    result = Py_BuildValue("(OssnOOO)", held, letter, buffer->format != NULL ? buffer->format : "B",
+                           buffer->itemsize, shape, strides, buffer->readonly ? Py_True : Py_False);
+
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    Py_DECREF(held);
+    return result;
+}
+
+/* ---- memory that moved ----------------------------------------------------------------------- */
+
+static int fail_moved(PyObject *name, PyObject *owner)
+{
+    PyErr_Format(PyExc_BufferError,
+                 "the memory of a %.200s was moved while the arguments of '%U' were converted; do "
+                 "not resize what is passed",
+                 Py_TYPE(owner)->tp_name, name);
+    return -1;
+}
+
+int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const NcPointer *pointer = &pointers[i];
+        PyObject *keep = pointer->keep;
+        if (pointer->buffer.obj != NULL && !nc_buffer_is_unmoved(&pointer->buffer)) {
+            return fail_moved(name, pointer->buffer.obj);
+        }
+        if (keep != NULL && PyList_CheckExact(keep)) {
+            if (nc_pins_check(name, keep) < 0) {
+                return -1;
+            }
+        } else if (keep != NULL && PyTuple_GET_SIZE(keep) > 1 &&
+                   Py_IS_TYPE(PyTuple_GET_ITEM(keep, 1), &NcPin_Type)) {
+            const NcPin *pin = (const NcPin *)(void *)PyTuple_GET_ITEM(keep, 1);
+            if (nc_check_unmoved(name, &pin->pointer, 1) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+int nc_pins_check(PyObject *name, PyObject *list)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (Py_IS_TYPE(item, &NcPin_Type) &&
+            nc_check_unmoved(name, &((NcPin *)(void *)item)->pointer, 1) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* check_unmoved(list, name): of the Pins in a list. */
+PyObject *nc_pins_check_unmoved(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *list;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &list, &name) ||
+        nc_pins_check(name, list) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- the end of a call ----------------------------------------------------------------------- */
+
+static NcStash *stash_of(const NcPointer *pointer)
+{
+    PyObject *keep = pointer->keep;
+    if (keep == NULL || PyTuple_GET_SIZE(keep) < 3 ||
+        !Py_IS_TYPE(PyTuple_GET_ITEM(keep, 2), &NcStash_Type)) {
+        return NULL;
+    }
+    return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
+}
+
+void nc_pointer_close(const NcPointer *pointer, PyObject **first)
+{
+    NcStash *stash;
+    if (pointer->keep != NULL && PyList_CheckExact(pointer->keep)) {
+        nc_pins_close(pointer->keep, first);
+        return;
+    }
+    stash = stash_of(pointer);
+    if (stash != NULL) {
+        nc_stash_close(stash, first);
+    }
+}
+
+void nc_pointer_end(const NcPointer *pointer)
+{
+    PyObject *none = NULL;
+    nc_pointer_close(pointer, &none); /* C has not seen the function yet */
+}
+
+void nc_pins_close(PyObject *list, PyObject **first)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        /* Held: an exception that is reported goes to a hook of Python's. */
+        PyObject *item = Py_NewRef(PyList_GET_ITEM(list, i));
+        if (Py_IS_TYPE(item, &NcPin_Type)) {
+            nc_pointer_close(&((NcPin *)(void *)item)->pointer, first);
+        }
+        Py_DECREF(item);
+    }
+}
+
+/* settle(list, raised): ends a call that Python code made, and that raised an exception, or None.
+ * Raises what Python functions among the Pins of the list left, else that exception. */
+PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *list;
+    PyObject *raised;
+    PyObject *first = NULL;
+    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &list, &raised)) {
+        return NULL;
+    }
+    if (PyExceptionInstance_Check(raised)) {
+        nc_exception_put(Py_NewRef(raised));
+    }
+    nc_pins_close(list, &first);
+    return nc_stash_raise(PyErr_Occurred() ? NULL : Py_NewRef(Py_None), first);
+}

@@ -1,0 +1,123 @@
+/* csrc/values/pointers.h: pointer arguments, and what keeps them valid while C uses them.
+ *
+ * Rules: pointers take None for NULL, matching C-contiguous buffers without a copy, and what the
+ * pointer_argument hook knows (ctypes, cffi, function pointers). A buffer stays exported until
+ * nc_release_pointer. On failure an exception is set that names the argument and the callable, and
+ * nothing is left exported or owned.
+ *
+ * A Pin is a converted pointer argument as a Python object, for calls that Python code makes, and
+ * for what is inside of structs: what it points to is kept, and buffers stay exported, while it
+ * lives.
+ *
+ * All need the GIL. */
+#ifndef NC_POINTERS_H
+#define NC_POINTERS_H
+
+#include "object/callable.h"
+#include "ground/exceptions.h"
+#include "scalars.h"
+
+/* A pointer argument and what keeps it valid during the call. */
+typedef struct {
+    void *address;    /* what the callee gets */
+    Py_buffer buffer; /* exported while buffer.obj is not NULL */
+    PyObject *keep;   /* what the pointer_argument hook returned, with other owners; a list of
+                       * owners, Pins among them, of what is inside of an aggregate; or NULL */
+} NcPointer;
+
+/* A Pin. */
+typedef struct {
+    PyObject_HEAD
+    NcPointer pointer; /* released with the object */
+} NcPin;
+
+extern PyTypeObject NcPin_Type;
+
+/* ---- conversion ------------------------------------------------------------------------------ */
+
+/* 0; 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; -1. */
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
+/* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
+ * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. The `before`
+ * pointers in front of `out` are checked where code ran. */
+int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
+                          size_t before);
+
+/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the plan is
+ * meant. */
+int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                          NcPointer *out);
+/* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
+ * refused with an exception; a value without a buffer. */
+int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                        NcPointer *out, int exported);
+int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+                   NcPointer *out);
+
+/* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
+#define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
+
+/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
+ * to, 0 when not, -1 with an exception. */
+int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
+/* Whether a buffer that suits has fewer items than the array that argument `index` points to. */
+int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+/* Whether the elements of a buffer that suits are where C code may access them as what they are. */
+int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+
+/* A pointer result: a cffi pointer of the type that the call spec says, None for NULL. */
+PyObject *nc_pointer_to_python(NcCallable *self, void *address);
+
+/* ---- Pins ------------------------------------------------------------------------------------ */
+
+/* A Pin of a value as the first argument of a plan, a pointer; `who` is the whole subject of
+ * messages. NULL with an exception. */
+NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value);
+
+/* After code ran that may be anything's: whether what the pointers' buffers were exported with is
+ * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is
+ * exported. `name` is the callable's. 0, or -1 with a BufferError. */
+int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
+/* The same for all Pins in a list. */
+int nc_pins_check(PyObject *name, PyObject *list);
+
+/* What Python code calls: pin(plan, name, index, value), hold(object), export(object),
+ * check_unmoved(list, name), settle(list, raised). */
+PyObject *nc_pin(PyObject *module, PyObject *args);
+PyObject *nc_pin_hold(PyObject *module, PyObject *object);
+PyObject *nc_pins_check_unmoved(PyObject *module, PyObject *args);
+PyObject *nc_pin_export(PyObject *module, PyObject *object);
+PyObject *nc_pins_settle(PyObject *module, PyObject *args);
+
+/* ---- the end of a call ----------------------------------------------------------------------- */
+
+/* Closes the stash of a pointer argument, or those of the Pins in its list, as nc_stash_close. */
+void nc_pointer_close(const NcPointer *pointer, PyObject **first);
+/* The same for all Pins in a list. */
+void nc_pins_close(PyObject *list, PyObject **first);
+/* For a function pointer that is not an argument, which no call will close the stash of. */
+void nc_pointer_end(const NcPointer *pointer);
+
+static inline void nc_release_pointer(NcPointer *pointer)
+{
+    if (pointer->buffer.obj != NULL) {
+        PyBuffer_Release(&pointer->buffer);
+    }
+    Py_XDECREF(pointer->keep);
+}
+
+/* Ends a call: releases its pointer arguments, and raises what a Python function among them
+ * left. */
+static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
+{
+    PyObject *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
+            nc_pointer_close(&pointers[i], &first);
+        }
+        nc_release_pointer(&pointers[i]);
+    }
+    return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""How one signature becomes another, as a plan; no native code."""

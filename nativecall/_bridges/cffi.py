@@ -1,0 +1,136 @@
+"""cffi: function pointers and data pointers of both its modes, both ways."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import suppress
+
+from .. import _lib
+from .._errors import SignatureError
+from .._libffi import call
+from .._signature import cffitype
+from .._signature.ctype import CType
+from .._signature.signature import Signature
+from .._values.boxes import Function, Pointer, Struct, holds_entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._callable.callable import NativeCallable
+
+
+def _is_cdata(obj: Any) -> bool:
+    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cffitype.ffi().CData)
+
+
+def _api_mode(obj: Any) -> Any:
+    """The function pointer behind `lib.f` of an API-mode module, which is a plain built-in."""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    ffi = getattr(module, "ffi", None)
+    if ffi is None:
+        raise SignatureError(
+            f"the FFI object of {obj!r} cannot be found; pass ffi.addressof(lib, {obj.__name__!r})"
+        )
+    return ffi.addressof(obj.__self__, obj.__name__)
+
+
+def function(obj: Any) -> Function | None:
+    """The function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
+    owner = obj
+    name = None
+    if not _is_cdata(obj):
+        if type(getattr(obj, "__self__", None)).__name__ != "Lib":
+            return None
+        owner, name, obj = (obj, obj.__self__), obj.__name__, _api_mode(obj)
+    kind = cffitype.ffi().typeof(obj)
+    if kind.kind != "function":
+        return None
+    signature = cffitype.from_ffi(kind)
+    assert isinstance(signature, Signature)
+    address = int(cffitype.ffi().cast("uintptr_t", obj))
+    return Function(address, signature, owner, name)
+
+
+def carried(obj: Any) -> NativeCallable | None:
+    """The entry that a cffi function pointer of ours was made of."""
+    if not _is_cdata(obj) or cffitype.ffi().typeof(obj).kind != "function":
+        return None
+    address = int(cffitype.ffi().cast("uintptr_t", obj))
+    while True:
+        # What keeps a pointer's destructor shows it to nobody but the collector.
+        held = gc.get_referents(obj)
+        for one in held:
+            if type(one) is cffitype.Keep and holds_entry(one.owner, address):
+                found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
+                return found
+        # Another ffi.gc() around ours keeps ours.
+        obj = [*[one for one in held if _is_cdata(one)], None][0]
+        if obj is None:
+            return None
+
+
+def pointer(obj: Any) -> Pointer | None:
+    """The address in a cffi pointer or array."""
+    if not _is_cdata(obj):
+        return None
+    ffi = cffitype.ffi()
+    kind = ffi.typeof(obj)
+    if kind.kind == "function":
+        found = function(obj)
+        assert found is not None
+        assert found.signature is not None
+        return Pointer(found.address, found.signature.function, obj)
+    if kind.kind not in ("pointer", "array"):
+        return None
+    pointee = _pointee(kind.item)
+    address = int(ffi.cast("uintptr_t", ffi.cast("void *", obj)))
+    return Pointer(address, pointee, kept(obj), is_memory=kind.kind == "array")
+
+
+def struct(obj: Any) -> Struct | None:
+    """The struct that a cffi struct is, or that a pointer to one points to."""
+    if not _is_cdata(obj):
+        return None
+    ffi = cffitype.ffi()
+    kind = ffi.typeof(obj)
+    if kind.kind == "pointer" and kind.item.kind == "struct":
+        kind, obj = kind.item, obj[0]
+    if kind.kind != "struct":
+        return None
+    address = int(ffi.cast("uintptr_t", ffi.addressof(obj)))
+    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj])
+
+
+def kept(obj: Any) -> list[object]:
+    """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
+    found = [obj]
+    if type(obj).__name__ == "__CDataFromBuf":
+        for exporter in gc.get_referents(obj):
+            # Those of a __buffer__ in Python export nothing themselves.
+            with suppress(TypeError):
+                found.append(_lib.types.hold(exporter))
+    return found
+
+
+def _pointee(kind: Any) -> CType | None:
+    """What a pointer points to; None for void and for types that have no name here."""
+    try:
+        found = cffitype.from_ffi(kind)
+    except SignatureError:
+        return None
+    if isinstance(found, Signature) or found.kind == "void":
+        return None
+    return found
+
+
+def from_entry(entry: NativeCallable) -> Any:
+    """A cffi function pointer, which carries its entry."""
+    signature, address, _ = entry._one(None)
+    gap = call.gap(signature, flattened=True)
+    if gap is not None:
+        raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
+    ffi = cffitype.ffi()
+    made = ffi.cast(cffitype.to_ffi(signature), address)
+    return ffi.gc(made, cffitype.Keep(entry))

@@ -1,0 +1,332 @@
+"""ctypes: function pointers, data pointers and arrays, both ways."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from _ctypes import FUNCFLAG_PYTHONAPI
+
+from .. import _lib
+from .._errors import SignatureError
+from .._libffi import call
+from .._signature.ctype import VOID, CType, Struct, scalar
+from .._signature.ctype import pointer as pointer_to
+from .._signature.signature import Signature
+from .._values.boxes import Function, Pointer, holds_entry
+from .._values.boxes import Struct as FoundStruct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    _Known = dict[tuple[int, int], tuple[object, CType | SignatureError]]
+
+    from .._callable.callable import NativeCallable
+
+_types = _lib.types
+_CData: Any = ctypes.Structure.__mro__[1]
+_CFuncPtr: Any = ctypes.CFUNCTYPE(None).__mro__[1]
+_Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
+_SimpleCData: Any = ctypes.c_int.__mro__[1]
+_MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
+_CArgObject: Any = type(ctypes.byref(ctypes.c_int()))
+# Not as attributes, which a class of the user's may define anew.
+_base_of: Any = _CData.__dict__["_b_base_"].__get__
+_objects_of: Any = _CData.__dict__["_objects"].__get__
+# The letters of ctypes' simple types that mean the same as ours; text and objects come after.
+_SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
+_TYPE_CODES = {**_SIMPLE, "c": "c"}
+
+
+def ctype_of(kind: Any, holder: Any = None, known: _Known | None = None) -> CType:
+    """Our type for a ctypes type, inside the Structure `holder` if that is given.
+
+    A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`. What was
+    found for the parts of a type is in `known`: types that share parts take no longer for it.
+
+    Raises
+    ------
+    SignatureError
+        For unions, bit-fields and other types that no C function takes by value here.
+    """
+    known = {} if known is None else known
+    # By identity, for classes may say of others that they are equal; `kind` is kept for that.
+    key = id(kind), id(holder)
+    if key not in known:
+        try:
+            known[key] = kind, _made_of(kind, holder, known)
+        except SignatureError as error:
+            known[key] = kind, error
+    found = known[key][1]
+    if isinstance(found, SignatureError):
+        raise SignatureError(found.reason, hint=found.hint)
+    return found
+
+
+def _made_of(kind: Any, holder: Any, known: _Known) -> CType:
+    if kind is None:
+        return VOID
+    is_type = isinstance(kind, type)
+    if not is_type:
+        raise SignatureError(f"{kind!r} is no ctypes type")
+    if hasattr(kind, "_swappedbytes_") or _is_swapped(kind):
+        raise SignatureError(f"{kind.__name__} has the byte order of another machine")
+    if issubclass(kind, _SimpleCData):
+        code = kind._type_
+        if code in _TYPE_CODES:
+            return scalar(_TYPE_CODES[code])
+        if code in "PzZ":
+            return pointer_to(VOID if code == "P" else scalar("c" if code == "z" else _wide()))
+        if code == "O":
+            from .._signature.ctype import PyObjectPointer
+
+            return PyObjectPointer()
+        if code in ("C", "D", "E", "F", "G"):
+            return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
+    elif issubclass(kind, _CFuncPtr):
+        function = _signature(
+            kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"), holder, known
+        )
+        return pointer_to(VOID) if function is None else function.function
+    elif issubclass(kind, _Pointer):
+        if holder is not None and holder in _reached(kind):
+            return pointer_to(VOID)
+        try:
+            return pointer_to(ctype_of(kind._type_, holder, known))
+        except SignatureError:
+            return pointer_to(VOID)
+    elif issubclass(kind, ctypes.Structure):
+        fields = []
+        for field in _all_fields(kind):
+            if len(field) > 2:
+                raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
+            fields.append((field[0], ctype_of(field[1], kind, known)))
+        packed = getattr(kind, "_pack_", 0) == 1
+        for made in (Struct(fields, packed), Struct(fields, not packed)):
+            if _same_layout(made, kind):
+                return made
+        raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
+    elif issubclass(kind, ctypes.Array):
+        from .._signature.ctype import Array
+
+        return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
+    raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
+
+
+def _is_swapped(kind: Any) -> bool:
+    """Whether a simple type is the one that ctypes made of another for the other byte order.
+
+    Types of one byte are both at once.
+    """
+    orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
+    native, other = orders if sys.byteorder == "little" else reversed(orders)
+    return other is kind and native is not kind
+
+
+def _same_layout(struct: Struct, kind: Any) -> bool:
+    """Whether a Structure lies in memory as `struct` does, whatever laid it out."""
+    if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
+        return False
+    return all(
+        [
+            getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
+            for field in struct.fields
+        ]
+    )
+
+
+def _wide() -> str:
+    """The type of wchar_t, which is unsigned on AArch64 and Windows, signed on x86-64 Linux."""
+    code = {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+    return code if int(_lib.ffi.cast("wchar_t", -1)) < 0 else code.upper()
+
+
+def _all_fields(kind: Any) -> list[Any]:
+    """The fields of a Structure, those of its bases first."""
+    fields: list[Any] = []
+    for cls in reversed(kind.__mro__):
+        fields += cls.__dict__.get("_fields_", ())
+    return fields
+
+
+def _reached(kind: Any) -> set[Any]:
+    """All types of ctypes that `kind` contains or leads to, itself included."""
+    found = {kind}
+    pending = [kind]
+    while pending:
+        part = pending.pop()
+        names = part.__dict__
+        parts = [field[1] for field in _all_fields(part)]
+        parts += [getattr(part, "_type_", None), names.get("_restype_")]
+        parts += names.get("_argtypes_") or ()
+        for inner in parts:
+            if isinstance(inner, type) and inner not in found:
+                found.add(inner)
+                pending.append(inner)
+    return found
+
+
+def _signature(
+    argtypes: Any, restype: Any, holder: Any = None, known: _Known | None = None
+) -> Signature | None:
+    """The signature that argtypes and restype give, None when there are no argtypes."""
+    if argtypes is None or not (restype is None or isinstance(restype, type)):
+        return None
+    known = {} if known is None else known
+    result = ctype_of(restype, holder, known)
+    return Signature(result, [ctype_of(argtype, holder, known) for argtype in argtypes])
+
+
+def function(obj: Any) -> Function | None:
+    """The function behind a ctypes function pointer; its signature when argtypes are set."""
+    if not isinstance(obj, _CFuncPtr):
+        return None
+    if _is_checked(obj):
+        raise SignatureError(
+            f"ctypes calls {obj.restype.__name__}._check_retval_ with the results of {obj!r}",
+            hint="for the function without that check, pass its address and a signature",
+        )
+    signature = _signature(obj.argtypes, obj.restype)
+    name = getattr(obj, "__name__", None)
+    flags = 0
+    if type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
+        # Such functions are called with the GIL, and raise what they set.
+        flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    return Function(_address(obj), signature, obj, name if isinstance(name, str) else None, flags)
+
+
+def _address(obj: Any) -> int:
+    """The pointer in an object that holds one; a cast would make the object keep itself alive."""
+    return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
+
+
+def _is_checked(obj: Any) -> bool:
+    """Whether Python code looks at the function's results before its callers do."""
+    return hasattr(obj.restype, "_check_retval_")
+
+
+def carried(obj: Any) -> NativeCallable | None:
+    """The entry that a ctypes function pointer of ours was made of.
+
+    ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
+    arrays that it is assigned to.
+    """
+    if not isinstance(obj, _CFuncPtr) or _is_checked(obj):
+        return None
+    address = _address(obj)
+    pending: list[Any] = [obj]
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST_KEPT:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if type(one) is dict:
+            pending += list(one.values())
+        elif issubclass(type(one), _CData):
+            pending += (one._objects, one._b_base_)
+        elif holds_entry(one, address):
+            found: NativeCallable = one
+            return found
+    return None
+
+
+def kept(obj: Any) -> list[object]:
+    """What keeps all that the pointers in an object lead to, whatever they are set to later."""
+    root = obj
+    while (base := _base_of(root)) is not None:
+        root = base
+    found: list[object] = [obj]
+    seen: set[int] = set()
+    pending = [_objects_of(root)]
+    while pending:
+        one = pending.pop()
+        if type(one) is not dict:
+            found.append(one)
+        elif id(one) not in seen:
+            # ctypes changes these, and puts some into others.
+            seen.add(id(one))
+            pending += one.values()
+    return found
+
+
+def layout(obj: Any) -> CType | None:
+    """The type of the memory that an object of ctypes has: ctypes' formats leave padding out."""
+    return ctype_of(type(obj)) if issubclass(type(obj), _CData) else None
+
+
+def struct(obj: Any) -> FoundStruct | None:
+    """A Structure, in the memory that ctypes gave it, not what a ``__buffer__`` of it says."""
+    kind = type(obj)
+    if not issubclass(kind, (ctypes.Structure, ctypes.Union)) or not hasattr(kind, "_fields_"):
+        return None
+    shown = f"ctypes' {kind.__name__}"
+    try:
+        found = ctype_of(kind)
+    except SignatureError as error:
+        return FoundStruct(None, f"{shown}, {error}", 0, [])
+    return FoundStruct(found, f"{shown}, {found.text!r}", ctypes.addressof(obj), kept(obj))
+
+
+def pointer(obj: Any) -> Pointer | None:
+    """The address in a ctypes pointer, array, byref() or function pointer."""
+    if isinstance(obj, _CFuncPtr):
+        found = function(obj)
+        assert found is not None
+        known = None if found.signature is None else found.signature.function
+        return Pointer(found.address, known, kept(obj))
+    if isinstance(obj, _Pointer):
+        pointee = _pointee(type(obj)._type_)
+        # Together, after all that may run code of the user's.
+        return Pointer(_address(obj), pointee, kept(obj))
+    if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
+        pointee = getattr(ctype_of(type(obj)), "pointee", None)
+        return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
+    if isinstance(obj, ctypes.Array):
+        pointee = _pointee(type(obj)._type_)
+        memory = _types.hold(obj)
+        return Pointer(memory.address, pointee, memory, is_memory=True)
+    if type(obj) is _CArgObject:  # what byref() makes, and from_param() of other kinds
+        try:
+            ctypes.c_void_p.from_param(obj)
+        except TypeError:
+            return None  # of a number, or of text
+        held = obj._obj
+        pointee = _pointee(type(held))
+        address = _cast(obj, ctypes.c_void_p).value or 0
+        memory = _types.hold(held) if isinstance(held, _CData) else None
+        return Pointer(address, pointee, obj if memory is None else memory)
+    return None
+
+
+def _pointee(kind: Any) -> CType | None:
+    try:
+        return ctype_of(kind)
+    except SignatureError:
+        return None
+
+
+def _cast(obj: Any, kind: Any) -> Any:
+    """`ctypes.cast` of what it takes: all that it can want for is memory, which it does not say."""
+    try:
+        return ctypes.cast(obj, kind)
+    except ctypes.ArgumentError:
+        raise MemoryError from None
+
+
+def from_entry(entry: NativeCallable) -> Any:
+    """A ctypes function pointer, which carries its entry.
+
+    Calls through it drop the GIL where the entry asks for that, else they hold it.
+    """
+    signature, address, flags = entry._one(None)
+    gap = call.gap(signature, flattened=False)
+    if gap is not None:
+        raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
+    hold = not flags & _lib.FLAG_RELEASE_GIL
+    kind = call.prototype(signature, hold=hold, plain=True)
+    # A cast makes the dictionary of what is kept alive, which a pointer to a number has none of.
+    made = _cast(ctypes.c_void_p(address), kind)
+    made._objects.clear()  # the number, which has the same dictionary: a cycle
+    made._objects["nativecall"] = entry
+    return made

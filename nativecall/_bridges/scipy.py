@@ -1,0 +1,249 @@
+"""SciPy: LowLevelCallable, both ways.
+
+SciPy takes a C callback as a `LowLevelCallable` around a capsule, and compares the capsule's name
+with the spellings that a function accepts, character by character. So the name here is spelt
+as SciPy spells it: plain C types, no names, one space after each comma.
+
+A function with another signature is converted to the one that SciPy calls, natively. Which one is
+seen from what its arguments are (`_forms_of`), not by trying what can be converted: ``jn(n, x)``
+fits ``double (int, double *)`` word by word, and would get the number of coordinates for its order.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._errors import NoEntryError, SignatureError
+from .._signature.ctype import Pointer
+from .._signature.signature import Signature
+from .._signature.spelling import canonical, parse
+from .._values import boxes
+from .._values.boxes import Function
+from .._values.failure import ERROR_NAMES
+from .capsule import from_entry, spelling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .._callable.callable import NativeCallable
+    from .._signature.ctype import CType
+    from .._values.boxes import Native
+
+# All that SciPy's functions take, best first, each by a spelling that every version knows.
+_QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
+_FILTER, _FILTER1D, _TRANSFORM = map(canonical, ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
+_SPELLINGS = {
+    _QUAD: "double (double)",
+    _QUAD_DATA: "double (double, void *)",
+    _NQUAD: "double (int, double *)",
+    _NQUAD_DATA: "double (int, double *, void *)",
+    _FILTER: "int (double *, npy_intp, double *, void *)",
+    _FILTER1D: "int (double *, npy_intp, double *, npy_intp, void *)",
+    _TRANSFORM: "int (npy_intp *, double *, int, int, void *)",
+}
+# The results that scipy.ndimage asks for say whether to go on: 0 is failure. quad does not ask.
+_REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
+
+
+def carried(obj: Any) -> Native | None:
+    """The entry that the box in a LowLevelCallable was made of."""
+    from scipy import LowLevelCallable
+
+    if not isinstance(obj, LowLevelCallable):
+        return None
+    entry = boxes.carried(obj.function)
+    called = boxes.function(tuple.__getitem__(obj, 0))
+    same = entry is not None and called is not None and called.address == entry.address()
+    return entry if same else None
+
+
+def function(obj: Any) -> Function | None:
+    """The function inside a LowLevelCallable that was made from a capsule or a known box."""
+    from scipy import LowLevelCallable
+
+    if not isinstance(obj, LowLevelCallable):
+        return None
+    inner = boxes.function(obj.function)
+    if inner is None:
+        inner = boxes.function(tuple.__getitem__(obj, 0))
+    if inner is not None:
+        inner.owner = obj
+    return inner
+
+
+def from_callable(
+    callable: NativeCallable, signature: str | Signature | None, user_data: object
+) -> Any:
+    """A LowLevelCallable of one entry, converted where need be, which keeps the callable alive."""
+    try:
+        from scipy import LowLevelCallable
+    except ImportError as error:
+        raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
+
+    part, meant = _chosen(callable, signature, user_data is not None)
+    found = part._one(None)[0]
+    for ctype in (found.result, *found.args):
+        if ctype.kind == "struct":
+            raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
+    name = _SPELLINGS.get(found.text) or spelling(found)
+    capsule = from_entry(part._carried(None, (callable, part)), name)
+    if user_data is None:
+        return LowLevelCallable(capsule)
+    if not found.args or found.args[-1].kind != "voidptr":
+        raise ValueError(
+            f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
+        )
+    return LowLevelCallable(capsule, _user_data(user_data, meant.readonly[-1]))
+
+
+# -- which function ------------------------------------------------------------------------------
+
+
+def _chosen(
+    callable: NativeCallable, signature: str | Signature | None, data: bool
+) -> tuple[NativeCallable, Signature]:
+    """The entry that is meant, as it is or converted, and the signature that tells what is const:
+    its own, or the one that it was converted to."""
+    if signature is not None:
+        meant = signature if isinstance(signature, Signature) else parse(signature)
+        try:
+            part = callable[meant]
+        except NoEntryError:
+            return callable.convert(meant), meant
+        return _as(part, meant.text), part._one(None)[0]
+    available = callable.signatures
+    if not available:
+        raise NoEntryError.none(callable.__name__, callable._specializer is not None)
+    exact = [text for text in _SPELLINGS if text in available]
+    if data:
+        exact = [text for text in exact if text.endswith("P")]
+    if exact:
+        part = callable[exact[0]]
+        return _as(part, exact[0]), part._one(None)[0]
+    for text in available:
+        part = callable[text]
+        meant = part._one(None)[0]
+        forms = _forms_of(meant, data)
+        for form in forms:
+            part = _as(part, form)
+        if forms:
+            return part, meant
+    offers = ", ".join(map(repr, available))
+    if data and not any([_takes_data(callable[text]._one(None)[0]) for text in available]):
+        raise ValueError(
+            f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
+            f"does not have; it offers {offers}"
+        )
+    wanted = ", ".join(map(repr, _SPELLINGS))
+    raise SignatureError(
+        f"no function of SciPy calls one like {callable.__name__!r}, which offers {offers}; they "
+        f"call {wanted}; for what another library calls, name it as 'signature'"
+    )
+
+
+def _as(part: NativeCallable, form: str) -> NativeCallable:
+    """One entry by the signature that SciPy calls, and with failures that it hears of.
+
+    A status without a convention is what SciPy takes it for.
+    """
+    found, _, flags = part._one(None)
+    convention = ERROR_NAMES[flags & _lib.ERRORS_MASK]
+    status = convention == "zero" or (convention == "none" and found.result.kind == "int")
+    if form in _REPORTING and not status:
+        return part.convert(form, errors="zero")
+    return part if found.text == form else part.convert(form)
+
+
+def _takes_data(signature: Signature) -> bool:
+    """Whether the last argument can be for user data."""
+    return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
+
+
+def _forms_of(signature: Signature, data: bool) -> list[str]:
+    """What to convert a function to, one after the other, so that SciPy can call it.
+
+    With `data`, the last argument is for user data, whatever it points to; without, only a void
+    pointer is. The rest tells: one number or several (quad), the number of coordinates and where
+    they are (quad), a buffer and its length with a result or a place for it (generic_filter), two
+    of both (generic_filter1d), or coordinates out and in (geometric_transform). An empty list when
+    it is none of these.
+    """
+    args = list(signature.args)
+    if signature.variadic:
+        return []
+    has_data = _takes_data(signature) and (data or args[-1].kind == "voidptr")
+    if has_data:
+        del args[-1]
+    elif data:
+        return []
+    if signature.result.kind == "float":
+        several = _NQUAD_DATA if has_data else _NQUAD
+        if args and all(map(_is_float, args)):
+            # Numbers of one type come from an array; of several, or by reference, one by one.
+            numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
+            return [numbers] if len(args) == 1 else [numbers, several]
+        if _are(args, "int", "d"):
+            return [several]
+        return [_FILTER] if _are(args, "d", "int") else []
+    if signature.result.kind not in ("void", "int"):
+        return []
+    if _are(args, "d", "int", "d"):
+        return [_FILTER]
+    if _are(args, "d", "int", "d", "int"):
+        return [_FILTER1D]
+    index = canonical("v:n")[-1]
+    return [_TRANSFORM] if _are(args, index, "d", "int", "int") else []
+
+
+def _is_float(ctype: CType) -> bool:
+    """Whether an argument is a real number, by value or, as Fortran has it, by reference."""
+    return ctype.kind == "float" or (isinstance(ctype, Pointer) and ctype.pointee.kind == "float")
+
+
+def _are(args: Sequence[CType], *wanted: str) -> bool:
+    """Whether arguments are what is wanted: of kind "int", or pointers to the types named."""
+    return len(args) == len(wanted) and all(
+        [
+            arg.kind == "int" if what == "int" else arg.text == f"&{what}"
+            for arg, what in zip(args, wanted, strict=True)
+        ]
+    )
+
+
+# -- user data -----------------------------------------------------------------------------------
+
+
+def _user_data(value: Any, readonly: bool) -> Any:
+    """What SciPy takes for a pointer, which keeps alive what it points to; None for NULL."""
+    import ctypes
+
+    if type(value).__name__ == "PyCapsule":
+        return value
+    found = boxes.pointer(value)
+    if found is not None:
+        if not found.address:
+            return None
+        if isinstance(value, ctypes.c_void_p):
+            return value
+        return _lib.types.capsule(found.address, b"void *", found.owner)
+    what = type(value).__name__
+    try:
+        view = memoryview(value)
+    except TypeError:
+        hint = "; a str has no bytes of its own, pass s.encode()" if what == "str" else ""
+        raise TypeError(
+            "'user_data' must be a buffer, a ctypes or cffi pointer, a capsule or None "
+            f"(got {what}){hint}"
+        ) from None
+    if not view.c_contiguous:
+        raise ValueError(f"'user_data' must be C-contiguous (got {what} that is not)")
+    if view.readonly and not readonly:
+        raise ValueError(
+            f"'user_data' must be writable (got read-only {what}); a function that only reads it "
+            "has 'const void *'"
+        )
+    held = _lib.ffi.from_buffer(view)
+    address = int(_lib.ffi.cast("uintptr_t", held))
+    # An empty buffer may have no address; SciPy would take the capsule of NULL for a mistake.
+    return _lib.types.capsule(address, b"void *", (held, value)) if address else None

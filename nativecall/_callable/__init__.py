@@ -1,0 +1,1 @@
+"""The native callable, and what it is asked for."""

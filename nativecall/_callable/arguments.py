@@ -1,0 +1,269 @@
+"""Arguments that the core asks Python about: pointers that are no buffers, functions, overloads.
+
+The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
+asks here for the pointer in a foreign box, for a C function pointer that leads to a Python
+function, for buffers of structs, and how well a value suits an overload's argument. It learns here,
+too, of the conversions below (_values/storage.py): whoever makes calls imports this module.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from .. import _lib
+from .._errors import SignatureError, refuse_reload
+from .._signature import bufferformat
+from .._signature.ctype import Array, CType, FunctionPointer, Pointer, Struct, View
+from .._signature.signature import Signature
+from .._values import boxes, storage
+from .pythonfunction import closure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+refuse_reload(globals(), "pointer_argument")
+
+_types = _lib.types
+# Costs of an overload's argument, in the core's measure (csrc/object/overload.c).
+_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED, _NO = 0, 1, 50, 100, 10000, -1
+
+
+# -- pointers ------------------------------------------------------------------------------------
+
+
+def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[object, ...]:
+    """The address for a pointer argument that is no buffer, and what keeps it valid.
+
+    A Python function has a third item, the core's Stash for its exceptions. The core calls this
+    after None and buffers. With an index `who` is the callable's name.
+    """
+    if index >= 0:
+        who = f"argument {index + 1} of '{who}'"
+    if value is None:
+        return 0, None
+    if isinstance(ctype, FunctionPointer):
+        return _function_argument(ctype, value, who)
+    found = boxes.pointer(value)
+    if found is not None:
+        wanted = ctype.pointee if isinstance(ctype, Pointer) else None
+        if found.variable is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
+            # ctypes passes such a variable by reference: the function is to fill it, and its value
+            # is no place for a pointer.
+            if wanted.kind == "voidptr" and found.pointee is None:
+                return found.variable, _types.hold(value)
+            raise TypeError(
+                f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
+                f"(got {type(value).__name__}); pass ctypes.byref() of one"
+            )
+        if wanted is not None and found.pointee is not None and not _same(wanted, found.pointee):
+            known = found.pointee.text
+            del found
+            raise TypeError(
+                f"{who} must be a pointer {ctype.text!r} (got '&{known}' from "
+                f"{type(value).__name__})"
+            )
+        if found.is_memory and wanted is not None and found.address % wanted.alignment:
+            del found  # or the traceback would keep a buffer exported
+            raise ValueError(f"{who} must {storage.astray(wanted, type(value).__name__)}")
+        return found.address, found.owner
+    hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
+    raise TypeError(
+        f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
+        f"(got {type(value).__name__}){hint}"
+    )
+
+
+_HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
+
+
+def _same(wanted: CType, found: CType) -> bool:
+    """Whether a pointer to `found` is one to `wanted`; bytes are bytes, signed or not."""
+    if wanted == found:
+        return True
+    if isinstance(found, Array):
+        return _same(wanted, found.item)
+    return wanted.text in "bB" and found.text in "bB"
+
+
+def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[object, ...]:
+    """A function pointer argument: a native callable, a foreign function, or a Python function."""
+    signature = ctype.text[2:-1]
+    native = _types.viewed(value)
+    if native is None and isinstance(value, _types.CallableBase):
+        native = value
+    rows = [] if native is None else native._offered()
+    if rows:
+        for text, address, flags in rows:
+            if text == signature:
+                _check_gil(signature, flags, native, who)
+                return address, native
+        offers = ", ".join(repr(row[0]) for row in rows)
+        raise TypeError(f"{who} must be a function {signature!r}; {value!r} offers {offers}")
+    found = boxes.function(value)
+    if found is not None:
+        if found.signature is not None and found.signature.text != signature:
+            raise TypeError(
+                f"{who} must be a function {signature!r} (got {found.signature.text!r} from "
+                f"{type(value).__name__})"
+            )
+        _check_gil(signature, found.flags, value, who)
+        return found.address, found.owner
+    if callable(value):
+        return _python_function(ctype, value, who)
+    raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
+    """Refuse a function that needs the GIL; C code that hands it Python objects has that."""
+    if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
+        raise TypeError(
+            f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
+            "needs"
+        )
+
+
+_CALLEE_LIMIT = 4096
+_callees: dict[str, Signature] = {}  # of Python functions that were arguments
+
+
+def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
+    """A function pointer that runs a Python function, and the Stash for its exceptions."""
+    signature = _callees.get(ctype.named)
+    if signature is None:
+        signature = Signature(ctype.result, ctype.args, ctype.variadic)
+        if len(_callees) >= _CALLEE_LIMIT:
+            _callees.clear()
+        _callees[ctype.named] = signature
+    size = 0 if ctype.result.kind == "void" else ctype.result.size
+    name = getattr(function, "__name__", None)
+    stash = _types.Stash()
+    try:
+        address, _, owner = closure(
+            signature,
+            function,
+            name if isinstance(name, str) else "function",
+            f"the result of {who}",
+            sentinel=bytes(size),
+            stash=stash,
+        )
+    except SignatureError as error:
+        raise TypeError(f"{who} cannot be a Python function: {error}") from None
+    return address, owner, stash
+
+
+def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
+    """Whether the elements of a buffer are the structs that a pointer argument points to.
+
+    The core asks when the format is no single scalar.
+    """
+    assert isinstance(ctype, Pointer)
+    struct = ctype.pointee
+    if isinstance(struct, Array):
+        struct = struct.item
+    origin = value.obj if isinstance(value, memoryview) else value
+    try:
+        found = boxes.layout(origin)
+    except SignatureError:
+        return False
+    if found is None:
+        return bufferformat.suits(struct, form, itemsize)
+    # A __buffer__ of the class may export something else.
+    same = struct == (found.item if isinstance(found, Array) else found)
+    return bool(same and itemsize == struct.size)
+
+
+# -- overloads -----------------------------------------------------------------------------------
+
+
+def match(ctype: CType, value: Any, readonly: bool) -> int:
+    """How well a value suits an overload's argument that the core leaves to Python.
+
+    Parameters
+    ----------
+    ctype : CType
+    value : object
+    readonly : bool
+        Whether the callee promises not to write to the elements of a view.
+    """
+    if isinstance(ctype, Struct):
+        return _match_struct(ctype, value)
+    if isinstance(ctype, View):
+        if value is None:
+            return _PLAUSIBLE
+        try:
+            held, *found = _types.export(value)
+        except (BufferError, TypeError, ValueError):
+            return _NO
+        code, form, itemsize, shape, _, _ = found
+        if len(shape) != ctype.ndim or not storage.is_element(ctype.item, code, form, itemsize):
+            return _NO
+        if storage.view_problem(ctype, "", readonly, held.address, *found) is not None:
+            return _REFUSED
+        return _EXACT if code in ("", storage.letter(ctype.item)) else _PLAUSIBLE
+    try:
+        pointer_argument(ctype, value, "it", -1)
+    except TypeError:
+        return _NO
+    except ValueError:
+        return _REFUSED
+    return _EXACT if value is not None else _PLAUSIBLE
+
+
+def _match_struct(struct: Struct, value: Any) -> int:
+    if not isinstance(value, (tuple, list)):
+        scratch = _lib.ffi.new("char[]", struct.size + 1)
+        try:
+            where = int(_lib.ffi.cast("uintptr_t", scratch))
+            same = storage.copy_same_bytes(struct, value, where, "it", [])
+        except TypeError:
+            return _NO
+        except ValueError:
+            return _REFUSED
+        if same:
+            return _EXACT
+        given = storage.by_name(value)
+        if given is None or given.keys() != set(struct.field_names):
+            return _NO
+        value = [given[name] for name in struct.field_names]
+    return _match_items([field.type for field in struct.fields], value)
+
+
+def _match_items(types: Sequence[CType], value: Any) -> int:
+    """What a struct or an array costs: as much as its items, but not as much as a Python object
+    does, unless one must be narrowed."""
+    if len(value) != len(types):
+        return _NO
+    costs = []
+    for ctype, item in zip(types, tuple(islice(value, len(types))), strict=False):
+        cost = _match_item(ctype, item)
+        if cost == _NO:
+            return _NO
+        costs.append(cost)
+    most = max(costs, default=0)
+    return most if most >= _NARROW else min(_PLAUSIBLE + sum(costs), _OBJECT - 1)
+
+
+def _match_item(ctype: CType, value: Any) -> int:
+    if not isinstance(ctype, Array):
+        return int(_types.match(storage.plan_of(ctype), value))
+    item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+    if isinstance(value, (tuple, list)):
+        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
+    try:
+        return _PLAUSIBLE if len(value) == ctype.shape[0] else _NO
+    except TypeError:
+        return _NO
+
+
+_types.set_value_hooks(
+    pointer_argument,
+    storage.pointer_type,
+    match,
+    struct_buffer,
+    storage.store_whole,
+    storage.load_result,
+    storage.named_tuple,
+    storage.described,
+)

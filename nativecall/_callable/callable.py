@@ -1,0 +1,694 @@
+"""The native callable: one Python object around a table of (signature, flags, C function pointer).
+
+`wrap` makes one of anything that holds a C function. The object is called from Python at the speed
+of a built-in, and carries a call table that C code finds in about a nanosecond (SEP 201, CEP 1000).
+The half that is called often is compiled (csrc/object/callable.c); what is here needs no speed.
+
+Guarantees: a failed operation changes nothing; entries are only ever added or replaced, and readers
+without the GIL see the old table or the new one; whatever an entry pointed into lives as long as
+the callable.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock
+from collections.abc import Mapping
+
+from .. import (
+    _fork,  # noqa: F401  # a fork waits for imports
+    _lib,
+)
+from .._errors import NoEntryError, SignatureError, refuse_reload
+from .._signature.signature import Signature
+from .._signature.spelling import parse
+from .._values import boxes
+from .._values.failure import ERROR_NAMES, raise_failure
+from .._values.storage import plan
+from . import (
+    arguments,  # noqa: F401  # the core asks it
+    specialize,
+)
+from .entry import Entry, Found, Options, gil_name, refuse_duplicates, resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .._values.failure import Errors
+    from .entry import Gil
+
+refuse_reload(globals(), "NativeCallable")
+
+_types = _lib.types
+# Held while entries are added: reading what there is, deciding and adding are one step. It may be
+# taken again by the thread that has it, for the collector may run code that adds an entry.
+_writing = RLock()
+if hasattr(os, "register_at_fork"):
+    # typeshed leaves it out.
+    os.register_at_fork(after_in_child=_writing._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+class Doc:
+    """`__doc__`: the class's own on the class, each function's on its callable."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, obj: Any, owner: type) -> str | None:
+        return self.text if obj is None else obj._doc
+
+
+_CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
+
+Made by `nativecall.wrap`, whose parameters it takes.
+
+Attributes
+----------
+signatures : tuple of str
+    Canonical signatures of the entries.
+entries : tuple of Entry
+    The rows of the table.
+builtin : builtin_function_or_method
+    The same callable as a real built-in function, for hot loops.
+
+Examples
+--------
+>>> import nativecall
+>>> hypot = nativecall.load("m", "double hypot(double, double);").hypot
+>>> hypot(3, 4), hypot.signatures
+(5.0, ('d:dd',))
+"""
+
+
+_CallableBase: Any = _types.CallableBase
+
+
+class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no types
+    __doc__ = Doc(_CLASS_DOC)
+    __slots__ = ()
+    _only: Any
+    _specializer: Any
+
+    def __init__(
+        self,
+        target: Any,
+        signature: str | Signature | None = None,
+        *,
+        name: str | None = None,
+        doc: str | None = None,
+        owner: object = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> None:
+        if self._plan is not None or self._parts is not None:
+            raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
+        options = Options(name, doc, owner, gil, errors, errno)
+        if isinstance(target, Mapping):
+            if signature is not None:
+                raise TypeError("'signature' must be None when 'target' maps signatures to targets")
+            found = [resolve(one, text, options) for text, one in target.items()]
+            if not found:  # whatever `len` says
+                raise ValueError("'target' must map at least one signature to a target")
+            refuse_duplicates(found)
+        elif signature is None and (known := boxes.signatures(target)) is not None:
+            found = specialize.compiled(target, known, options)
+            rest = {"owner": owner, "gil": gil, "errors": errors, "errno": errno}
+            self.specialize = specialize.on_demand(target, rest)
+        else:
+            found = [resolve(target, signature, options)]
+        self._describe(
+            options.name
+            or [*[one.name for one in found if one.name], None][0]
+            or getattr(target, "__name__", "function"),
+            options.doc,
+            None,
+        )
+        if len(found) == 1:
+            self._set_single(*found[0].single())
+        elif found:
+            self._set_parts(tuple([self._derived(*one.single()) for one in found]))
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Canonical signatures of the entries, in the order they were added."""
+        return tuple([row[0] for row in self._offered()])
+
+    def _offered(self) -> list[tuple[str, int, int]]:
+        """The rows as native callers find them: none where a subclass overrides `__call__`."""
+        return self._rows() if _types.call_table_offset(type(self)) else []
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The rows of the call table, as native callers find them."""
+        return tuple(
+            [
+                Entry(
+                    text,
+                    address,
+                    flags,
+                    ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                    gil_name(flags),
+                    owner,
+                    part._way(),
+                )
+                for text, address, flags, owner, part in self._listed()
+            ]
+        )
+
+    def _listed(self) -> list[tuple[str, int, int, object, Any]]:
+        """The rows as native callers find them, each with its owner and its single callable."""
+        with _writing:
+            rows = self._offered()
+            parts = self._parts or (self,)
+            owners = [part._owners for part in parts]
+            return [
+                (*row, owner[-1] if owner else None, part)
+                for row, owner, part in zip(rows, owners, parts, strict=False)
+            ]
+
+    def _singles(self) -> list[tuple[NativeCallable, Signature, int, int]]:
+        """The entries as native callers find them, read once: with each its single callable.
+
+        Whoever decides by them decides by this list: entries may be added or replaced meanwhile.
+        """
+        rows = self._offered()
+        # In this order: with an entry added meanwhile there is a part too many, not too few.
+        parts = self._parts
+        parts = (self,) if parts is None else parts
+        return [
+            (part, plan.signature, address, flags)
+            for part in parts[: len(rows)]
+            for plan, address, flags in [part._single()]
+        ]
+
+    def address(self, signature: str | Signature | None = None) -> int:
+        """The C function pointer of an entry.
+
+        Parameters
+        ----------
+        signature : str, optional
+            Any spelling; may be left out when there is one entry.
+
+        Raises
+        ------
+        NoEntryError
+            A `KeyError`, when there is no such entry.
+        """
+        return self._one(signature)[1]
+
+    def __getitem__(self, signature: str | Signature) -> NativeCallable:
+        """The callable restricted to one signature; `specialize` is asked for one that is new."""
+        position = self._position(signature, ask=True)
+        part: NativeCallable = self._split() if self._parts is None else self._parts[position]
+        return part
+
+    def __contains__(self, signature: object) -> bool:
+        """Whether there is an entry for a signature, in any spelling."""
+        try:
+            self._position(signature)
+        except (NoEntryError, SignatureError, TypeError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        """The signatures; without this `__getitem__` would make the callable a sequence."""
+        return iter(self.signatures)
+
+    def _position(self, signature: Any, ask: bool = False) -> int:
+        text = parse(signature).text
+        available = self.signatures
+        if ask and self._specializer is not None and text not in available:
+            specialize.ask(self, text)
+            available = self.signatures
+        try:
+            return available.index(text)
+        except ValueError:
+            hooked = self._specializer is not None
+            raise NoEntryError.missing(text, self.__name__, available, hooked) from None
+
+    def add(
+        self,
+        signature: str | Signature | None,
+        target: Any,
+        *,
+        replace: bool = False,
+        owner: object = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> None:
+        """Add an entry, or put another function in place of one.
+
+        Native readers run on meanwhile, without the GIL; they see the old table or the new one.
+
+        Parameters
+        ----------
+        signature : str
+            Any spelling; None where the target knows it.
+        target : object
+            As for `wrap`, except a mapping.
+        replace : bool
+            Whether an entry of the same signature gets the new function. Native callers that
+            found the old one may go on calling it, so its owner is kept too.
+        owner, gil, errors, errno
+            As for `wrap`.
+
+        Raises
+        ------
+        ValueError
+            When there is such an entry and `replace` is false, or flags differ and it is true.
+        """
+        if not isinstance(replace, bool):
+            raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
+        found = resolve(target, signature, Options(None, None, owner, gil, errors, errno))
+        with _writing:
+            self._add(found, replace)
+
+    def _add(self, found: Found, replace: bool) -> None:
+        rows = self._rows()
+        texts = [row[0] for row in rows]
+        if found.signature.text in texts:
+            position = texts.index(found.signature.text)
+            if not replace:
+                raise ValueError(
+                    f"{self.__name__!r} has an entry {found.signature.text!r} already; "
+                    "pass replace=True to put another function in its place"
+                )
+            if found.flags != rows[position][2]:
+                raise ValueError(
+                    f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
+                    "errors and errno must be the same to replace it"
+                )
+            plan = found.single()[0]
+            part = self._only if self._parts is None else self._parts[position]
+            if part is not None:
+                part._replace(0, found.address, found.owner, plan)
+            self._replace(position, found.address, found.owner, plan)
+            return
+        parts = self._parts
+        if parts is None:
+            parts = () if self._plan is None else (self._split(),)
+        self._set_parts((*parts, self._derived(*found.single())))
+
+    def _add_missing(self, found: Found) -> None:
+        """Add an entry unless there is one of its signature by now."""
+        with _writing:
+            if found.signature.text not in [row[0] for row in self._rows()]:
+                self._add(found, False)
+
+    @property
+    def specialize(self) -> Any:
+        """A function that is asked for the entries which are missing: ``hook(f, signature)``.
+
+        It gets this callable and a canonical signature, and returns a target as for `add`, whose
+        entry is added, or None where there is no such function. `f[signature]`, `f.address`,
+        `f.to_*`, `f.convert` and `wrap` ask, and so do C consumers that prepare a call
+        (callback.h, dynamiccall.h); ``signature in f`` and calls do not.
+
+        It is asked once for a signature; other threads that look for the same wait meanwhile. None
+        is remembered, of the last 256 signatures without an answer, until a hook is set again; an
+        exception is not, and whoever looked for the signature gets it. The hook may look for other
+        signatures, but a thread that it starts and waits for must not look for the same one. None,
+        or ``del``, takes the hook away; what it made stays. A callable with a hook cannot be
+        pickled.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> libm = nativecall.load("m")
+        >>> sqrt = libm.function("sqrt", "d:d")
+        >>> f = nativecall.wrap({"d:d": sqrt}, name="sqrt")
+        >>> f.specialize = lambda f, signature: {"f:f": libm.address("sqrtf")}.get(signature)
+        >>> f["f:f"](4.0), f.signatures
+        (2.0, ('d:d', 'f:f'))
+        """
+        specializer = self._specializer
+        return None if specializer is None else specializer.hook
+
+    @specialize.setter
+    def specialize(self, hook: Any) -> None:
+        self._specializer = None if hook is None else specialize.Specializer(hook)
+
+    @specialize.deleter
+    def specialize(self) -> None:
+        self._specializer = None
+
+    def _split(self) -> NativeCallable:
+        """The single callable of our only entry, which stays single when there are more."""
+        with _writing:
+            if self._only is None:
+                plan, address, flags = self._single()
+                owner = self._owners[-1] if self._owners else None
+                self._only = self._derived(plan, address, flags, owner)
+        only: NativeCallable = self._only
+        return only
+
+    def _derived(
+        self, plan: Any, address: int, flags: int, owner: object, name: str | None = None
+    ) -> NativeCallable:
+        """A callable of one entry that comes of this one: a part of it, a thunk of it.
+
+        Whoever makes such a one needs no class. Its name, unless one is given, and its `__doc__`
+        are ours.
+        """
+        made: NativeCallable = NativeCallable.__new__(NativeCallable)
+        made._describe(name or self.__name__, self._doc, None)
+        made._set_single(plan, address, flags, owner)
+        return made
+
+    # -- other boxes -----------------------------------------------------------------------------
+
+    def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
+        """Signature, address and flags of an entry; of the only one for None."""
+        if signature is not None:
+            plan, address, flags = self[signature]._single()
+            return plan.signature, address, flags
+        available = self._singles()
+        if not available:
+            raise NoEntryError.none(self.__name__, self._specializer is not None)
+        if len(available) > 1:
+            raise TypeError(
+                f"{self.__name__!r} has entries "
+                f"{', '.join([repr(found.text) for _, found, _, _ in available])}; "
+                "'signature' must name one"
+            )
+        return available[0][1:]
+
+    def _carried(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
+        """An entry as it is now, for a box to carry, so that nothing is lost on the way through it.
+
+        It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
+        """
+        found, address, flags = self._one(signature)
+        return self._derived(plan(found), address, flags, self if owner is None else owner)
+
+    def to_ctypes(self, signature: str | Signature | None = None) -> Any:
+        """A ctypes function pointer to an entry; it keeps this callable alive.
+
+        Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
+        """
+        return boxes.bridge("ctypes").from_entry(self._carried(signature))
+
+    def to_cffi(self, signature: str | Signature | None = None) -> Any:
+        """A cffi function pointer to an entry; it keeps this callable alive.
+
+        cffi drops the GIL around every call, so an entry that needs it is refused.
+        """
+        entry = self._carried(signature)
+        if entry._one(None)[2] & _lib.FLAG_NEEDS_GIL:
+            raise ValueError(
+                f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
+            )
+        return boxes.bridge("cffi").from_entry(entry)
+
+    def to_capsule(self, signature: str | Signature | None = None) -> Any:
+        """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
+
+        The name does not say whether the entry needs the GIL. Whoever goes by names (SciPy, Cython)
+        must call with the GIL what needs it; nativecall and its headers know from the capsule.
+        """
+        return boxes.bridge("capsule").from_entry(self._carried(signature))
+
+    def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
+        """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
+
+        SciPy calls the function directly, with no Python call in between. It looks only into
+        `LowLevelCallable`; any other callable object it calls through Python.
+
+        Parameters
+        ----------
+        signature : str, optional
+            Any spelling; an entry, or what one can be converted to (see `convert`). When it is left
+            out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,
+            ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``
+            (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``
+            (geometric_transform). Else the first entry that can be converted to what its arguments
+            say: numbers for quad, a buffer of doubles with its length for the filters.
+        user_data : buffer, ctypes pointer, cffi pointer or capsule, optional
+            What the function gets as its last argument, a pointer. A buffer stays exported, and
+            what is given stays alive, as long as the `LowLevelCallable`.
+
+        Raises
+        ------
+        SignatureError
+            Nothing here can be converted, or nothing that SciPy calls is meant.
+        TypeError, ValueError
+            User data that has no address, must not be written to, or has no argument to go to.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> from scipy.integrate import quad
+        >>> cos = nativecall.load("m", "double cos(double);").cos
+        >>> round(quad(cos.to_scipy(), 0, 1)[0], 12)
+        0.841470984808
+        """
+        return boxes.bridge("scipy").from_callable(self, signature, user_data)
+
+    # -- thunks ----------------------------------------------------------------------------------
+
+    def convert(
+        self, signature: str | Signature, *, errors: Errors | None = None, name: str | None = None
+    ) -> NativeCallable:
+        """The same function as a C function of another signature.
+
+        Parameters
+        ----------
+        signature : str or Signature
+            Any spelling. Numbers are widened, or checked as they are narrowed; ``(double, double)``
+            may be ``(int n, double *x)``, user data missing, values references, an argument that
+            takes the result the result itself, and the reverse (nativecall/_adapt/rules.py).
+        errors : str, optional
+            The wanted error convention, as for `wrap`; what it was by default, where the wanted
+            result can show it.
+        name : str, optional
+
+        Returns
+        -------
+        NativeCallable
+            Of one entry, which calls this function without the GIL and without Python; itself, if
+            it has the signature already. A value that does not pass gives C NaN, 0 or NULL and
+            Python OverflowError or ValueError. Of several entries one of the same signature is
+            taken, for which `specialize` is asked, else the first that can be converted.
+
+        Raises
+        ------
+        SignatureError
+            When it cannot be converted; it says why.
+
+        Examples
+        --------
+        >>> import array, nativecall
+        >>> hypot = nativecall.load("m", "double hypot(double, double);").hypot
+        >>> hypot.convert("double (int n, double *x)")(2, array.array("d", [3, 4]))
+        5.0
+        """
+        from .thunk import converted
+
+        return converted(self, signature, errors, name)
+
+    def bind(self, *values: Any, **named: Any) -> NativeCallable:
+        """A C function that calls this one with some arguments fixed.
+
+        Parameters
+        ----------
+        *values
+            Of the leading arguments; ``...`` for one that stays open.
+        **named
+            Of arguments by their names, where the signature has names.
+
+        Returns
+        -------
+        NativeCallable
+            Of the arguments that are left, with a C function pointer of its own. Values are
+            converted here; buffers stay exported, and are kept, as long as it lives.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            When there are too many values, an argument is unknown or bound twice, or a value does
+            not fit.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> pow = nativecall.load("m", "double pow(double x, double y);").pow
+        >>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)
+        (1024.0, 100.0, 1000.0)
+        """
+        from .thunk import bound
+
+        return bound(self, values, named)
+
+    # -- for people ------------------------------------------------------------------------------
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        import inspect
+        from keyword import iskeyword
+
+        if self._plan is None or self._parts is not None:
+            return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+        signature: Signature = self._plan.signature
+        names = [name for name in signature.names if name and not iskeyword(name)]
+        named = len({*names}) == len(signature.names)
+        positional, either = (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        kind = either if named else positional
+        parameters = [
+            inspect.Parameter(names[i] if named else f"x{i}", kind)
+            for i in range(len(signature.args))
+        ]
+        if signature.variadic:
+            parameters = [one.replace(kind=positional) for one in parameters]
+            parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
+        return inspect.Signature(parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        # A built-in function is pickled as the attribute of that name of its __self__.
+        if name == self.__name__:
+            return self.builtin
+        return super().__getattribute__(name)  # for its error
+
+    def __repr__(self) -> str:
+        entries = ", ".join([repr(text) for text in self.signatures])
+        return f"<native callable {self.__name__} {entries}>"
+
+    def __reduce__(self) -> Any:
+        """By library and symbol, or how it was made; an address means nothing elsewhere."""
+        if self._specializer is not None:
+            raise TypeError(
+                f"cannot pickle {self!r}: it has a specialize hook, which would be lost; "
+                "set 'specialize' to None first"
+            )
+        entries = self._listed()
+        _, _, flags, symbol, part = entries[0] if len(entries) == 1 else (None,) * 5
+        if part is not None and flags is not None and hasattr(symbol, "pickled"):
+            options: dict[str, Any] = {
+                "gil": gil_name(flags),
+                "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
+            }
+            options["errno"] = bool(flags & _lib.FLAG_ERRNO)
+            return symbol.pickled(part._plan.signature, self.__name__, self._doc, options)
+        raise TypeError(
+            f"cannot pickle {self!r}: it is known by its address only; functions that "
+            "nativecall.load found can be pickled"
+        )
+
+
+def wrap(
+    target: Any,
+    signature: str | Signature | None = None,
+    *,
+    name: str | None = None,
+    doc: str | None = None,
+    owner: object = None,
+    gil: Gil = "hold",
+    errors: Errors = "none",
+    errno: bool = False,
+) -> NativeCallable:
+    """Make a native callable of a C function.
+
+    Parameters
+    ----------
+    target : int, object or mapping
+        The address of a C function; a native callable or its built-in view; a ctypes or cffi
+        function pointer (both of cffi's modes); a PyCapsule named by a C declaration; a
+        `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by `numba.njit`, which is
+        compiled for `signature`, or without one has the entries that it was compiled for already,
+        and others on demand (`specialize`); or a mapping from signatures to such targets, for
+        overloads.
+    signature : str or Signature, optional
+        ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
+        where the target knows it; one that contradicts the target is refused. **The caller vouches
+        for the address and the signature**: a wrong one crashes the process.
+    name, doc : str, optional
+        `__name__` and `__doc__`; the name defaults to the symbol at the address.
+    owner : object, optional
+        What keeps the function alive; kept as long as the callable.
+    gil : {"hold", "release", "need"}
+        What calls from Python do with the GIL, and what native callers are told: ``"hold"``
+        keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
+        the function must not be called without it, as it is for ``errors="python"`` and Python
+        objects in the signature.
+    errors : {"none", "python", "nonzero", "zero", "null", "errno"}
+        How the function reports failure, which calls from Python turn into an exception: a Python
+        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`), or
+        errno (`OSError`).
+    errno : bool
+        Whether to save errno after each call, for `get_errno`.
+
+    Returns
+    -------
+    NativeCallable
+        `target` itself when it is a native callable, or the built-in view of one, and nothing else
+        is asked.
+
+    Raises
+    ------
+    SignatureError
+        A malformed signature, or one that contradicts what another library's box says.
+    NoEntryError
+        A `KeyError`: a signature that a native callable, or its built-in view, has no entry of.
+    TypeError, ValueError
+        A target that holds no C function, an address out of range, duplicate overloads, or options
+        that contradict each other.
+
+    Examples
+    --------
+    >>> import ctypes, nativecall
+    >>> ldexp = nativecall.wrap(ctypes.CDLL(None).ldexp, "double (double, int)")
+    >>> ldexp(0.75, 4)
+    12.0
+    """
+    plain = (name, doc, owner, gil, errors, errno) == (None, None, None, "hold", "none", False)
+    if plain and not isinstance(target, Mapping):
+        native = target if isinstance(target, NativeCallable) else _types.viewed(target)
+        if native is not None:
+            restricted: NativeCallable = native if signature is None else native[signature]
+            return restricted
+    return NativeCallable(
+        target,
+        signature,
+        name=name,
+        doc=doc,
+        owner=owner,
+        gil=gil,
+        errors=errors,
+        errno=errno,
+    )
+
+
+def _generate(callable: NativeCallable, fixed: int | None = None) -> Any:
+    """A generated trampoline, or None to make calls through libffi.
+
+    The core asks at the first call, or view, without an ahead-of-time trampoline.
+    """
+    from .._codegen.trampoline import trampoline
+
+    return trampoline(callable, fixed)
+
+
+def _make_invoke(callable: NativeCallable) -> Any:
+    """The core asks for this at the first call that no trampoline takes.
+
+    A callable with a trampoline is a variadic one with more than its fixed arguments.
+    """
+    from .._libffi import call
+
+    if callable._generated is not None:
+        from .._codegen.trampoline import variadic
+
+        return variadic(callable, call.invoker)
+    return call.make_invoke(callable)
+
+
+_types.set_call_hooks(_generate, _make_invoke, raise_failure, specialize.ask_for_native)

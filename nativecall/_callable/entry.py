@@ -1,0 +1,232 @@
+"""An entry to be: from whatever holds a C function to address, signature, flags and owner.
+
+`resolve` takes every kind of target that `wrap` and `add` take, checks it against the signature
+that was asked for and the options, and says in one sentence what is wrong. Nothing is made or
+changed here, so that a failed call leaves nothing half-done.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature.signature import Signature
+from .._signature.spelling import parse
+from .._values import boxes, storage
+from .._values.failure import check_errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from .._values.failure import Errors
+
+    Gil = Literal["hold", "release", "need"]
+
+_types = _lib.types
+_GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
+_ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
+
+Entry = namedtuple(
+    "Entry", ["signature", "address", "flags", "errors", "gil", "owner", "trampoline"]
+)
+Entry.__doc__ = """One row of a native callable's table.
+
+Attributes
+----------
+signature : str
+    Canonical signature.
+address : int
+    Of the C function.
+flags : int
+    As native callers see them (docs/abi.md).
+errors : str
+    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``,
+    ``"null"`` or ``"errno"``.
+gil : str
+    ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
+owner : object
+    What keeps the function alive; None when nothing does.
+trampoline : str
+    How calls from Python are made: through code that was compiled ``"ahead of time"`` or
+    ``"generated"`` for such signatures, or through ``"libffi"``.
+"""
+
+
+def gil_name(flags: int) -> str:
+    if flags & _lib.FLAG_NEEDS_GIL:
+        return "need"
+    return "release" if flags & _lib.FLAG_RELEASE_GIL else "hold"
+
+
+class Options:
+    """The checked keyword arguments of `wrap`."""
+
+    __slots__ = ("doc", "errors", "flags", "name", "owner")
+
+    def __init__(
+        self,
+        name: str | None,
+        doc: str | None,
+        owner: object,
+        gil: Gil,
+        errors: Errors,
+        errno: bool,
+    ) -> None:
+        for label, value in (("name", name), ("doc", doc)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
+        if name == "":
+            raise ValueError("'name' must not be empty; None is the function's own")
+        if name is not None and "\0" in name:
+            raise ValueError("'name' must not contain a null character")
+        if doc is not None and "\0" in doc:
+            raise ValueError("'doc' must not contain a null character")
+        if not isinstance(gil, str) or gil not in _GIL:
+            raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
+        if not isinstance(errors, str) or errors not in _lib.ERRORS:
+            choices = ", ".join(map(repr, _lib.ERRORS))
+            raise ValueError(f"'errors' must be one of {choices} (got {errors!r})")
+        if not isinstance(errno, bool):
+            raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
+        if errors == "python" and gil == "release":
+            raise ValueError(
+                "a function with errors='python' sets exceptions, so gil='release' "
+                "cannot be right; use gil='need'"
+            )
+        self.name = name
+        self.doc = doc
+        self.owner = owner
+        self.errors = errors
+        self.flags = _GIL[gil] | _lib.ERRORS[errors] | (_lib.FLAG_ERRNO if errno else 0)
+
+
+class Found:
+    """An entry to be."""
+
+    __slots__ = ("address", "flags", "name", "owner", "signature")
+
+    def __init__(
+        self, address: int, signature: Signature, flags: int, owner: object, name: str | None
+    ) -> None:
+        self.address = address
+        self.signature = signature
+        self.flags = flags
+        self.owner = owner
+        self.name = name
+
+    def single(self) -> tuple[Any, int, int, object]:
+        """Arguments for the core."""
+        return storage.plan(self.signature), self.address, self.flags, self.owner
+
+
+def refuse_duplicates(found: list[Found]) -> None:
+    seen: dict[str, str] = {}
+    for one in found:
+        text, written = one.signature.text, one.signature.written
+        if text in seen:
+            raise ValueError(
+                f"'target' has {seen[text]!r} and {written!r}, which are one signature here: "
+                f"{text!r}"
+            )
+        seen[text] = written
+
+
+def _from_address(address: int) -> int:
+    if not 0 < address < _ADDRESS_LIMIT:
+        reason = "0 is no function" if address == 0 else f"{address:#x} is none"
+        raise ValueError(
+            f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
+            f"({reason})"
+        )
+    return address
+
+
+_ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
+
+
+def _inherit(options: Options, known: int) -> int:
+    """Flags from the options, and from what the target says where an option was left alone."""
+    flags = options.flags
+    if known & _lib.FLAG_NEEDS_GIL and flags & _lib.FLAG_RELEASE_GIL:
+        raise ValueError("gil='release' cannot be right: the target needs the GIL")
+    if not flags & _ANY_GIL:
+        flags |= known & _ANY_GIL
+    if not flags & _lib.FLAG_NEEDS_GIL:
+        flags |= known & _lib.FLAG_TAKES_GIL
+    if not flags & _lib.ERRORS_MASK:
+        flags |= known & _lib.ERRORS_MASK
+    return flags | (known & _lib.FLAG_ERRNO)
+
+
+def _needs_gil(signature: Signature, flags: int) -> int:
+    """Flags with the need for the GIL, where the function has it whatever it was said to have.
+
+    Raises
+    ------
+    ValueError
+        When calls drop the GIL.
+    """
+    # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
+    objects = "O" in signature.text
+    raising = flags & _lib.ERRORS_MASK == _lib.ERRORS["python"]
+    if flags & _lib.FLAG_RELEASE_GIL and (objects or raising):
+        what = "handles Python objects" if objects else "sets Python exceptions"
+        raise ValueError(f"gil='release' cannot be right for {signature.text!r}, which {what}")
+    if objects or (raising and not flags & _lib.FLAG_TAKES_GIL):
+        flags |= _lib.FLAG_NEEDS_GIL
+    return flags
+
+
+def resolve(target: Any, signature: str | Signature | None, options: Options) -> Found:
+    """Address, signature and owner of whatever holds a C function."""
+    wanted = None if signature is None else parse(signature)
+    flags = options.flags
+    name = None
+    owner: object = None
+    known: Signature | None = None
+    native = _types.viewed(target) if not isinstance(target, _types.CallableBase) else target
+    if native is not None:
+        known, address, inherited = native._one(wanted)
+        owner, name = native, native.__name__
+        flags = _inherit(options, inherited)
+    elif isinstance(target, int) and not isinstance(target, bool):
+        address = _from_address(target)
+    else:
+        found = boxes.function(target)
+        if found is None and wanted is not None:
+            found = boxes.instance(target, wanted, options.errors)
+        if found is None and wanted is None and boxes.signatures(target) is not None:
+            raise TypeError(
+                f"'signature' must be given: a {type(target).__name__} has a function for each"
+            )
+        if found is None:
+            raise TypeError(
+                "'target' must be an address, a native callable, a ctypes or cffi function "
+                "pointer, a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
+                f"(got {type(target).__name__})"
+            )
+        address, known, owner, name = found.address, found.signature, found.owner, found.name
+        if address == 0:
+            raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
+        flags = _inherit(options, found.flags)
+    if wanted is None:
+        if known is None:
+            raise TypeError(
+                f"'signature' must be given: a {type(target).__name__} does not tell its own"
+            )
+        wanted = known
+    elif known is not None and known.text != wanted.text:
+        raise SignatureError(
+            f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
+            hint="leave 'signature' out to take the target's own",
+        )
+    check_errors(wanted, options.errors)
+    flags = _needs_gil(wanted, flags)
+    if name is None and options.name is None:
+        origin = _lib.address_origin(address)
+        name = origin[1] if origin is not None else None
+    if options.owner is not None:
+        owner = options.owner if owner is None else (options.owner, owner)
+    return Found(address, wanted, flags, owner, name)

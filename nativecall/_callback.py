@@ -1,0 +1,251 @@
+"""Callbacks: Python functions as C function pointers.
+
+`callback` makes a native callable of a Python function and a signature. Its C pointer is called by
+C code in any thread (pythonfunction.py says how).
+
+Guarantees: no exception is lost, and none reaches C code as a wrong result without being raised or
+reported (csrc/callback/callback.h says where each goes); a pointer stays valid as long as its
+callback, also after `close`, when calls give the sentinel and RuntimeError.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import _lib
+from ._callable.callable import Doc, NativeCallable
+from ._callable.entry import Found, Options
+from ._callable.pythonfunction import closure
+from ._errors import SignatureError
+from ._signature.signature import Signature
+from ._signature.spelling import parse
+from ._values import storage
+from ._values.failure import check_errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+_types = _lib.types
+_CONVENTIONS = ("nonzero", "zero", "null", "python")
+
+
+_CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
+
+Attributes
+----------
+function : callable or None
+    The Python function; None once closed.
+closed : bool
+    Whether `close` was called.
+"""
+
+
+class Callback(NativeCallable):
+    __doc__ = Doc(_CLASS_DOC)
+    __slots__ = ("_closure",)
+    _closure: Any
+
+    def __init__(
+        self,
+        signature: str | Signature,
+        function: Callable[..., object],
+        *,
+        gil: Literal["take", "need"] = "take",
+        errors: object = None,
+        name: str | None = None,
+        doc: str | None = None,
+    ) -> None:
+        if self._plan is not None or self._parts is not None:
+            raise RuntimeError(f"{self!r} is initialised already")
+        if not callable(function):
+            raise TypeError(f"'function' must be callable (got {type(function).__name__})")
+        if not isinstance(gil, str) or gil not in ("take", "need"):
+            raise ValueError(f"'gil' must be 'take' or 'need' (got {gil!r})")
+        wanted = parse(signature)
+        if wanted.variadic:
+            raise SignatureError(
+                f"{wanted.text!r} is variadic, and a Python function cannot know what C passed "
+                "after the fixed arguments",
+                hint="write the arguments that C passes",
+            )
+        convention, sentinel, kept = _sentinel(wanted, errors)
+        options = Options(name, doc, None, "hold", convention, False)
+        check_errors(wanted, convention)
+        known = getattr(function, "__name__", None)
+        if options.name is None:
+            name = known if isinstance(known, str) and "\0" not in known else "function"
+        if options.doc is None:
+            known = getattr(function, "__doc__", None)
+            doc = known if isinstance(known, str) and "\0" not in known else None
+        needs = gil == "need" or "O" in wanted.text
+        flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
+        assert name is not None
+        address, made, owner = closure(
+            wanted,
+            function,
+            name,
+            f"the result of '{name}'",
+            sentinel=sentinel,
+            keep=kept,
+            holding=gil == "need",
+            stays=convention == "python",
+        )
+        self._closure = made
+        self._describe(name, doc, None)
+        self._set_single(*Found(address, wanted, flags, owner, None).single())
+
+    @property
+    def function(self) -> Callable[..., object] | None:
+        """The Python function; None once closed."""
+        found: Callable[..., object] | None = self._closure.function
+        return found
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closure.function is None
+
+    def close(self) -> None:
+        """Let go of the function.
+
+        Calls that are under way end as they would. Later ones, from Python or through the C
+        pointer, which stays valid as long as this object lives, are RuntimeError; C gets what it
+        gets when the function raises. Closing again does nothing.
+        """
+        self._closure.close()
+
+    def __enter__(self) -> Callback:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {self!r}: it is a Python function with a C pointer here")
+
+
+def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[object]]:
+    """Error convention, sentinel, and what that points to."""
+    result = signature.result
+    sentinel = storage.sentinel_of(result)
+    if errors is None:
+        return "none", sentinel, []
+    if isinstance(errors, str):
+        if errors not in _CONVENTIONS:
+            choices = ", ".join(map(repr, _CONVENTIONS))
+            raise ValueError(
+                f"'errors' must be None, a value for C, or one of {choices} (got {errors!r})"
+            )
+        if errors == "nonzero" and result.kind in ("int", "bool"):
+            sentinel = (1).to_bytes(result.size, sys.byteorder)
+        return errors, sentinel, []
+    if isinstance(errors, bool) and result.kind not in ("bool", "object"):
+        choices = ", ".join(map(repr, _CONVENTIONS))
+        raise ValueError(
+            f"'errors' must be None, a value for C, or one of {choices} (got {errors!r}, which is "
+            f"no {result.text!r})"
+        )
+    if result.kind == "void":
+        raise ValueError(
+            f"'errors' cannot be a value for {signature.text!r}, which returns nothing to C"
+        )
+    memory = _lib.ffi.new("char[]", result.size + 16)
+    keep: list[object] = []
+    address = int(_lib.ffi.cast("uintptr_t", memory))
+    try:
+        storage.store(result, errors, address, "'errors'", keep, False)
+        _types.settle(keep, None)  # no call waits for what Python functions among them raise
+    except BaseException:
+        # Tracebacks keep frames: nothing may stay exported in one.
+        keep.clear()
+        raise
+    return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
+
+
+def callback(
+    signature: str | Signature,
+    function: Callable[..., object] | None = None,
+    *,
+    gil: Literal["take", "need"] = "take",
+    errors: object = None,
+    name: str | None = None,
+    doc: str | None = None,
+) -> Any:
+    """Make a native callable of a Python function: a C pointer that runs it.
+
+    With a function, or as a decorator. The pointer is valid as long as the callback lives; boxes
+    that `to_ctypes` and its like make keep it.
+
+    Parameters
+    ----------
+    signature : str or Signature
+        Of the C function. Numbers arrive as Python numbers, structs as named tuples, pointers as
+        cffi pointers and None for NULL, views ``[n]T`` and pointers to arrays of known length
+        ``&(n)T`` as NumPy arrays over the caller's memory, which is **valid until the function
+        returns** (memoryviews where there is no NumPy). The result is converted by the rules for
+        arguments of native callables; what a pointer result points to is kept until the next call
+        returns another, or `close`. Python objects are borrowed from C in arguments, and C gets a
+        new reference to each one in a result, also where a struct holds it.
+    function : callable, optional
+        Left out in the form of a decorator.
+    gil : {"take", "need"}
+        ``"take"``: any thread may call, and the GIL is taken where it is not held. ``"need"``: C
+        code holds the GIL whenever it calls, which saves looking; native callers are told.
+    errors : object
+        What C gets when the function raises, or returns what does not convert. None is NaN for
+        floating-point numbers and complex ones, else zeros or NULL. Or a value that converts to
+        the result type, with new references to its Python objects each time. Or a convention that
+        C code knows, and native callers are told: ``"nonzero"`` (C gets 1), ``"zero"``,
+        ``"null"``, ``"python"`` (the exception is set).
+    name, doc : str, optional
+        The function's own by default.
+
+    Returns
+    -------
+    Callback
+        Or the decorator, without a function.
+
+    Raises
+    ------
+    SignatureError
+        A signature that no C code can be made for.
+    TypeError, ValueError, OverflowError
+        Options that are wrong; an `errors` that does not convert.
+
+    Notes
+    -----
+    An exception is raised when the call from Python that led to the C code returns. Where there is
+    no such call, in a thread of C code, it goes to `sys.unraisablehook`. While one is on its way,
+    callbacks in that thread give C their sentinels at once. On Python 3.11, in threads other than
+    the main one, built-in functions of other modules that do not look for exceptions may let it
+    come out of a later instruction.
+
+    Recursion through C code is RecursionError before it has used up the C stack of its thread.
+
+    Examples
+    --------
+    >>> import ctypes, nativecall
+    >>> @nativecall.callback("d:d")
+    ... def square(x):
+    ...     return x * x
+    >>> square.to_ctypes()(3.0)
+    9.0
+    """
+    if not isinstance(signature, (str, Signature)) and callable(signature):
+        fault = "comes first" if function is not None else "is missing"
+        raise TypeError(
+            f"'signature' {fault}: write @nativecall.callback('d:d') above the function, or "
+            f"nativecall.callback('d:d', function) (got {type(signature).__name__})"
+        )
+    if function is not None and not callable(function):
+        raise TypeError(f"'function' must be callable (got {type(function).__name__})")
+    if function is None:
+        parse(signature)  # a wrong one is told where it stands
+
+        def decorate(function: Callable[..., object]) -> Callback:
+            return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
+
+        return decorate
+    return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)

@@ -1,0 +1,90 @@
+"""Native callables and slots as rows of tables: what `demo` and `inspect` both show."""
+
+from __future__ import annotations
+
+import os
+
+from .._callable.callable import NativeCallable
+from .._library import Symbol
+from .output import Column, Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .._slots import Slot
+
+# The slots that the package defines itself: what their data is.
+_KNOWN_SLOTS = {
+    0x04000001: "where objects keep their call table",
+    0x04000003: "where objects keep their packed call table",
+}
+
+
+def address_text(address: int) -> str:
+    """An address as people know it."""
+    return f"{address:#x}"
+
+
+def owner_text(owner: object) -> str:
+    """What keeps a function alive, in a few words."""
+    if owner is None:
+        return "nothing"
+    if isinstance(owner, Symbol):
+        where = os.path.basename(owner.library) if owner.library else "the process"
+        return f"{owner.name} of {where}"
+    if isinstance(owner, NativeCallable) and owner._owners:
+        return owner_text(owner._owners[-1])
+    text = repr(owner)
+    return text if len(text) <= 60 else f"a {type(owner).__name__}"
+
+
+def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[Row]]:
+    """The entries of native callables."""
+    columns = [
+        Column("callable"),
+        Column("signature"),
+        Column("flags", right=True),
+        Column("address", right=True),
+        Column("trampoline"),
+        Column("kept alive by"),
+    ]
+    rows = []
+    for callable in callables:
+        for n, entry in enumerate(callable.entries):
+            rows.append(
+                Row(
+                    callable.__name__ if n == 0 else "",
+                    entry.signature,
+                    f"{entry.flags:#x}",
+                    address_text(entry.address),
+                    entry.trampoline,
+                    owner_text(entry.owner),
+                )
+            )
+    return columns, rows
+
+
+def slot_rows(slots: Iterable[Slot]) -> tuple[list[Column], list[Row]]:
+    """The rows of a slot table."""
+    columns = [
+        Column("row", right=True),
+        Column("key"),
+        Column("flags", right=True),
+        Column("data", right=True),
+        Column("meaning"),
+    ]
+    rows = []
+    for n, slot in enumerate(slots):
+        if isinstance(slot.key, bytes):
+            key, meaning = repr(slot.key.decode("utf-8", "backslashreplace")), "an interned key"
+        elif slot.key == 1:
+            key, meaning = "1", "padding"
+        elif slot.key % 2:
+            key = f"{slot.key:#010x}"
+            meaning = _KNOWN_SLOTS.get(slot.key, "an allocated ID")
+        else:
+            key, meaning = address_text(slot.key), "an address as a key"
+        data = str(slot.data) if slot.key in _KNOWN_SLOTS else address_text(slot.data)
+        rows.append(Row(str(n), key, f"{slot.flags:#x}", data, meaning))
+    return columns, rows

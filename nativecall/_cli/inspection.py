@@ -1,0 +1,207 @@
+"""``nativecall inspect MODULE:NAME``: what native code and `nativecall.wrap` find in an object."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+
+from .. import _lib
+from .._callable.callable import NativeCallable, wrap
+from .._slots import customslots, extensibletype
+from .._values import boxes
+from .describe import address_text, entry_rows, owner_text, slot_rows
+from .output import Column, CommandError, Output, Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def run(place: str, forms: Sequence[str] = ()) -> int:
+    """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not.
+
+    `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
+    """
+    obj = _find(place)
+    output = Output()
+    native = obj if isinstance(obj, NativeCallable) else _lib.types.viewed(obj)
+    if native is not None:
+        found = _show_callable(output, place, native, view=native is not obj)
+        made: NativeCallable | None = native
+    else:
+        found, made = _show_foreign(output, place, obj)
+    if made is not None and forms:
+        _show_code(output, made, forms)
+    found |= _show_slots(output, obj if native is None else native)
+    if not found:
+        output.text("native code finds nothing in it")
+    return 0 if found else 1
+
+
+# -- finding --------------------------------------------------------------------------------------
+
+
+def _find(place: str) -> Any:
+    """The object at ``MODULE:NAME``."""
+    module, colon, name = place.partition(":")
+    if not colon or not module or not name or module.startswith("."):
+        raise CommandError(f"the object must be given as MODULE:NAME (got {place!r})")
+    # As for `python -m`, modules of the present directory count.
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = import_module(module)
+    except Exception as error:
+        raise CommandError(_import_failure(module, error)) from None
+    so_far = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise CommandError(f"no {part!r} in {so_far!r}{_like(part, found)}") from None
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise CommandError(f"{part!r} of {so_far!r} cannot be read: {reason}") from None
+        so_far = f"{so_far}.{part}"
+    return found
+
+
+def _import_failure(module: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        if f"{module}.".startswith(f"{error.name}."):
+            return f"no module named {error.name!r}"
+        return f"module {module!r} cannot be imported: it needs {error.name!r}, which is missing"
+    return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
+
+
+def _like(name: str, holder: Any) -> str:
+    """What `holder` has that may have been meant."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, dir(holder), n=3)
+    return "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
+
+
+def _type_name(kind: type) -> str:
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return module + kind.__name__
+
+
+# -- showing --------------------------------------------------------------------------------------
+
+
+def _show_callable(output: Output, place: str, native: NativeCallable, *, view: bool) -> bool:
+    """A native callable: whether native code finds entries in it."""
+    count = len(native.signatures)
+    what = "the built-in view of a native callable" if view else "a native callable"
+    output.heading(f"{place} is {what} with {count} {'entry' if count == 1 else 'entries'}")
+    if count:
+        output.table(*entry_rows([native]))
+    offset = _lib.types.call_table_offset(type(native))
+    if offset:
+        output.text(f"call table: {offset} bytes into the object at {address_text(id(native))}")
+    else:
+        output.text(f"call table: none, because {type(native).__name__} overrides __call__")
+    return bool(offset and count)
+
+
+def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> None:
+    """The code that was generated for the entries of a native callable."""
+    from .._codegen import engine, trampoline
+
+    for entry in native.entries:
+        if entry.trampoline != "generated":
+            why = f"calls go through {entry.trampoline}"
+            if entry.trampoline == "ahead of time":
+                why = "calls go through code that was compiled ahead of time"
+            else:
+                single = native[entry.signature]._plan.signature
+                reason = trampoline.refusal(single, entry.flags)
+                why = f"{why}, because {reason}" if reason else why
+            output.text(f"no code was generated for {entry.signature!r}: {why}")
+            continue
+        signature = native[entry.signature]._plan.signature
+        text = trampoline.intermediate(signature, entry.flags) or ""
+        for form in forms:
+            what = "LLVM IR" if form == "llvm" else "assembly"
+            output.heading(f"generated code for {entry.signature!r}, {what}")
+            shown = text if form == "llvm" else engine.assembly(text, trampoline.EFFORT)
+            for line in shown.expandtabs(8).splitlines():
+                output.text(line)
+
+
+def _show_foreign(output: Output, place: str, obj: Any) -> tuple[bool, NativeCallable | None]:
+    """An object of another library: whether there is a C function or data in it, and what `wrap`
+    makes of it."""
+    output.heading(f"{place} is a {_type_name(type(obj))}")
+    columns = [Column("nativecall finds"), Column("")]
+    try:
+        function = boxes.function(obj)
+        pointer = boxes.pointer(obj) if function is None else None
+    except (TypeError, ValueError) as error:
+        output.text(f"nativecall cannot use it: {error}")
+        return False, None
+    if function is not None:
+        known = function.signature
+        rows = [
+            Row("a C function at", address_text(function.address)),
+            Row("signature", "unknown" if known is None else known.text),
+            Row("in C", "unknown" if known is None else known.c_declaration(function.name or "f")),
+            Row("kept alive by", "the object" if function.owner is obj else owner_text(obj)),
+        ]
+        output.table(columns, rows)
+        return True, _show_wrapped(output, obj, known is None)
+    if pointer is not None:
+        pointee = "unknown data" if pointer.pointee is None else pointer.pointee.text
+        rows = [Row("a pointer", address_text(pointer.address)), Row("to", pointee)]
+        output.table(columns, rows)
+        output.text("it can be an argument of a native call, but is no function")
+        return True, None
+    return _show_wrappable(output, obj)
+
+
+def _show_wrappable(output: Output, obj: Any) -> tuple[bool, NativeCallable | None]:
+    """What has no C function of its own that native code finds, but that `wrap` takes."""
+    if isinstance(obj, int) and not isinstance(obj, bool):
+        origin = (
+            _lib.address_origin(obj) if 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *")) else None
+        )
+        if origin is None:
+            return False, None
+        file, symbol = origin
+        output.text(f"an address in {file}" + (f", of {symbol!r}" if symbol else ""))
+        return True, _show_wrapped(output, obj, True)
+    if boxes.signatures(obj) is not None:
+        output.text("native code finds no function in it; nativecall.wrap compiles one for each")
+        output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
+    elif not isinstance(obj, Mapping):
+        return False, None
+    made = _show_wrapped(output, obj, False)
+    return made is not None, made
+
+
+def _show_wrapped(output: Output, obj: Any, unknown: bool) -> NativeCallable | None:
+    """What `wrap` makes of it."""
+    if unknown:
+        output.text("nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example")
+        return None
+    try:
+        made = wrap(obj)
+    except (TypeError, ValueError) as error:
+        output.text(f"nativecall.wrap refuses it: {error}")
+        return None
+    output.text("nativecall.wrap makes of it:")
+    output.table(*entry_rows([made]))
+    return made
+
+
+def _show_slots(output: Output, obj: Any) -> bool:
+    """The slots of an object's type, or of a type; whether there are any."""
+    slots = customslots(obj)
+    if slots:
+        kind = obj if isinstance(obj, extensibletype) else type(obj)
+        output.text(f"slots of the type {_type_name(kind)}:")
+        output.table(*slot_rows(slots))
+    return bool(slots)

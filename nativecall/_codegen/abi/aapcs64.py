@@ -1,0 +1,120 @@
+"""The procedure call standard of 64-bit ARM (AAPCS64), and Apple's variant of it.
+
+Up to four floating-point numbers of one type with nothing between them, however nested, are a
+homogeneous aggregate: they travel in that many vector registers or, when these do not suffice, on
+the stack. Any other object of up to 16 bytes is one or two general registers' worth; a larger one
+is copied by the caller and passed as a pointer. LLVM keeps an IR array together, in registers or
+on the stack, as the standard demands of an aggregate.
+
+The only type with an alignment of 16 is `long double`, and an object of up to 16 bytes that holds
+one is homogeneous: the rule about even register numbers never applies here.
+
+Apple's variant differs in IR only in that callers and callees extend small integers; LLVM
+handles the rest (the packing of the argument area, where variadic arguments go) by the triple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from ..._signature.ctype import Array, CType, Struct
+from .lowering import (
+    FP128,
+    Convention,
+    Passing,
+    Piece,
+    by_reference,
+    by_value,
+    extension,
+    float_type,
+    in_memory,
+    in_pieces,
+    into_memory,
+    whole,
+)
+
+__all__ = ["AAPCS64", "APPLE_ARM64", "Arm64", "homogeneous"]
+
+
+def homogeneous(ctype: CType) -> tuple[int, int] | None:
+    """Size and number of the members of a homogeneous floating-point aggregate."""
+    if not isinstance(ctype, Struct) and ctype.kind != "complex":
+        return None
+    sizes = _members(ctype)
+    # Members of equal size that fill the object leave no padding.
+    if not sizes or len(set(sizes)) > 1 or sum(sizes) != ctype.size:
+        return None
+    return sizes[0], len(sizes)
+
+
+def _members(ctype: CType) -> list[int] | None:
+    """Sizes of the floating-point numbers in a type, `None` if it holds others or more than 4."""
+    if ctype.kind == "float":
+        return [ctype.size]
+    if ctype.kind == "complex":
+        return [ctype.size // 2] * 2
+    if isinstance(ctype, Array):
+        item = _members(ctype.item) if ctype.length <= 4 else None
+        sizes = item and item * ctype.length
+    elif isinstance(ctype, Struct):
+        sizes = []
+        for field in ctype.fields:
+            found = _members(field.type)
+            if found is None or len(sizes) + len(found) > 4:
+                return None
+            sizes += found
+    else:
+        return None
+    return sizes if sizes and len(sizes) <= 4 else None
+
+
+class Arm64(Convention):
+    """AAPCS64.
+
+    Parameters
+    ----------
+    apple : bool
+        Apple's variant.
+    """
+
+    general = vector = 8
+
+    def __init__(self, apple: bool = False) -> None:
+        self.name = "Apple ARM64" if apple else "AAPCS64"
+        self._apple = apple
+
+    def pass_result(self, ctype: CType) -> Passing:
+        return self._in_registers(ctype, ()) or into_memory(ctype)
+
+    def pass_arguments(
+        self, args: Sequence[CType], hidden: bool, fixed: int | None
+    ) -> list[Passing]:
+        passed = []
+        for arg in args:
+            # On the stack an aggregate has a multiple of 8 bytes, unless Apple packs it.
+            aligned = () if self._apple else (f"alignstack({16 if arg.alignment >= 16 else 8})",)
+            passed.append(self._in_registers(arg, aligned) or by_reference(arg))
+        return passed
+
+    def _in_registers(self, ctype: CType, aligned: tuple[str, ...]) -> Passing | None:
+        """What is passed as the IR values it consists of, if LLVM has registers for them."""
+        if not in_memory(ctype):
+            return by_value(ctype, extension(ctype) if self._apple else ())
+        if ctype.kind == "float":
+            return whole(ctype, FP128)
+        members = homogeneous(ctype)
+        if members is not None:
+            size, count = members
+            member = FP128 if size == 16 else float_type(size)
+            return in_pieces(ctype, [Piece(ir.ArrayType(member, count), 0, ctype.size)], aligned)
+        if ctype.size > 16:
+            return None
+        word = ir.IntType(64)
+        type = word if ctype.size <= 8 else ir.ArrayType(word, 2)
+        return in_pieces(ctype, [Piece(type, 0, ctype.size)])
+
+
+AAPCS64 = Arm64()
+APPLE_ARM64 = Arm64(apple=True)

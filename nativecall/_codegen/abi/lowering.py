@@ -1,0 +1,576 @@
+"""A C function's type in LLVM IR, and the code that passes its arguments and its result.
+
+LLVM IR has no C types: it moves scalars through registers and stack slots by the target's rules,
+and leaves to the front end what a struct, a complex number or a small integer becomes. A
+`Convention` decides that, as a C compiler's front end does; a `Lowering` is its decision for one
+signature, and emits both directions:
+
+    emit_call                call a C function
+    define, emit_entry, emit_return
+                             be one, called from C
+
+How a value is given and taken depends on its C type alone (`in_memory`): numbers and pointers are
+IR values (`value_type`); structs, complex numbers and a `long double` wider than `double` are
+pointers to memory that holds them as C does, aligned as C aligns them. A `bool` is an ``i8`` that
+is 0 or 1. Padding is never read as part of a value, and nothing outside the object is read or
+written.
+
+What no convention here describes raises `Unsupported`; callers then use libffi. The generated code
+may refer to the symbols in `SYMBOLS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from llvmlite import ir
+
+from ..._signature.ctype import CType
+from ..engine import Unsupported
+
+__all__ = [
+    "MAX_ARGUMENTS",
+    "MAX_BY_VALUE",
+    "POINTER",
+    "SYMBOLS",
+    "Callee",
+    "Convention",
+    "Entry",
+    "Lowering",
+    "Passing",
+    "Piece",
+    "Unsupported",
+    "in_memory",
+    "reserve",
+    "value_type",
+]
+
+#: External symbols that generated code may need: LLVM calls it to copy large structs.
+SYMBOLS: Final = ("memcpy",)
+#: More arguments than this go to libffi: their code takes LLVM too long.
+MAX_ARGUMENTS: Final = 255
+#: More bytes of arguments than this go to libffi: LLVM copies them without probing the stack.
+MAX_BY_VALUE: Final = 1 << 16
+
+POINTER: Final = ir.PointerType()
+_BYTE: Final = ir.IntType(8)
+_INT32: Final = ir.IntType(32)
+_INT64: Final = ir.IntType(64)
+
+
+# To mypy a subclass of Any: llvmlite has no types.
+class _NamedFloat(ir.Type):  # type: ignore[misc]
+    """A floating-point type of LLVM that llvmlite has no class for."""
+
+    null = "0xK00000000000000000000"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _to_string(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NamedFloat) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+X86_FP80: Final = _NamedFloat("x86_fp80")
+FP128: Final = _NamedFloat("fp128")
+
+
+def in_memory(ctype: CType) -> bool:
+    """Whether values of the type are given as pointers to memory rather than as IR values."""
+    if ctype.kind == "float":
+        return ctype.size > 8
+    return ctype.kind in ("struct", "complex")
+
+
+def value_type(ctype: CType) -> Any:
+    """The IR type of a C type that is not `in_memory`; ``void`` for `void`."""
+    match ctype.kind:
+        case "void":
+            return ir.VoidType()
+        case "bool" | "int":
+            return ir.IntType(8 * ctype.size)
+        case "float":
+            return float_type(ctype.size)
+        case "voidptr" | "pointer" | "function" | "view" | "object":
+            return POINTER
+    raise TypeError(f"{ctype.named!r} is given in memory")
+
+
+def float_type(size: int) -> Any:
+    """The IR type of a floating-point number of 2, 4 or 8 bytes."""
+    return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One IR parameter that carries `size` bytes of an object, from `offset` on.
+
+    `type` may be larger than that: the bits beyond are zero when sent, ignored when received.
+    """
+
+    type: Any
+    offset: int
+    size: int
+
+    def load(self, builder: Any, memory: Any) -> Any:
+        """The piece of the object at `memory`."""
+        return _load(builder, self.type, memory, self.offset, self.size)
+
+    def store(self, builder: Any, value: Any, memory: Any) -> None:
+        """Put the piece `value` into the object at `memory`."""
+        _store(builder, value, self.type, memory, self.offset, self.size)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """How one argument or the result is passed.
+
+    Attributes
+    ----------
+    ctype : CType
+    how : str
+        ``"value"``: as the one IR value that it is. ``"pieces"``: in IR parameters, or IR results,
+        that hold parts of its memory. ``"stack"`` (arguments): its memory is in the argument area.
+        ``"reference"``: as a pointer, to a copy for an argument, to the caller's memory for a
+        result. ``"void"``: no result.
+    pieces : tuple of Piece
+    attributes : tuple of str
+        Of each IR parameter, as IR spells them.
+    """
+
+    ctype: CType
+    how: Literal["void", "value", "pieces", "stack", "reference"]
+    pieces: tuple[Piece, ...] = ()
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """Types of the IR parameters."""
+        match self.how:
+            case "value":
+                return (value_type(self.ctype),)
+            case "pieces":
+                return tuple([piece.type for piece in self.pieces])
+            case "stack" | "reference":
+                return (POINTER,)
+        return ()
+
+
+def by_value(ctype: CType, attributes: tuple[str, ...] = ()) -> Passing:
+    """A number or pointer as itself."""
+    return Passing(ctype, "value", (), attributes)
+
+
+def in_pieces(ctype: CType, pieces: Sequence[Piece], attributes: tuple[str, ...] = ()) -> Passing:
+    """An object in registers, or wherever LLVM puts values of the pieces' types."""
+    return Passing(ctype, "pieces", tuple(pieces), attributes)
+
+
+def on_stack(ctype: CType, alignment: int) -> Passing:
+    """A copy of the object in the argument area itself."""
+    attributes = (f"byval([{ctype.size} x i8])", f"align {alignment}")
+    return Passing(ctype, "stack", (), attributes)
+
+
+def by_reference(ctype: CType) -> Passing:
+    """A pointer to the caller's copy, which the callee may change."""
+    return Passing(ctype, "reference")
+
+
+def into_memory(ctype: CType) -> Passing:
+    """A result that the callee writes where a hidden argument points to."""
+    attributes = (f"sret([{ctype.size} x i8])", f"align {ctype.alignment}")
+    return Passing(ctype, "reference", (), attributes)
+
+
+def whole(ctype: CType, type: Any) -> Passing:
+    """An object in memory as one IR value of its own type: `long double`."""
+    return in_pieces(ctype, [Piece(type, 0, ctype.size)])
+
+
+def extension(ctype: CType) -> tuple[str, ...]:
+    """The attribute of an integer narrower than 32 bits that its passer extends to them."""
+    if ctype.kind not in ("bool", "int") or ctype.size >= 4:
+        return ()
+    return ("signext",) if getattr(ctype, "signed", False) else ("zeroext",)
+
+
+class Convention(ABC):
+    """A C calling convention of one platform.
+
+    Attributes
+    ----------
+    name : str
+        For people and for cache keys.
+    keyword : str
+        LLVM's name of the convention, empty for the target's own C convention.
+    general, vector : int
+        How many registers there are for arguments, for integers and pointers and for floats.
+    by_place : bool
+        Whether the register of an argument goes by its place among all of them, not among those of
+        its kind.
+    """
+
+    name: str = ""
+    keyword: str = ""
+    general: int
+    vector: int
+    by_place: bool = False
+
+    @abstractmethod
+    def pass_result(self, ctype: CType) -> Passing:
+        """How a result is passed; ``reference`` takes a hidden first argument."""
+
+    @abstractmethod
+    def pass_arguments(
+        self, args: Sequence[CType], hidden: bool, fixed: int | None
+    ) -> list[Passing]:
+        """How arguments are passed, after a hidden one if `hidden`."""
+
+    def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
+        """The lowering of a signature.
+
+        Parameters
+        ----------
+        result : CType
+        args : sequence of CType
+            Of one call; for a variadic function with the arguments after the fixed ones, in the
+            types that C's default promotions leave.
+        fixed : int, optional
+            The number of fixed arguments of a variadic function, `None` for other functions.
+
+        Raises
+        ------
+        Unsupported
+            If a type is one whose passing is not known here, or there is too much to pass.
+        ValueError
+            If `fixed` is no number of arguments, or an argument after them is one that C promotes.
+        """
+        args = tuple(args)
+        if len(args) > MAX_ARGUMENTS:
+            raise Unsupported(
+                f"{len(args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+            )
+        if fixed is not None:
+            if not 0 <= fixed <= len(args):
+                raise ValueError(f"'fixed' must be 0 to {len(args)} (got {fixed})")
+            for index, arg in enumerate(args[fixed:], fixed):
+                if arg.kind in ("bool", "int") and arg.size < 4:
+                    raise ValueError(f"argument {index} is {arg.text!r}, which C promotes to 'i'")
+                if arg.kind == "float" and arg.size == 4:
+                    raise ValueError(f"argument {index} is 'f', which C promotes to 'd'")
+        size = max([sum([arg.size for arg in args]), result.size])
+        if size > MAX_BY_VALUE:
+            raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
+        passed = Passing(result, "void") if result.kind == "void" else self.pass_result(result)
+        hidden = passed.how == "reference"
+        return Lowering(self, passed, tuple(self.pass_arguments(args, hidden, fixed)), fixed)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a generated C function begins with.
+
+    Attributes
+    ----------
+    arguments : tuple of ir.Value
+        One for each C argument: its value, or a pointer to memory that is the function's own.
+    result_memory : ir.Value or None
+        Where to put a result that is given in memory.
+    """
+
+    arguments: tuple[Any, ...]
+    result_memory: Any
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How the arguments and the result of one signature are passed; made by `Convention.lower`."""
+
+    convention: Convention
+    result: Passing
+    arguments: tuple[Passing, ...]
+    fixed: int | None
+
+    @property
+    def function_type(self) -> Any:
+        """The C function's type in IR."""
+        passed = self.arguments if self.fixed is None else self.arguments[: self.fixed]
+        parameters = [type for argument in passed for type in argument.types]
+        if self.result.how == "reference":
+            parameters.insert(0, POINTER)
+        return ir.FunctionType(self._result_type, parameters, var_arg=self.fixed is not None)
+
+    @property
+    def _result_type(self) -> Any:
+        if self.result.how in ("void", "reference"):
+            return ir.VoidType()
+        types = self.result.types
+        return types[0] if len(types) == 1 else ir.LiteralStructType(types)
+
+    def registers(self) -> list[tuple[str, int] | None]:
+        """The kind and the number of the register that each number or pointer is passed in.
+
+        None for what is on the stack. Of structs and what follows them, and where the result is in
+        memory, nothing is said: None as well.
+        """
+        found: list[tuple[str, int] | None] = [None] * len(self.arguments)
+        if self.result.how == "reference":
+            return found
+        limits = {"general": self.convention.general, "vector": self.convention.vector}
+        used = dict.fromkeys(limits, 0)
+        for index, passing in enumerate(self.arguments):
+            if passing.how != "value":
+                break
+            kind = "vector" if passing.ctype.kind == "float" else "general"
+            number = index if self.convention.by_place else used[kind]
+            if number < limits[kind]:
+                found[index] = kind, number
+            used[kind] += 1
+        return found
+
+    def _parameters(self) -> list[tuple[str, ...]]:
+        """Attributes of each IR argument."""
+        hidden = [self.result.attributes] if self.result.how == "reference" else []
+        return hidden + [arg.attributes for arg in self.arguments for _ in arg.types]
+
+    def emit_call(
+        self, builder: Any, pointer: Any, arguments: Sequence[Any], result_memory: Any = None
+    ) -> Any:
+        """Emit a call of the C function at `pointer`.
+
+        Parameters
+        ----------
+        builder : ir.IRBuilder
+        pointer : ir.Value
+        arguments : sequence of ir.Value
+            One for each C argument: its value, or a pointer to it when it is `in_memory`. The
+            memory is only read.
+        result_memory : ir.Value, optional
+            Where a result that is `in_memory` goes. It must be no argument's memory, nor any that
+            the callee can reach.
+
+        Returns
+        -------
+        ir.Value or None
+            A result that is not `in_memory`.
+        """
+        if len(arguments) != len(self.arguments):
+            raise ValueError(f"{len(self.arguments)} arguments are needed (got {len(arguments)})")
+        values = [result_memory] if self.result.how == "reference" else []
+        for passing, given in zip(self.arguments, arguments, strict=True):
+            match passing.how:
+                case "pieces":
+                    values += [piece.load(builder, given) for piece in passing.pieces]
+                case "reference":
+                    # Windows asks for 16; it costs nothing elsewhere.
+                    copy = reserve(builder, passing.ctype.size, 16)
+                    _copy(builder, copy, given, passing.ctype.size)
+                    values.append(copy)
+                case _:
+                    values.append(given)
+        call = builder.call(
+            Callee(pointer, self.function_type), values, cconv=self.convention.keyword or None
+        )
+        for index, attributes in enumerate(self._parameters()):
+            if attributes:
+                call.arg_attributes[index] = _Attributes(attributes)
+        if self.result.how == "value":
+            return call
+        pieces = self.result.pieces
+        for index, piece in enumerate(pieces):
+            part = call if len(pieces) == 1 else builder.extract_value(call, index)
+            piece.store(builder, part, result_memory)
+        return None
+
+    def define(self, module: Any, name: str, *, nest: bool = False) -> Any:
+        """Add a C function of this type to `module`, to be given blocks.
+
+        Parameters
+        ----------
+        module : ir.Module
+        name : str
+        nest : bool
+            Whether it is entered through a stub (csrc/ground/stub.h) and has the stub's slot as a
+            first parameter, in the register of the static chain, which no C argument uses.
+
+        Raises
+        ------
+        Unsupported
+            For a variadic function: the code here takes only fixed arguments.
+        """
+        if self.fixed is not None:
+            raise Unsupported("a variadic function can be called, not generated")
+        type = self.function_type
+        if nest:
+            type = ir.FunctionType(type.return_type, [POINTER, *type.args])
+        function = ir.Function(module, type, name)
+        function.calling_convention = self.convention.keyword
+        for parameter, attributes in zip(
+            function.args, [("nest",)] * nest + self._parameters(), strict=True
+        ):
+            # That a caller extends small integers is custom, not a promise to rely on.
+            kept = [text for text in attributes if text not in ("signext", "zeroext")]
+            parameter.attributes = _Attributes(kept)
+        if self.result.how == "value":
+            function.return_value.attributes = _Attributes(self.result.attributes)
+        return function
+
+    def emit_entry(self, builder: Any, function: Any) -> Entry:
+        """Emit what makes values and memory of the parameters of `function`, made by `define`.
+
+        Parameters
+        ----------
+        builder : ir.IRBuilder
+            At the start of the function's first block.
+        function : ir.Function
+        """
+        parameters = iter(function.args)
+        if len(function.args) > len(self.function_type.args):
+            next(parameters)  # the slot
+        memory = None
+        if self.result.how == "reference":
+            memory = next(parameters)
+        elif self.result.how == "pieces":
+            ctype = self.result.ctype
+            memory = reserve(builder, ctype.size, ctype.alignment)
+        arguments = []
+        for passing in self.arguments:
+            if passing.how != "pieces":
+                arguments.append(next(parameters))
+                continue
+            given = reserve(builder, passing.ctype.size, passing.ctype.alignment)
+            for piece in passing.pieces:
+                piece.store(builder, next(parameters), given)
+            arguments.append(given)
+        return Entry(tuple(arguments), memory)
+
+    def emit_return(self, builder: Any, entry: Entry, value: Any = None) -> None:
+        """Emit the return from the function that `entry` began.
+
+        Parameters
+        ----------
+        builder : ir.IRBuilder
+        entry : Entry
+            Its `result_memory` holds a result that is `in_memory`.
+        value : ir.Value, optional
+            Any other result.
+        """
+        match self.result.how:
+            case "value":
+                builder.ret(value)
+            case "pieces":
+                parts = [piece.load(builder, entry.result_memory) for piece in self.result.pieces]
+                builder.ret(parts[0] if len(parts) == 1 else _join(builder, parts))
+            case _:
+                builder.ret_void()
+
+
+class Callee:
+    """A pointer and the function type to call it with; llvmlite asks a value for both."""
+
+    def __init__(self, pointer: Any, function_type: Any) -> None:
+        self.type = POINTER
+        self.function_type = function_type
+        self._pointer = pointer
+
+    def get_reference(self) -> str:
+        return str(self._pointer.get_reference())
+
+
+class _Attributes:
+    """Parameter attributes as IR spells them; llvmlite's own need typed pointers for ``byval``."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+
+    def _to_list(self, type: Any) -> list[str]:
+        return list(self.texts)
+
+
+def _join(builder: Any, parts: Sequence[Any]) -> Any:
+    """A struct of IR values."""
+    struct = ir.Constant(ir.LiteralStructType([part.type for part in parts]), ir.Undefined)
+    for index, part in enumerate(parts):
+        struct = builder.insert_value(struct, part, index)
+    return struct
+
+
+def _at(builder: Any, memory: Any, offset: int) -> Any:
+    """The address `offset` bytes into `memory`."""
+    if offset == 0 and memory.type.is_opaque:
+        return memory
+    address = builder.gep(memory, [_INT32(offset)], inbounds=True, source_etype=_BYTE)
+    address.type = POINTER
+    return address
+
+
+def _width(type: Any) -> int:
+    """Bytes of memory that an IR number takes."""
+    if isinstance(type, ir.IntType):
+        return int(type.width) // 8
+    widths: dict[str, int] = {"half": 2, "float": 4, "double": 8}
+    return widths.get(str(type), 16)
+
+
+# Pieces may lie at any address of a packed struct, and single loads of unaligned words cost
+# nothing on these machines; hence no alignment is claimed.
+
+
+def _load(builder: Any, type: Any, memory: Any, offset: int, size: int) -> Any:
+    if isinstance(type, ir.ArrayType):
+        array = ir.Constant(type, ir.Undefined)
+        width = _width(type.element)
+        for index in range(type.count):
+            at = index * width
+            part = _load(builder, type.element, memory, offset + at, min(width, size - at))
+            array = builder.insert_value(array, part, index)
+        return array
+    address = _at(builder, memory, offset)
+    if size >= _width(type):
+        return builder.load(address, align=1, typ=type)
+    bits = builder.load(address, align=1, typ=ir.IntType(8 * size))
+    bits = builder.zext(bits, ir.IntType(8 * _width(type)))
+    return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
+
+
+def _store(builder: Any, value: Any, type: Any, memory: Any, offset: int, size: int) -> None:
+    if isinstance(type, ir.ArrayType):
+        width = _width(type.element)
+        for index in range(type.count):
+            at = index * width
+            part = builder.extract_value(value, index)
+            _store(builder, part, type.element, memory, offset + at, min(width, size - at))
+        return
+    if size < _width(type):
+        if not isinstance(type, ir.IntType):
+            value = builder.bitcast(value, ir.IntType(8 * _width(type)))
+        value = builder.trunc(value, ir.IntType(8 * size))
+    builder.store(value, _at(builder, memory, offset), align=1)
+
+
+def reserve(builder: Any, size: int, alignment: int) -> Any:
+    """Memory in the function's frame; from its first block, so that loops do not add up."""
+    first = builder.function.entry_basic_block
+    if builder.block is not first:
+        builder = ir.IRBuilder(first)
+        if first.is_terminated:
+            builder.position_before(first.terminator)
+    memory = builder.alloca(ir.ArrayType(_BYTE, size))
+    memory.align = alignment
+    memory.type = POINTER
+    return memory
+
+
+def _copy(builder: Any, target: Any, source: Any, size: int) -> None:
+    memcpy = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _INT64])
+    builder.call(memcpy, [target, _at(builder, source, 0), _INT64(size), ir.IntType(1)(0)])

@@ -1,0 +1,77 @@
+"""The calling convention of 64-bit Windows on x86-64.
+
+An argument is one register or one slot of 8 bytes: an object of 1, 2, 4 or 8 bytes as an integer,
+any other as a pointer to the caller's copy. An object of those sizes comes back in rax, any other
+in memory that a hidden argument points to. LLVM does what is left, such as passing variadic
+floating-point arguments in both kinds of register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from ..._signature.ctype import Array, CType, Struct
+from .lowering import (
+    Convention,
+    Passing,
+    Piece,
+    Unsupported,
+    by_reference,
+    by_value,
+    in_memory,
+    in_pieces,
+    into_memory,
+)
+
+__all__ = ["WIN64", "Windows64"]
+
+
+class Windows64(Convention):
+    """Windows x64.
+
+    Parameters
+    ----------
+    keyword : str
+        ``"win64cc"`` where it is not the target's own convention.
+    """
+
+    name = "Windows x64"
+    general = vector = 4
+    by_place = True
+
+    def __init__(self, keyword: str = "") -> None:
+        self.keyword = keyword
+
+    def pass_result(self, ctype: CType) -> Passing:
+        return self._in_register(ctype) or into_memory(ctype)
+
+    def pass_arguments(
+        self, args: Sequence[CType], hidden: bool, fixed: int | None
+    ) -> list[Passing]:
+        return [self._in_register(arg) or by_reference(arg) for arg in args]
+
+    def _in_register(self, ctype: CType) -> Passing | None:
+        _refuse(ctype)
+        if not in_memory(ctype):
+            if ctype.kind == "float" and ctype.size == 2:
+                raise Unsupported("compilers for Windows do not agree on how '_Float16' is passed")
+            return by_value(ctype)
+        if ctype.size not in (1, 2, 4, 8):
+            return None
+        return in_pieces(ctype, [Piece(ir.IntType(8 * ctype.size), 0, ctype.size)])
+
+
+def _refuse(ctype: CType) -> None:
+    """Refuse what holds a number that Windows does not have."""
+    if isinstance(ctype, Struct):
+        for field in ctype.fields:
+            _refuse(field.type)
+    elif isinstance(ctype, Array):
+        _refuse(ctype.item)
+    elif ctype.size > (16 if ctype.kind == "complex" else 8):
+        raise Unsupported("Windows has no 'long double' that is wider than 'double'")
+
+
+WIN64 = Windows64()

@@ -1,0 +1,195 @@
+"""Closures: generated functions that C calls, which call a Python function.
+
+A closure is what a C programmer would write by hand for one signature: a C function that enters
+Python, makes an object of each argument, calls the Python function, and converts what that returns.
+Entering Python, the call, its result and every error are the core's (csrc/callback/callback.h,
+which shows the code as C).
+
+Guarantees:
+
+- One closure serves all Python functions and all signatures of a shape: a signature with every
+  pointer written ``P`` and without names. C calls it through stubs, one for each Python function.
+- The code holds neither addresses nor Python objects, so that its object file serves any process of
+  the same Python.
+- Code that no function uses any more is unmapped only when many other shapes have come after it.
+- What no convention of `abi` describes is left to libffi; so are machines without stubs.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from .. import _lib
+from .._recent import Recent
+from .._values.storage import letter
+from . import engine
+from .writer import LINKED, WORD, Operand, Writer, layout, shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._signature.ctype import CType
+    from .._signature.signature import Signature
+    from .abi import Convention, Lowering
+
+__all__ = ["code", "intermediate", "key"]
+
+_EXPORT = "closure"
+_made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
+#: Those that stay when no function uses them.
+_recent: Recent[str, engine.Code] = Recent()
+
+
+def key(signature: Signature) -> str:
+    """What determines the code of a closure."""
+    return f"{shape(signature.result)}:{''.join([shape(arg) for arg in signature.args])}"
+
+
+def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.Code] | None:
+    """The address of the closure of a shape, to be reached through stubs, and its owner.
+
+    None where closures are left to libffi. Shapes that are used again soon are not made again.
+
+    Parameters
+    ----------
+    signature : Signature
+    wanted : str, optional
+        Its `key`, where that is known.
+    """
+    if signature.variadic or not engine.available() or _lib.types.stubs_refused():
+        return None
+    wanted = key(signature) if wanted is None else wanted
+    found = _made.get(wanted)
+    if found is None:
+
+        def text() -> str:
+            return _text(signature, None)
+
+        try:
+            found = engine.compile(f"closure {wanted}", text, LINKED, (_EXPORT,), effort=0)
+        except (engine.Unsupported, engine.Unloadable):
+            # Nothing else: an error in the code here must not pass for a signature without code.
+            return None
+        found = _made.setdefault(wanted, found)
+        _recent.put(wanted, found)
+    return found.address(_EXPORT), found
+
+
+def intermediate(signature: Signature, convention: Convention | None = None) -> str | None:
+    """The LLVM IR of a closure, for people to read; None where there is none.
+
+    Parameters
+    ----------
+    signature : Signature
+    convention : Convention, optional
+        This machine's by default.
+    """
+    try:
+        return None if signature.variadic else _text(signature, convention)
+    except engine.Unsupported:
+        return None
+
+
+def _text(signature: Signature, convention: Convention | None) -> str:
+    from .abi import known
+
+    return _Closure(signature, known(convention).lower(signature.result, signature.args)).text()
+
+
+class _Closure(Writer):
+    """Writes the code of one closure."""
+
+    def __init__(self, signature: Signature, lowering: Lowering) -> None:
+        super().__init__()
+        self.signature = signature
+        self.lowering = lowering
+
+    def text(self) -> str:
+        """The module's text."""
+        from llvmlite import ir
+
+        module = ir.Module()
+        function = self.lowering.define(module, _EXPORT, nest=True)
+        for attribute in ("nounwind", "noinline", "optnone"):
+            function.attributes.add(attribute)
+        first = function.append_basic_block("start")
+        last = function.append_basic_block("last")
+        entry = self.lowering.emit_entry(ir.IRBuilder(first), function)
+        slot = function.args[0].get_reference()
+        self.lines += [f"  {instruction}" for instruction in first.instructions]
+        self.body(slot, entry, last)
+        prototype: list[str] = []
+        function.descr_prototype(prototype)
+        declared = [str(one).strip() for one in module.globals.values() if one is not function]
+        return "\n".join(
+            [
+                *declared,
+                f"{''.join(prototype).strip()} {{",
+                "start:",
+                *self.lines,
+                "}",
+                '!0 = !{!"branch_weights", i32 1000, i32 1}',
+                "",
+            ]
+        )
+
+    def body(self, slot: str, entry: Any, last: Any) -> None:
+        count = len(self.signature.args)
+        self.line(f"%call = alloca [{layout['closure_call_bytes']} x i8], align 16")
+        self.line(f"%args = alloca [{count + 1} x ptr], align 16")
+        if any([arg.text == "e" for arg in self.signature.args]):
+            self.line("%half = alloca half, align 8")
+        where = self.result_memory(entry)
+        self.line(f"%self_at = getelementptr i8, ptr {slot}, i64 {layout['stub_context']}")
+        self.line("%self = load ptr, ptr %self_at, align 8")
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['closure_symbols']}")
+        self.line("%symbols = load ptr, ptr %symbols_at, align 8")
+        enter = self.load("ptr", "%self", layout["closure_enter"])
+        entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
+        self.require(self.new(f"icmp ne i32 {entered}, 0"), "return")
+        for index, (ctype, given) in enumerate(
+            zip(self.signature.args, entry.arguments, strict=True)
+        ):
+            value = self.argument(index, ctype, str(given.get_reference()))
+            self.store("ptr", value, "%args", (index + 1) * WORD)
+        values = ("ptr %self", "ptr %call", "ptr %args", f"i64 {count}", f"ptr {where}")
+        self.call("nc_closure_run", "void", *values)
+        self.go("return")
+        self.begin("return")
+        self.give(entry, last, where)
+
+    def argument(self, index: int, ctype: CType, given: str) -> str:
+        """A new reference to the object for an argument, or NULL with an exception."""
+        from .abi import in_memory
+
+        code = letter(ctype)
+        if code in "PTVO":
+            values = ("ptr %self", f"i64 {index}", f"ptr {given}")
+            return self.call("nc_closure_argument", "ptr", *values)
+        if code in "fd":
+            wide = given if code == "d" else self.new(f"fpext float {given} to double")
+            return self.call("nc_closure_float", "ptr", "ptr %self", f"double {wide}")
+        return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
+
+    def result_memory(self, entry: Any) -> str:
+        """Where the result is put together."""
+        if entry.result_memory is not None:
+            return str(entry.result_memory.get_reference())
+        size = max(self.signature.result.size, WORD)
+        self.line(f"%result = alloca [{size} x i8], align 16")
+        return "%result"
+
+    def give(self, entry: Any, last: Any, where: str) -> None:
+        """The return."""
+        from llvmlite import ir
+
+        from .abi import in_memory, value_type
+
+        result = self.signature.result
+        value = None
+        if result.kind != "void" and not in_memory(result):
+            type = value_type(result)
+            value = Operand(type, self.new(f"load {type}, ptr {where}, align 1"))
+        self.lowering.emit_return(ir.IRBuilder(last), entry, value)
+        self.lines += [f"  {instruction}" for instruction in last.instructions]

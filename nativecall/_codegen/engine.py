@@ -1,0 +1,586 @@
+"""Compiling LLVM IR, linking the object files, and freeing the code: LLVM's LLJIT by llvmlite.
+
+::
+
+    available() -> bool, reason() -> str      # whether code can be generated here, and why not
+    compile(key, module, symbols, exports) -> Code
+    code.address(name) -> int                 # valid as long as `code` is referenced
+
+Guarantees:
+
+- llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0.
+- Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
+- What lasts is found out once. Want of memory does not last: where there is too little for LLVM to
+  begin, `available` is False this time, and a MemoryError while it starts is the caller's.
+- No lock of this module exists, so none is held while LLVM, which has one of its own, works or
+  waits. Threads that ask for the same code at once get one `Code`, compiled once: the first one
+  compiles, the others wait for it. A thread that is compiling never waits for another (a finalizer
+  that runs in it may ask for code, too): it compiles for itself.
+- Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
+  at the end of the process it stays, since what else is torn down may call it.
+- LLVM keeps about 10 KB for every library that was ever linked, until the LLJIT that linked it is
+  disposed of. Hence an LLJIT links a limited number of libraries, then another follows, and the
+  first is disposed of with the last `Code` from it. LLVM's optimizer keeps 1.5 KB for every module
+  that it sees, for ever; hence it sees a limited number, and later ones are left to the code
+  generator, whose code is right and a little longer. Memory is level however much is made and
+  dropped.
+- A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
+  it, and it can make more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import os
+import sys
+import threading
+import weakref
+
+from .._version import __version__
+from . import cache as _cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, Literal, TypeAlias
+
+    Effort: TypeAlias = Literal[0, 1, 2]
+    _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
+
+__all__ = [
+    "Code",
+    "NoRoom",
+    "Unloadable",
+    "Unsupported",
+    "assembly",
+    "available",
+    "compile",
+    "lasts",
+    "object_cache",
+    "reason",
+]
+
+_PACKAGE = __name__.partition(".")[0]
+_LIBRARIES = 64  # that one LLJIT links
+_ROOM = 64 << 20  # bytes that must be free before LLVM begins
+_OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
+_PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
+
+
+class Unsupported(Exception):
+    """There is no code for a signature; the message says what is in the way."""
+
+
+class Unloadable(RuntimeError):
+    """LLVM cannot load an object file: the system allows no more executable pages, for instance."""
+
+
+class NoRoom(Unloadable):
+    """There is too little memory to begin, at this moment.
+
+    Where it runs out while LLVM works, LLVM ends the process.
+    """
+
+
+class Code:
+    """Machine code in memory, from one call of `compile`.
+
+    Attributes
+    ----------
+    key : str
+        What `compile` was given.
+    """
+
+    __slots__ = ("__weakref__", "_addresses", "key")
+
+    def __init__(self, key: str, addresses: dict[str, int]) -> None:
+        self.key = key
+        self._addresses = addresses
+
+    def address(self, name: str) -> int:
+        """The address of an exported function or variable.
+
+        Parameters
+        ----------
+        name : str
+            One of the exports that `compile` was asked for.
+
+        Returns
+        -------
+        int
+            Valid as long as this object is referenced.
+        """
+        return self._addresses[name]
+
+    def __repr__(self) -> str:
+        return f"<machine code {self.key!r}: {', '.join(sorted(self._addresses))}>"
+
+
+class _Linker:
+    """An LLJIT and how many libraries it has linked."""
+
+    __slots__ = ("jit", "links")
+
+    def __init__(self, jit: Any) -> None:
+        self.jit = jit
+        self.links = itertools.count(1)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if ending():
+            self.jit.detach()
+
+
+class _Machine:
+    """LLVM, made ready for the processor that this process runs on."""
+
+    def __init__(self) -> None:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        self.llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.target = llvm.Target.from_default_triple()
+        self.cpu = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten()
+        self._target_machines: dict[int, Any] = {}
+        self._names = itertools.count()
+        self._linker: _Linker | None = None
+        self._optimizations = itertools.count(1)
+        # Every call of llvmlite holds this lock, so whoever has it has LLVM alone. llvmlite offers
+        # no other way to it.
+        self.lock = llvm.ffi.lib._lock._lock
+        self.identity = repr(
+            (
+                llvmlite.__version__,
+                llvm.llvm_version_info,
+                llvm.get_process_triple(),
+                self.cpu,
+                self.features,
+                sys.implementation.cache_tag,
+                getattr(sys, "abiflags", ""),
+                sys.hexversion >> 16,
+                sys.maxsize,
+                __version__,
+                _stamp(),
+            )
+        )
+        self.hashed = hashlib.sha256(self.identity.encode())  # to be copied
+
+    def target_machine(self, effort: int) -> Any:
+        """The code generator of an effort."""
+        found = self._target_machines.get(effort)
+        if found is None:
+            made = self.target.create_target_machine(
+                cpu=self.cpu, features=self.features, opt=effort, reloc="pic", codemodel="small"
+            )
+            found = self._target_machines.setdefault(effort, made)
+        return found
+
+    def affordable(self, effort: Effort) -> Effort:
+        """The effort that is made where one is wanted: the optimizer sees so many modules."""
+        return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
+
+    @contextlib.contextmanager
+    def module(self, text: str, effort: Effort) -> Iterator[Any]:
+        """A module of IR, verified, and at effort 2 optimized."""
+        # A module that outlives its context crashes when it is disposed of, so the context is only
+        # the module's: it goes with it, also where neither could be closed for want of memory.
+        with self.llvm.parse_assembly(text, self.llvm.create_context()) as made:
+            # LLVM's code generators abort the process where a module is not valid.
+            made.verify()
+            if effort == 2:
+                self.optimize(made)
+            yield made
+
+    def optimize(self, module: Any) -> None:
+        """Run LLVM's optimizer over a module."""
+        llvm = self.llvm
+        with llvm.create_pipeline_tuning_options(speed_level=2) as options:
+            options.loop_vectorization = options.slp_vectorization = True
+            # 1.5 KB stay: llvmlite never frees the list of a builder's observers.
+            with llvm.create_pass_builder(self.target_machine(2), options) as builder:
+                passes = builder.getModulePassManager()
+                try:
+                    passes.run(module, builder)
+                finally:
+                    # Its own close() does nothing, for a base class that does nothing comes first:
+                    # 30 to 60 KB of passes would stay.
+                    llvm.newpassmanagers.NewPassManager._dispose(passes)
+                    passes.detach()
+
+    def emit(self, text: str, effort: Effort) -> bytes:
+        """The object file of a module of IR."""
+        with self.module(text, effort) as module:
+            made: bytes = self.target_machine(effort).emit_object(module)
+        return made
+
+    def link(
+        self,
+        key: str,
+        data: bytes,
+        symbols: Sequence[tuple[str, int]],
+        exports: Sequence[str],
+    ) -> Code:
+        """Load an object file."""
+        try:
+            tracker, linker = self._load(data, symbols, exports)
+        except RuntimeError as error:
+            raise Unloadable(str(error)) from error
+        code = Code(key, {name: tracker[name] for name in exports})
+        weakref.finalize(code, _unload, tracker, linker).atexit = False
+        return code
+
+    def _load(
+        self, data: bytes, symbols: Sequence[tuple[str, int]], exports: Sequence[str]
+    ) -> tuple[Any, _Linker]:
+        """What keeps an object file loaded and has its addresses, and what loaded it."""
+        linker = self._linker
+        if linker is None or next(linker.links) > _LIBRARIES:
+            # JITLink reports what is out of reach; the older linker of LLVM truncates it.
+            jit = self.llvm.create_lljit_compiler(
+                self.target_machine(1), use_jit_link=os.name != "nt", suppress_errors=True
+            )
+            linker = self._linker = _Linker(jit)
+        builder = self.llvm.JITLibraryBuilder().add_object_img(data)
+        for name, address in symbols:
+            # An object file spells what it refers to. Every definition more costs microseconds.
+            if name.encode() in data:
+                builder.import_symbol(name, address)
+        for name in exports:
+            builder.export_symbol(name)
+        return builder.link(linker.jit, f"nativecall.{next(self._names)}"), linker
+
+
+def _unload(tracker: Any, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    """Unmap the code of a tracker; its LLJIT goes with the last reference to it."""
+    # weakref and llvmlite know the end of the process only where they were used before it began.
+    if ending():
+        tracker.detach()
+    else:
+        tracker.close()
+
+
+def _stamp() -> list[tuple[str, int, int]]:
+    """Which edition of the package this is: code of one is not for another with its version."""
+    here = os.path.dirname(__file__)
+    found = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(here)
+        for name in names
+        if name.endswith(".py")
+    ]
+    status = [
+        (path, os.stat(path))
+        for path in sorted([*found, str(sys.modules[f"{_PACKAGE}._core"].__file__)])
+    ]
+    return [(os.path.relpath(path, here), each.st_size, each.st_mtime_ns) for path, each in status]
+
+
+# -- whether code can be generated ----------------------------------------------------------------
+
+_outcome: tuple[_Machine | None, str] | None = None
+_starting = threading.RLock()
+
+
+def available() -> bool:
+    """Whether code can be generated in this process, as far as its memory allows now."""
+    return _start()[0] is not None
+
+
+def lasts() -> bool:
+    """Whether what `available` last said holds for as long as this process lives."""
+    return _outcome is not None
+
+
+def reason() -> str:
+    """Why no code can be generated; ``""`` where it can."""
+    return _start()[1]
+
+
+def _start() -> tuple[_Machine | None, str]:
+    """The machine, made by the first call in the process."""
+    outcome = _outcome
+    if outcome is None:
+        outcome = _once("", lambda: _outcome, _tried)
+        assert outcome is not None
+    return outcome
+
+
+def _tried() -> tuple[_Machine | None, str]:
+    """Make the machine and have it compile a trivial function, or learn why that is impossible."""
+    global _outcome
+    if os.environ.get("NATIVECALL_JIT") == "0":
+        outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
+    else:
+        try:
+            with _starting:
+                outcome = _probe()
+        except NoRoom as error:
+            return None, str(error)  # the next one who asks may find more
+    # A thread that could not wait may have been first.
+    if _outcome is None:
+        _outcome = outcome
+    return _outcome
+
+
+def _probe() -> tuple[_Machine | None, str]:
+    refused = _refusal()
+    if refused:
+        return None, f"this system refuses executable memory ({refused})"
+    try:
+        import ctypes
+
+        _require_memory()
+        machine = _Machine()
+    except (ImportError, OSError) as error:
+        return None, f"llvmlite cannot be imported ({error})"
+    except NoRoom:
+        raise
+    except (RuntimeError, AttributeError) as error:
+        return None, f"this llvmlite cannot generate code here ({error})"
+    try:
+        code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
+    except RuntimeError as error:
+        return None, f"LLVM cannot load code here ({error})"
+    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
+    if value != 42:
+        return None, f"a generated function that returns 42 returned {value}"
+    return machine, ""
+
+
+def _require_memory() -> None:
+    """Refuse to begin where LLVM would soon find no memory, for it then ends the process."""
+    import mmap
+
+    try:
+        # Address space, of which nothing is touched: a limit on that is what Linux enforces.
+        mmap.mmap(-1, _ROOM).close()
+    except OSError as error:
+        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
+
+
+def _refusal() -> str:
+    """Why a page that was written cannot be made executable, which is how LLVM loads code."""
+    if os.name != "posix":
+        return ""
+    import mmap
+
+    try:
+        import ctypes
+
+        change = ctypes.CDLL(None, use_errno=True).mprotect
+    except (ImportError, OSError, AttributeError) as error:
+        return f"ctypes cannot ask for it: {error}"
+    change.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    change.restype = ctypes.c_int
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise NoRoom(f"there is no memory for a page of code: {error}") from error
+        return f"mmap: {error.strerror}"
+    first = ctypes.c_char.from_buffer(page)
+    failed = change(ctypes.addressof(first), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
+    # The page goes with the last that refers to it. Closing it would be refused where `first` still
+    # exports it: near the end of the C stack, CPython puts off what is to die.
+    number = ctypes.get_errno()
+    return f"mprotect: {os.strerror(number)}" if failed else ""
+
+
+# No fork happens while LLVM starts, or works, in another thread: .._fork sees to it.
+
+_locked: list[Any] = []  # what the thread that forks holds
+
+
+def hold() -> None:
+    """Wait until LLVM is idle, and keep other threads from it until `release`."""
+    _starting.acquire()
+    _locked.append(_starting)
+    if _outcome is not None and _outcome[0] is not None:
+        _outcome[0].lock.acquire()
+        _locked.append(_outcome[0].lock)
+
+
+def release() -> None:
+    """The end of `hold`, in the parent and in the child, whose only thread it is that forked."""
+    while _locked:
+        _locked.pop().release()
+
+
+def begin_anew() -> None:
+    """What other threads were compiling does not come in a child, and nobody waits for it."""
+    _flights.clear()
+
+
+# -- one at a time, without a lock ----------------------------------------------------------------
+
+
+class _Flight:
+    """Something that one thread makes while others wait for it."""
+
+    __slots__ = ("done", "made")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.made: Any = None
+
+
+_flights: dict[object, _Flight] = {}
+_this_thread = threading.local()
+
+
+def _once(key: object, find: Callable[[], Any], make: Callable[[], Any]) -> Any:
+    """What `find` finds, made by `make` if need be, in one thread at a time for each key.
+
+    An exception of `make` is the caller's alone: who waited tries again.
+    """
+    busy = getattr(_this_thread, "busy", False)
+    while True:
+        found = find()
+        if found is not None:
+            return found
+        flight = _Flight()
+        try:
+            # An atomic operation: of several threads, one stores its own.
+            first = _flights.setdefault(key, flight)
+            if first is flight or busy:
+                _this_thread.busy = True
+                # It may have been made between the look above and now.
+                found = find()
+                flight.made = make() if found is None else found
+                return flight.made
+        finally:
+            _this_thread.busy = busy
+            if _flights.get(key) is flight:
+                del _flights[key]
+            flight.done.set()
+        first.done.wait()
+        if first.made is not None:
+            return first.made
+
+
+# -- compiling ------------------------------------------------------------------------------------
+
+_codes: weakref.WeakValueDictionary[_Wanted, Code] = weakref.WeakValueDictionary()
+_objects: _cache.Cache | None = None
+
+
+def object_cache() -> _cache.Cache:
+    """The cache of object files that this process uses."""
+    global _objects
+    if _objects is None:
+        _objects = _cache.Cache(_cache.directory())
+    return _objects
+
+
+def compile(
+    key: str,
+    module: Callable[[], str],
+    symbols: Mapping[str, int],
+    exports: Sequence[str],
+    *,
+    effort: Effort = 1,
+) -> Code:
+    """Machine code for a module of LLVM IR.
+
+    Parameters
+    ----------
+    key : str
+        Everything that determines the text of the module. The machine, the versions of LLVM,
+        CPython and this package, and `effort` are added to it.
+    module : callable
+        Returns the text of the module. It is called only where no object file of the key is kept.
+        The text must name what it refers to outside, never hold its address: the object file
+        serves other processes.
+    symbols : mapping of str to int
+        The addresses of what the module declares and does not define.
+    exports : sequence of str
+        The functions and variables of the module whose addresses are wanted.
+    effort : {0, 1, 2}
+        What LLVM may spend. 0: the fastest compilation; variables live on the stack. 1: registers
+        are allocated globally; the attributes ``optnone noinline`` on a function halve the time,
+        for straight-line code that is in its final form. 2: LLVM's optimizer first, with
+        vectorized loops; for the first 1024 modules of a process, see above.
+
+    Returns
+    -------
+    Code
+        The same object to all who ask for the same, as long as one of them has it.
+
+    Raises
+    ------
+    Unloadable
+        If the object file cannot be linked: a RuntimeError. `NoRoom` where memory is short now.
+    RuntimeError
+        If `available` is False, or if the module is not valid.
+    """
+    machine, missing = _start()
+    if machine is None:
+        raise RuntimeError(f"no code can be generated: {missing}")
+    hashed = machine.hashed.copy()
+    hashed.update(repr((effort, key)).encode())
+    digest = hashed.digest()
+    wanted: _Wanted = digest, tuple(sorted(symbols.items())), tuple(sorted(exports))
+
+    def make() -> Code:
+        made = _linked(machine, key, digest, module, wanted, effort)
+        # A thread that could not wait may have been first.
+        return _codes.setdefault(wanted, made)
+
+    code: Code = _once(wanted, lambda: _codes.get(wanted), make)
+    return code
+
+
+def _linked(
+    machine: _Machine,
+    key: str,
+    digest: bytes,
+    module: Callable[[], str],
+    wanted: _Wanted,
+    effort: Effort,
+) -> Code:
+    """Code from the kept object file of the digest, or from the module."""
+    _require_memory()
+    objects = object_cache()
+    kept = objects.get(digest)
+    if kept is not None:
+        try:
+            return machine.link(key, kept, wanted[1], wanted[2])
+        except RuntimeError:
+            # Either the file is at fault, or the request is, which then fails below as well.
+            objects.discard(digest)
+    spent = machine.affordable(effort)
+    made = machine.emit(module(), spent)
+    code = machine.link(key, made, wanted[1], wanted[2])
+    # Other processes get nothing that they would make better.
+    objects.put(digest, made, file=spent == effort)
+    return code
+
+
+def assembly(text: str, effort: Effort = 1) -> str:
+    """The assembly language of a module of LLVM IR, for people to read.
+
+    Parameters
+    ----------
+    text : str
+        The module.
+    effort : {0, 1, 2}
+        As for `compile`.
+
+    Raises
+    ------
+    RuntimeError
+        If `available` is False, or if the module is not valid.
+    """
+    machine, missing = _start()
+    if machine is None:
+        raise RuntimeError(f"no code can be generated: {missing}")
+    effort = machine.affordable(effort)
+    with machine.module(text, effort) as module:
+        made: str = machine.target_machine(effort).emit_assembly(module)
+    return made

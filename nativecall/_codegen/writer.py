@@ -1,0 +1,224 @@
+"""Text of LLVM IR, and conversions of numbers in it, for trampolines and for closures.
+
+The text is written in the form that it keeps, because LLVM is told not to optimize it: that would
+take most of the time of a first call, and change little in code without loops. No call is marked
+``tail``: LLVM's fast instruction selection leaves those to the slow one.
+
+Code that is written here holds neither addresses nor Python objects, so that its object file serves
+any process of the same Python. Offsets come from the core (csrc/codegen/symbols.c), addresses from
+a table of the core, ``%symbols``. What inline conversions do not take goes to the block ``slow``.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._signature.ctype import Array, Scalar, Struct, View
+from .._values.storage import letter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._signature.ctype import CType
+
+__all__ = ["EXACT", "LINKED", "PLACES", "WORD", "Operand", "Writer", "layout", "shape"]
+
+layout: dict[str, int] = _lib.types.jit_layout()
+WORD = 8  # bytes of a pointer, wherever a convention is known
+_symbols: dict[str, int] = _lib.types.jit_symbols()
+#: Where in that table each address is.
+PLACES = {name: index * WORD for index, name in enumerate(_symbols)}
+#: What LLVM itself refers to.
+LINKED = {"memcpy": _symbols["memcpy"]}
+#: The type of which objects are converted inline, by kind.
+EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
+
+
+def shape(ctype: CType) -> str:
+    """A type's text with every pointer written ``P``."""
+    if isinstance(ctype, Struct):
+        return f"{'=' if ctype.packed else ''}T{{{''.join([shape(f.type) for f in ctype.fields])}}}"
+    if isinstance(ctype, Array):
+        return f"({','.join(map(str, ctype.shape))}){shape(ctype.item)}"
+    if isinstance(ctype, View):
+        return f"[{ctype.ndim}]"
+    return "P" if letter(ctype) == "P" else ctype.text
+
+
+class Operand:
+    """A value of the text, as a `Lowering` takes one."""
+
+    __slots__ = ("reference", "type")
+    is_opaque = True
+
+    def __init__(self, type: Any, reference: str) -> None:
+        self.type = type
+        self.reference = reference
+
+    def get_reference(self) -> str:
+        return self.reference
+
+
+class Writer:
+    """Writes the blocks of a function, one line after the other."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names = 0
+        self.block = "start"
+
+    # -- parts of code ---------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def new(self, text: str) -> str:
+        """The value of an instruction."""
+        self.names += 1
+        name = f"%v{self.names}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def label(self) -> str:
+        self.names += 1
+        return f"b{self.names}"
+
+    def go(self, block: str) -> None:
+        """End the block, and go on in another."""
+        self.line(f"br label %{block}")
+
+    def begin(self, block: str) -> None:
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    def symbol(self, name: str) -> str:
+        """The address of a function or static object of the core or of Python."""
+        return self.load("ptr", "%symbols", PLACES[name])
+
+    def call(self, name: str, result: str, *values: str) -> str:
+        """A call of the core or of Python; values are written with their types."""
+        return self.call_at(self.symbol(name), result, *values)
+
+    def call_at(self, address: str, result: str, *values: str) -> str:
+        """A call of what is at an address."""
+        text = f"call {result} {address}({', '.join(values)})"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.new(text)
+
+    def at(self, address: str, offset: int) -> str:
+        """The address `offset` bytes on."""
+        if offset == 0:
+            return address
+        return self.new(f"getelementptr inbounds i8, ptr {address}, i64 {offset}")
+
+    def load(self, type: str, address: str, offset: int = 0, align: int = WORD) -> str:
+        return self.new(f"load {type}, ptr {self.at(address, offset)}, align {align}")
+
+    def store(self, type: str, value: str, address: str, offset: int, align: int = WORD) -> None:
+        self.line(f"store {type} {value}, ptr {self.at(address, offset)}, align {align}")
+
+    def require(self, condition: str, otherwise: str) -> None:
+        """Go on where the condition holds, as it nearly always does."""
+        here = self.label()
+        self.line(f"br i1 {condition}, label %{here}, label %{otherwise}, !prof !0")
+        self.begin(here)
+
+    def is_type(self, value: str, name: str) -> str:
+        """Whether a Python object is of exactly the type."""
+        type = self.load("ptr", value, layout["object_type"])
+        return self.new(f"icmp eq ptr {type}, {self.symbol(name)}")
+
+    @staticmethod
+    def type(ctype: CType) -> str:
+        """The IR type of a number."""
+        if ctype.kind == "float":
+            return {2: "half", 4: "float", 8: "double"}[ctype.size]
+        return f"i{8 * ctype.size}"
+
+    # -- from Python -----------------------------------------------------------------------------
+
+    def exact(self, ctype: CType, value: str, checked: bool = False) -> str:
+        """The number in an object of the exact type, which may be `checked`, and in range."""
+        name = EXACT.get(ctype.kind)
+        if name is not None and not checked:
+            self.require(self.is_type(value, name), "slow")
+        if ctype.kind == "float":
+            found = self.load("double", value, layout["float_value"])
+            return found if ctype.size == 8 else self.narrowed(found)
+        if ctype.kind == "bool":
+            truth = self.new(f"icmp eq ptr {value}, {self.symbol('Py_True')}")
+            falsehood = self.new(f"icmp eq ptr {value}, {self.symbol('Py_False')}")
+            self.require(self.new(f"or i1 {truth}, {falsehood}"), "slow")
+            return self.new(f"zext i1 {truth} to i8")
+        assert isinstance(ctype, Scalar)
+        signed = ctype.signed
+        found = self.digit(value, signed)
+        bits = 8 * ctype.size
+        if bits == 64:
+            return found
+        small = self.new(f"trunc i64 {found} to i{bits}")
+        if bits - signed < layout["int_digit_bits"]:
+            again = self.new(f"{'sext' if signed else 'zext'} i{bits} {small} to i64")
+            self.require(self.new(f"icmp eq i64 {again}, {found}"), "slow")
+        return small
+
+    def narrowed(self, wide: str) -> str:
+        """A double as a float, unless that is an infinity: there may have been none."""
+        narrow = self.new(f"fptrunc double {wide} to float")
+        bits = self.new(f"bitcast float {narrow} to i32")
+        size = self.new(f"and i32 {bits}, {0x7FFFFFFF}")
+        self.require(self.new(f"icmp ne i32 {size}, {0x7F800000}"), "slow")
+        return narrow
+
+    def digit(self, value: str, signed: bool) -> str:
+        """The value of an int of at most one digit, not below 0 unless `signed`."""
+        size = self.load("i64", value, layout["int_size"])
+        if layout["int_tagged"]:
+            # Bit 1 of the tag is the minus sign.
+            wrong = self.new(f"and i64 {size}, {-16 if signed else -14}")
+            self.require(self.new(f"icmp eq i64 {wrong}, 0"), "slow")
+            tag = self.new(f"and i64 {size}, 3")
+            sign = self.new(f"sub i64 1, {tag}")
+        else:
+            sign = size
+            more = self.new(f"add i64 {size}, 1") if signed else size
+            self.require(self.new(f"icmp ult i64 {more}, {3 if signed else 2}"), "slow")
+        bytes = layout["int_digit_bytes"]
+        digit = self.load(f"i{8 * bytes}", value, layout["int_digit"], bytes)
+        wide = self.new(f"zext i{8 * bytes} {digit} to i64")
+        return self.new(f"mul i64 {sign}, {wide}")
+
+    # -- to Python -------------------------------------------------------------------------------
+
+    def boxed(self, code: str, address: str) -> str:
+        """Any number in memory, through the core."""
+        return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
+
+    def widened(self, ctype: CType, raw: str) -> str:
+        """An integer as one of 64 bits."""
+        assert isinstance(ctype, Scalar)
+        if ctype.size == 8:
+            return raw
+        extend = "sext" if ctype.signed else "zext"
+        return self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
+
+    def to_python(self, ctype: CType, raw: str) -> str:
+        """A number that is an IR value; the function has memory for halves, ``%half``."""
+        code = letter(ctype)
+        if code == "e":
+            # Not every processor converts halves; the core does.
+            self.store("half", raw, "%half", 0)
+            return self.boxed(code, "%half")
+        if code in "fd":
+            wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
+            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}")
+        if code == "?":
+            wide = self.new(f"zext i8 {raw} to i64")
+            return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")
+        raw = self.widened(ctype, raw)
+        name = "PyLong_FromLong" if layout["long_bytes"] == 8 else "PyLong_FromLongLong"
+        if code == "Q":
+            name = "PyLong_FromUnsignedLongLong"
+        return self.call(name, "ptr", f"i64 {raw}")

@@ -1,0 +1,232 @@
+"""The exceptions of the package.
+
+Every exception that nativecall raises on its own account derives from `NativeCallError` and from
+the built-in class that fits it best, so that code which knows nothing of nativecall catches it too.
+Wrong Python types and out-of-range values are plain `TypeError` and `OverflowError`.
+Imports nothing when it is loaded.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = [
+    "AbiError",
+    "LibraryError",
+    "NativeCallError",
+    "NativeFailure",
+    "NoEntryError",
+    "SignatureError",
+    "SymbolError",
+]
+
+_EXCERPT = 72  # characters of a long source that a message repeats
+
+
+def refuse_reload(module: dict[str, Any], made: str) -> None:
+    """Refuse to run a module again whose objects others know by identity.
+
+    Parameters
+    ----------
+    module : dict
+        Its globals.
+    made : str
+        A name that is among them once the module has run.
+    """
+    if made in module:
+        raise ImportError(
+            f"{module['__name__']} cannot be reloaded: what was made before would not be known "
+            "any more; start Python again",
+            name=module["__name__"],
+        )
+
+
+class NativeCallError(Exception):
+    """Base class of the exceptions that nativecall defines."""
+
+
+class SignatureError(NativeCallError, ValueError):
+    """A text that does not describe a C type or function, or a type where C does not allow it.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong.
+    text : str, optional
+        The source that was read.
+    position : int, optional
+        1-based column of the offence in `text`, or in its line `line`.
+    line : int, optional
+        1-based line of the offence, for sources of several lines.
+    hint : str, optional
+        What would work.
+
+    Attributes
+    ----------
+    reason : str
+        What is wrong, without the place.
+    hint : str or None
+        What would work.
+    text : str or None
+        The source that was read.
+    position, line : int or None
+        Where the offence begins, both counted from 1.
+
+    Examples
+    --------
+    >>> from nativecall._signature.spelling import parse
+    >>> parse("d:w")
+    Traceback (most recent call last):
+    nativecall._errors.SignatureError: unknown type 'w' at column 3 in 'd:w'
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        text: str | None = None,
+        position: int | None = None,
+        line: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.hint = hint
+        self.text = text
+        self.position = position
+        self.line = line
+        advice = f"; {hint}" if hint else ""
+        super().__init__(reason + _place(text, position, line) + advice)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.reason, self.text, self.position, self.line, self.hint)
+
+
+def _place(text: str | None, position: int | None, line: int | None) -> str:
+    """`` at column 3 in 'd:w'``, as far as it is known."""
+    place = ""
+    if position is not None:
+        place = f" at column {position}"
+        if text is not None and "\n" in text:
+            line = line or 1
+            place = f" at line {line}, column {position}"
+    if text is not None:
+        if "\n" in text:
+            text = text.split("\n")[(line or 1) - 1].rstrip("\r")
+        place += f" in {_excerpt(text, position or 1)!r}"
+    return place
+
+
+def _excerpt(text: str, position: int) -> str:
+    """The part of `text` around column `position` that a message can carry."""
+    if len(text) <= _EXCERPT:
+        return text
+    start = max(0, min(position - 1 - _EXCERPT // 2, len(text) - _EXCERPT))
+    end = start + _EXCERPT
+    return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
+
+
+class NoEntryError(NativeCallError, KeyError):
+    """A native callable has no entry for the signature that was asked for.
+
+    Attributes
+    ----------
+    signature : str or None
+        The signature that was asked for.
+    available : tuple of str
+        The signatures that there are.
+    """
+
+    def __init__(
+        self, message: str, signature: str | None = None, available: Iterable[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.signature = signature
+        self.available = tuple(available)
+
+    @classmethod
+    def none(cls, name: str, hooked: bool) -> NoEntryError:
+        """The error where any entry would do, and the callable `name` has none.
+
+        `hooked`: it has a hook that makes entries.
+        """
+        hint = " yet; name the signature that is wanted, and it is made" if hooked else ""
+        return cls(f"{name!r} has no entries{hint}")
+
+    @classmethod
+    def missing(
+        cls, signature: str, name: str, available: Iterable[str], hooked: bool = False
+    ) -> NoEntryError:
+        """The error for `signature`, absent from the callable `name` that offers `available`.
+
+        `hooked`: it has a hook that makes entries, which made none.
+        """
+        available = tuple(available)
+        offer = "offers " + ", ".join(map(repr, available)) if available else "has no entries"
+        made = ", and its specialize hook makes none" if hooked else ""
+        message = f"no native entry for {signature!r}; {name!r} {offer}{made}"
+        return cls(message, signature, available)
+
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument; this one carries a sentence.
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.signature, self.available)
+
+
+class LibraryError(NativeCallError, OSError):
+    """A shared library cannot be found, opened or used any more."""
+
+
+class SymbolError(NativeCallError, AttributeError):
+    """A library or its declarations lack a symbol.
+
+    Attributes
+    ----------
+    symbol : str or None
+        The name that was asked for.
+    matches : tuple of str
+        Names like it that there are, the closest first.
+    """
+
+    def __init__(
+        self, message: str, symbol: str | None = None, matches: Iterable[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.symbol = symbol
+        self.matches = tuple(matches)
+
+    @classmethod
+    def missing(cls, symbol: str, where: str, candidates: Iterable[str] = ()) -> SymbolError:
+        """The error for `symbol`, absent from `where`, naming the closest of `candidates`."""
+        from difflib import get_close_matches
+
+        matches = tuple(get_close_matches(symbol, [*candidates], n=3, cutoff=0.6))
+        hint = "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
+        return cls(f"no symbol {symbol!r} in {where!r}{hint}", symbol, matches)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.symbol, self.matches)
+
+
+class NativeFailure(NativeCallError, RuntimeError):
+    """A native function reported failure through its error convention.
+
+    Attributes
+    ----------
+    value : object
+        What the function returned.
+    """
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.value)
+
+
+class AbiError(NativeCallError, ImportError):
+    """Two copies of the native ABI that cannot work together met in one process."""

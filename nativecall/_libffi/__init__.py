@@ -1,0 +1,1 @@
+"""Calls, callbacks and thunks where no code can be generated."""

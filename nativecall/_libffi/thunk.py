@@ -1,0 +1,306 @@
+"""Thunks where no code can be generated: closures of libffi that carry out a plan in Python.
+
+Values stay in memory as C has them, so that nothing is lost on the way. The results and the
+exceptions are those of generated thunks (_codegen/thunk.py). Every call takes the GIL. What ctypes
+cannot return to C, a struct, a complex number, a half or a long double in full, is refused with the
+reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from _ctypes import get_errno, set_errno
+from typing import Any
+
+from .. import _lib
+from .._adapt.rules import (
+    HEADER,
+    Bound,
+    Constant,
+    Convert,
+    Given,
+    Load,
+    Memory,
+    Node,
+    Plan,
+    Result,
+    Room,
+    Written,
+)
+from .._errors import SignatureError
+from .._signature.ctype import VOIDPTR, CType
+from .._values import storage
+from . import call as libffi
+
+_WORD = VOIDPTR.size
+_INPUT_OUTPUT_ERROR = 5  # EIO
+_OUT_OF_RANGE = 34  # ERANGE
+
+
+class _Failed(Exception):
+    """A step failed; the exception for that is made and reported by who catches this."""
+
+    def __init__(self, step: int, value: object) -> None:
+        super().__init__(step)
+        self.step = step
+        self.value = value
+
+
+def interpreted(
+    plan: Plan, target: int, maker: Any, data: bytes, kept: object
+) -> tuple[int, object]:
+    """The address of a closure that carries out a plan, and what keeps it.
+
+    Parameters
+    ----------
+    plan : Plan
+    target : int
+        The function to call.
+    maker : _Maker
+        Its name is that of messages.
+    data : bytes
+        Bound values, as they follow the header of a generated thunk's data.
+    kept : object
+        Lives as long as the closure.
+
+    Raises
+    ------
+    SignatureError
+        When libffi cannot pass an argument or the result.
+    """
+    result = plan.outer.result
+    text = result.text
+    if (text not in libffi.SIMPLE and result.kind in ("struct", "complex", "float")) or text == "g":
+        raise SignatureError(
+            f"libffi cannot return {text!r} to C from a thunk", hint=libffi.RETURN_HINT
+        )
+    libffi.check_result(plan.inner)
+    run = _Run(plan, target, maker, data, kept)
+    restype: Any = None
+    if result.kind != "void":
+        restype = libffi.SIMPLE.get(text, ctypes.c_void_p)
+    types, readers = [], []
+    for arg in plan.outer.args:
+        # ctypes cannot make an instance of a class of ours while an exception is left in the thread
+        # (callback/callback.h); numbers it can. Those have not all of a long double, though.
+        kind = libffi.foreign_type(arg) if arg.text == "g" else libffi.received(arg)
+        types.append(kind)
+        readers.append(None if kind is libffi.foreign_type(arg) else kind)
+    sentinel = storage.sentinel_of(result)
+    if plan.after == "nonzero":
+        sentinel = (1).to_bytes(result.size, sys.byteorder)
+    returned = libffi.returned(restype, sentinel)
+    made = _lib.types.Closure(
+        run,
+        maker.name,
+        "",
+        tuple(readers),
+        None,
+        lambda made, value: returned[0] if value is None else value,
+        returned,
+        None,
+        "v",
+        sentinel,
+        (),
+        None,
+        bool(plan.flags & _lib.FLAG_NEEDS_GIL),
+        plan.after == "python",
+        0,
+        None,
+        None,
+    )
+    closure = libffi.closure_type(restype, types, errno=run.uses_errno)(made)
+    address = ctypes.c_void_p.from_address(ctypes.addressof(closure)).value
+    return address or 0, libffi.Thunk(closure, made)
+
+
+class _Run:
+    """What the closure runs: it raises, or returns what ctypes takes, None for the sentinel."""
+
+    def __init__(self, plan: Plan, target: int, maker: Any, data: bytes, kept: object) -> None:
+        # Here and not in the closure, whose machine code may stay a while when it is closed.
+        self.kept = kept
+        self.plan = plan
+        self.maker = maker
+        self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)
+        self.base = (ctypes.addressof(self.data) + 15) & ~15
+        _write(self.base + HEADER, data)
+        self.uses_errno = "errno" in (plan.before, plan.after) or bool(plan.flags & _lib.FLAG_ERRNO)
+        self.inner = plan.inner.result
+        hold = not plan.flags & _lib.FLAG_RELEASE_GIL
+        prototype = libffi.prototype(plan.inner, hold=hold, errno=self.uses_errno)
+        self.function = libffi.foreign_function(prototype, target)
+        declared = list(prototype._argtypes_)
+        # A struct may travel as its two words (_libffi/call.py).
+        halved = libffi.overrunning(plan.inner)
+        self.types: list[list[Any]] = []
+        for index in range(len(plan.inner.args)):
+            self.types.append([declared.pop(0) for _ in range(2 if index in halved else 1)])
+        for node in plan.arguments[len(plan.inner.args) :]:
+            self.types.append([libffi.foreign_type(_type_of(node))])
+
+    def __repr__(self) -> str:
+        return repr(self.maker)
+
+    def __call__(self, *given: Any) -> object:
+        memory: list[Any] = []
+        plan = self.plan
+        try:
+            return _Call(self, given, memory).go()
+        except _Failed as failed:
+            if failed.step == plan.tested and plan.after not in ("none", "python"):
+                if plan.after == "errno":
+                    set_errno(get_errno() or _INPUT_OUTPUT_ERROR)
+                return None
+            error = self.maker.make(failed.step, failed.value)
+        if plan.after == "errno":
+            set_errno(_OUT_OF_RANGE)
+        raise error
+
+
+class _Call:
+    """One call: values are addresses of memory that holds them as C does."""
+
+    def __init__(self, run: _Run, given: tuple[Any, ...], memory: list[Any]) -> None:
+        self.run = run
+        self.plan = run.plan
+        self.given = given
+        self.memory = memory  # keeps what addresses point to
+        self.room = 0
+        self.answer = 0
+
+    def go(self) -> object:
+        plan = self.plan
+        for check in plan.checks:
+            self.check(check.index, check.count, check.step)
+        arguments: list[Any] = []
+        for node, types in zip(plan.arguments, self.run.types, strict=True):
+            at = self.value(node)
+            ctype = _type_of(node)
+            if libffi.is_referenced(ctype):
+                # The copy is the callee's to change.
+                copy = self.reserve(ctype.size)
+                _copy(copy, at, ctype.size)
+                arguments.append(libffi.RAW_POINTER(copy))
+                continue
+            arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types)]
+        self.call(arguments)
+        stores = [(index, node.type, self.value(node)) for index, node in plan.stores]
+        result = None if plan.result is None else self.value(plan.result)
+        for index, ctype, at in stores:
+            _copy(_word(self.argument(index)), at, ctype.size)
+        if plan.after == "errno" and plan.before != "errno":
+            set_errno(0)
+        if result is None:
+            return None
+        ctype = plan.outer.result
+        if ctype.kind in ("bool", "int", "float"):
+            return storage.load(ctype, result)
+        return _word(result)
+
+    def argument(self, index: int) -> int:
+        return ctypes.addressof(self.given[index])
+
+    def check(self, index: int, count: int | None, step: int) -> None:
+        at = self.argument(index)
+        if count is None:
+            if _word(at) == 0:
+                raise _Failed(step, 0)
+            return
+        number = storage.load(self.plan.outer.args[index], at)
+        if number != count:
+            raise _Failed(step, number)
+
+    def call(self, arguments: list[Any]) -> None:
+        plan, run = self.plan, self.run
+        if plan.before == "errno" and plan.after != "errno":
+            set_errno(0)
+        answer = libffi.called(run.function, arguments)
+        if run.inner.kind != "void":
+            self.memory.append(answer)
+            self.answer = ctypes.addressof(answer)
+        if plan.tested < 0:
+            return
+        # An exception of the function was raised by ctypes.
+        value: Any = None
+        match plan.before:
+            case "errno":
+                value = get_errno()
+                failed = value != 0
+            case "python":
+                return
+            case "null":
+                failed = _word(self.answer) == 0
+            case before:
+                value = storage.load(run.inner, self.answer)
+                failed = (value != 0) == (before == "nonzero")
+        if failed:
+            raise _Failed(plan.tested, value)
+
+    def reserve(self, size: int) -> int:
+        """The address of fresh zeros, as aligned as any type asks for."""
+        block = ctypes.create_string_buffer(size + 32)
+        self.memory.append(block)
+        return (ctypes.addressof(block) + 15) & ~15
+
+    def value(self, node: Node) -> int:
+        match node:
+            case Given(index, _):
+                return self.argument(index)
+            case Load(pointer, offset, _):
+                return _word(self.argument(pointer.index)) + offset
+            case Convert(source, target, step):
+                return self.converted(_type_of(source), self.value(source), target, step)
+            case Memory(values, item):
+                at = self.reserve(len(values) * item.size)
+                for index, one in enumerate(values):
+                    _copy(at + index * item.size, self.value(one), item.size)
+                return self.pointer(at)
+            case Constant(number, ctype):
+                at = self.reserve(ctype.size)
+                _write(at, number.to_bytes(ctype.size, sys.byteorder))
+                return at
+            case Bound(offset, _):
+                return self.run.base + offset
+            case Room(ctype):
+                self.room = self.reserve(ctype.size)
+                return self.pointer(self.room)
+            case Written(_):
+                return self.room
+            case Result(_):
+                return self.answer
+        raise TypeError(node)
+
+    def pointer(self, address: int) -> int:
+        at = self.reserve(_WORD)
+        ctypes.c_void_p.from_address(at).value = address
+        return at
+
+    def converted(self, source: CType, at: int, target: CType, step: int) -> int:
+        made = self.reserve(target.size)
+        fits = _lib.types.convert_number(storage.letter(source), at, storage.letter(target), made)
+        if not fits:
+            raise _Failed(step, storage.load(source, at))
+        return made
+
+
+def _word(address: int) -> int:
+    return ctypes.c_size_t.from_address(address).value
+
+
+# By cffi: without memory for its own objects ctypes.memmove() is an ArgumentError.
+
+
+def _write(target: int, data: bytes) -> None:
+    _lib.ffi.memmove(_lib.ffi.cast("char *", target), data, len(data))
+
+
+def _copy(target: int, source: int, size: int) -> None:
+    cast = _lib.ffi.cast
+    _lib.ffi.memmove(cast("char *", target), cast("char *", source), size)
+
+
+def _type_of(node: Any) -> CType:
+    found: CType = VOIDPTR if isinstance(node, (Memory, Room)) else node.type
+    return found

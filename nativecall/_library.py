@@ -1,0 +1,453 @@
+"""Shared libraries: their functions as native callables.
+
+`load` opens a library by name or path; C declarations, where they are given, say which functions it
+has and how they are called. A library stays open as long as anything found in it lives, whether
+or not it was closed meanwhile: closing only ends the looking-up.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections import namedtuple
+
+from . import _lib
+from ._callable.callable import NativeCallable, wrap
+from ._errors import LibraryError, SignatureError, SymbolError
+from ._signature.signature import Signature
+from ._signature.spelling import parse
+from ._values import boxes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from ._callable.entry import Gil
+    from ._signature.ctype import CType
+    from ._signature.declarations import Declarations
+    from ._values.failure import Errors
+
+_NUMBERS = ("bool", "int", "float", "complex")
+_POINTERS = ("pointer", "voidptr", "function")
+# What C variables point to since they were assigned, by their addresses: it lives until another
+# value is assigned, since C code may follow the pointer at any time.
+_pointed: dict[int, list[object]] = {}
+_NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
+
+
+_Opened = _lib.types.Library
+
+
+class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
+    """What owns a function that was found in a library: the open library and the names.
+
+    Immutable, since the function's code is there as long as `handle` is.
+    """
+
+    __slots__ = ()
+    handle: Any
+    library: str | None
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<symbol {self.name!r} of {self.library!r}>"
+
+    def __copy__(self) -> Symbol:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Symbol:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """For `pickle`: how another process finds the function."""
+        return _restore, (self.library, self.name, signature, name, doc, options)
+
+
+def _restore(
+    library: str | None,
+    symbol: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: dict[str, Any],
+) -> NativeCallable:
+    return load(library).function(symbol, signature, name=name, doc=doc, **options)
+
+
+class Library:
+    """An open shared library. Made by `load`.
+
+    Declared functions are attributes, made once; so are the constants of declared enums and
+    macros. A declared variable that is a number or a pointer is read and assigned as an attribute;
+    a struct or an array is a pointer to it. Nothing else can be assigned. Usable in a ``with``
+    statement, which closes it.
+
+    Attributes
+    ----------
+    name : str or None
+        As it was given to `load`.
+    path : str or None
+        The file, as far as the loader tells.
+    declarations : Declarations or None
+    """
+
+    # For instances that were never initialised.
+    name: str | None = None
+    path: str | None = None
+    declarations: Declarations | None = None
+    _handle: Any = None
+    _text: str | None = None
+
+    def __init__(
+        self,
+        name: str | None,
+        handle: Any,
+        declarations: Declarations | None,
+        text: str | None,
+    ) -> None:
+        if not isinstance(handle, _Opened):
+            raise TypeError("a Library is made by nativecall.load(name, declarations)")
+        self.__dict__.update(
+            name=name,
+            path=_lib.library_path(handle),
+            declarations=declarations,
+            _handle=handle,
+            _text=text,
+        )
+
+    def __copy__(self) -> Library:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Library:
+        return self
+
+    def __reduce__(self) -> Any:
+        """By name and declarations: another process opens the library itself."""
+        self._open()
+        return load, (self.path or self.name, self._text)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._handle is None
+
+    def close(self) -> None:
+        """End looking up. Functions found before stay usable, and keep the library open."""
+        self.__dict__["_handle"] = None
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> Any:
+        if self._handle is None:
+            raise LibraryError(f"library {self.name!r} is closed; load it again")
+        return self._handle
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol, function or variable.
+
+        Raises
+        ------
+        SymbolError
+            An `AttributeError` that names close matches, when there is none.
+        """
+        if not isinstance(symbol, str):
+            raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
+        handle = self._open()
+        address = _lib.library_symbol(handle, symbol) if "\0" not in symbol else 0
+        if address == 0:
+            raise SymbolError.missing(symbol, self.name or "the process", self._names_like(symbol))
+        return address
+
+    def function(
+        self,
+        symbol: str,
+        signature: str | Signature | None = None,
+        *,
+        name: str | None = None,
+        doc: str | None = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+    ) -> NativeCallable:
+        """A function of the library as a native callable.
+
+        Parameters
+        ----------
+        symbol : str
+        signature : str, optional
+            May be left out for declared functions.
+        name, doc, gil, errors, errno
+            As for `wrap`.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> nativecall.load("m").function("cbrt", "d:d")(27)
+        3.0
+        """
+        handle = self._open()
+        declared = self.declarations.functions.get(symbol) if self.declarations else None
+        if signature is None:
+            if declared is None:
+                self._raise_refused(symbol)
+                raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
+            signature = declared
+        elif declared is not None and parse(signature) != declared:
+            raise SignatureError(
+                f"'signature' is {parse(signature).text!r}, but {symbol!r} is declared as "
+                f"{declared.text!r}"
+            )
+        signature = parse(signature)
+        return wrap(
+            self.address(symbol),
+            signature,
+            name=name or symbol,
+            doc=doc if doc is not None else signature.c_declaration(symbol),
+            owner=Symbol(handle, self.path or self.name, symbol),
+            gil=gil,
+            errors=errors,
+            errno=errno,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        declarations = self.declarations
+        if declarations is not None:
+            if name in declarations.functions:
+                made = self.function(name)
+                self.__dict__[name] = made
+                return made
+            if name in declarations.constants:
+                return declarations.constants[name]
+            if name in declarations.variables:
+                return self._variable(name, declarations.variables[name])
+            self._raise_refused(name)
+        if self._handle is not None and _lib.library_symbol(self._handle, name):
+            raise SymbolError(
+                f"{name!r} of library {self.name!r} has no declaration; "
+                f"use function({name!r}, signature)",
+                name,
+            )
+        self._open()
+        known: list[str] = []
+        if declarations is not None:
+            known = [*declarations.functions, *declarations.constants, *declarations.variables]
+        raise SymbolError.missing(name, self.name or "the process", known or self._names_like(name))
+
+    def _raise_refused(self, name: str) -> None:
+        """Raise why nothing was made of a declaration."""
+        if self.declarations is not None and name in self.declarations.refused:
+            raise copy.copy(self.declarations.refused[name])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Write a declared variable of the library; nothing else of it can be set."""
+        declarations = self.declarations
+        if hasattr(type(self), name):
+            raise AttributeError(f"{name!r} of a Library cannot be set")
+        if declarations is None or name not in declarations.variables:
+            self._open()
+            if declarations is not None and name in declarations.functions:
+                problem = f"{name!r} is a function of library {self.name!r}"
+            elif declarations is not None and name in declarations.constants:
+                problem = f"{name!r} is a constant of library {self.name!r}"
+            else:
+                problem = f"library {self.name!r} has no declared variable {name!r}"
+            raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
+        self._write(name, declarations.variables[name], value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} of a Library cannot be deleted")
+
+    def _variable(self, name: str, ctype: CType) -> Any:
+        """The value of a number or pointer; a pointer to any other variable."""
+        from ._signature.cffitype import pointer_from
+        from ._signature.ctype import pointer
+        from ._values import storage
+
+        address = self.address(name)
+        if ctype.kind in _NUMBERS:
+            return storage.load(ctype, address)
+        if ctype.kind not in _POINTERS:
+            return pointer_from(pointer(ctype), address, owner=self._open())
+        word = int(_lib.ffi.cast("uintptr_t *", address)[0])
+        # What it points to is often the library's own.
+        return None if word == 0 else pointer_from(ctype, word, owner=self._open())
+
+    def _write(self, name: str, ctype: CType, value: Any) -> None:
+        from ._values import storage
+
+        assert self.declarations is not None
+        address = self.address(name)
+        who = f"variable {name!r}"
+        if name in self.declarations.readonly:
+            raise AttributeError(f"{who} of library {self.name!r} is const")
+        if ctype.kind not in (*_NUMBERS, *_POINTERS):
+            raise TypeError(
+                f"{who} is a {ctype.text!r}, which is written through the pointer that reading it "
+                "gives"
+            )
+        if ctype.kind == "function" and boxes.is_python_function(value):
+            raise TypeError(
+                f"{who} must be a C function that stays (got {type(value).__name__}); make one "
+                f"with nativecall.callback({ctype.text[2:-1]!r}, function)"
+            )
+        keep: list[object] = []
+        # Into memory of ours first: a conversion that fails changes nothing.
+        memory = _lib.ffi.new("char[]", ctype.size + 16)
+        storage.store(ctype, value, int(_lib.ffi.cast("uintptr_t", memory)), who, keep)
+        before = _pointed.get(address)
+        if keep:
+            _pointed[address] = keep
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), memory, ctype.size)
+        if before is not None and not keep:
+            del _pointed[address]
+
+    def __dir__(self) -> list[str]:
+        declared: list[str] = []
+        if self.declarations is not None:
+            for names in (
+                self.declarations.functions,
+                self.declarations.constants,
+                self.declarations.variables,
+            ):
+                declared += names
+        return sorted({*super().__dir__(), *declared})
+
+    def __repr__(self) -> str:
+        state = "closed " if self.closed else ""
+        return f"<{state}library {self.name!r} at {self.path!r}>"
+
+    def _names_like(self, symbol: str) -> list[str]:
+        """Names of about the length of `symbol` that the library exports: to suggest one.
+
+        Every binary format keeps them as text that ends in a null, a name that ends another
+        one sometimes within it; the loader confirms each.
+        """
+        if self.path is None or self._handle is None:
+            return []
+        import re
+
+        try:
+            with open(self.path, "rb") as file:
+                content = file.read(_NAMES_LIMIT)
+        except OSError:
+            return []
+        found = set()
+        for match in re.findall(rb"[A-Za-z_]\w+(?=\0)", content):
+            for length in range(len(symbol) - 2, len(symbol) + 3):
+                if 1 < length <= len(match):
+                    found.add(match[-length:].decode("ascii", "replace"))
+        handle = self._handle
+        return sorted(name for name in found if _lib.library_symbol(handle, name))
+
+
+def _candidates(name: str) -> list[str]:
+    """Files that a library name may mean, the likeliest first."""
+    if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
+        return [name]
+    if sys.platform == "win32":
+        return [f"{name}.dll", name]
+    if sys.platform == "darwin":
+        return [f"lib{name}.dylib", f"{name}.framework/{name}", name]
+    return [f"lib{name}.so", name]
+
+
+def _find(name: str) -> Any:
+    reasons = []
+    for candidate in _candidates(name):
+        try:
+            return _lib.library_open(candidate)
+        except LibraryError as error:
+            reasons.append(str(error))
+    # Linux often has libm.so.6 only; or libm.so is a text for the linker.
+    from ctypes.util import find_library
+
+    found = None if os.path.dirname(name) else find_library(name)
+    if found is not None:
+        try:
+            return _lib.library_open(found)
+        except LibraryError as error:
+            reasons.append(str(error))
+    raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -> Library:
+    """Open a shared library.
+
+    Parameters
+    ----------
+    name : str, path or None
+        A name as a linker takes it (``"m"``), a file name or a path; None for what the process has
+        loaded already.
+    declarations : str, optional
+        C declarations: functions and variables, with the typedefs, structs and enums that they
+        need. Functions, variables and constants become attributes of the library.
+
+    Returns
+    -------
+    Library
+
+    Raises
+    ------
+    LibraryError
+        An `OSError`, when the library cannot be loaded.
+    SymbolError
+        An `AttributeError`, when a declared function is not in it; close matches are named.
+    SignatureError
+        When the declarations cannot be read.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> m = nativecall.load("m", "double pow(double, double);")
+    >>> m.pow(2, 10)
+    1024.0
+    """
+    if name is not None:
+        name = os.fspath(name)
+        if not isinstance(name, str):
+            raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
+        if not name or "\0" in name:
+            raise LibraryError(f"'name' must be the name of a library (got {name!r})")
+    known = None
+    if declarations is not None:
+        if not isinstance(declarations, str):
+            raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+        from ._signature.declarations import parse_declarations
+
+        known = parse_declarations(declarations)
+    library = Library(
+        name, _lib.library_open(None) if name is None else _find(name), known, declarations
+    )
+    for symbol in (*known.functions, *known.variables) if known is not None else ():
+        is_function = known is not None and symbol in known.functions
+        if is_function:
+            library.address(symbol)
+        if hasattr(Library, symbol):
+            import warnings
+
+            what, use = ("variable", f"address({symbol!r})")
+            if is_function:
+                what, use = ("function", f"function({symbol!r})")
+            warnings.warn(
+                f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",
+                stacklevel=2,
+            )
+    return library

@@ -1,0 +1,1 @@
+"""C types, signatures and declarations: what a function is; no native code."""

@@ -1,0 +1,511 @@
+"""C types and the types of cffi, both ways.
+
+    from_ffi(cffi type) -> CType or Signature
+    to_ffi(CType or Signature) -> cffi type of `ffi()`, an in-line FFI that all share
+
+C declarations pass through the same `Converter`, so there is one mapping. Importing this module
+does not import cffi; calling it does.
+
+An FFI keeps for ever what it was told of, 1 to 4 KB for each type. Hence it is told of a limited
+number of types, then another one follows. Types and objects of the first do not need it, and it
+goes; the same C type of both is two of cffi's types, which we take for each other everywhere.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from itertools import count
+
+from .._errors import SignatureError
+from .csource import KEYWORDS
+from .ctype import (
+    SCALARS,
+    VOID,
+    VOIDPTR,
+    Array,
+    CType,
+    FunctionPointer,
+    Pointer,
+    PyObjectPointer,
+    Scalar,
+    Struct,
+    pointer,
+)
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
+
+__all__ = [
+    "ANONYMOUS",
+    "MAX_SCALARS",
+    "STAND_INS",
+    "Converter",
+    "Keep",
+    "ffi",
+    "from_ffi",
+    "is_variadic",
+    "pointer_from",
+    "pointer_type",
+    "to_ffi",
+]
+
+# Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
+STAND_INS = {
+    "__nc_Zg": ("Zg", "struct __nc_Zg { long double re, im; }"),
+    "__nc_e": ("e", "struct __nc_e { unsigned short bits; }"),
+}
+ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
+# those of arrays and nested structs too, as soon as it makes the type.
+MAX_SCALARS = 16384
+_SHOWN = 4  # names at either end of a path of fields that a message shows
+
+
+class Converter:
+    """cffi's types to ours.
+
+    A pointer whose target has no C type of ours (an incomplete struct, a union) becomes `void *`.
+    So does one that leads back to the struct that holds it: which pointers these are depends on
+    the struct alone, not on where the conversion began.
+
+    Parameters
+    ----------
+    packed : collection of cffi types
+        Structs that are packed without cffi's knowledge.
+    """
+
+    def __init__(self, packed: Collection[Any] = ()) -> None:
+        self._packed = packed
+        self._structs: dict[Any, Struct | SignatureError] = {}
+        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
+        self._faults: dict[Any, tuple[list[str], str]] = {}
+        self._reached: dict[Any, set[Any]] = {}
+
+    def type(self, ctype: Any, holder: Any = None) -> CType:
+        """Our type for cffi's `ctype`, inside the struct `holder` if that is given."""
+        match ctype.kind:
+            case "void":
+                return VOID
+            case "primitive" | "enum":
+                return _scalar(ctype)
+            case "pointer":
+                return self._pointer(ctype.item, holder)
+            case "function":
+                return self._function_pointer(ctype, holder)
+            case "array":
+                if ctype.length is None:
+                    raise SignatureError("an array of unknown length has no size")
+                return Array(self.type(ctype.item, holder), (ctype.length,))
+            case "struct":
+                return self._struct(ctype)
+        hint = "pass a pointer to it"
+        raise SignatureError(f"{_name(ctype)} cannot be passed by value", hint=hint)
+
+    def function(self, ctype: Any, holder: Any = None) -> FunctionPointer:
+        """Our type for cffi's function pointer type, with what cannot be passed refused."""
+        if ctype.abi != _default_abi():
+            raise SignatureError("the calling convention is not the platform's usual one")
+        args = [self.type(arg, holder) for arg in ctype.args]
+        return FunctionPointer(self.type(ctype.result, holder), args, is_variadic(ctype))
+
+    def _pointer(self, item: Any, holder: Any) -> CType:
+        if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
+            return PyObjectPointer()
+        if holder is not None and holder in self._reaches(item):
+            return VOIDPTR
+        try:
+            return pointer(self.type(item, holder))
+        except SignatureError:
+            return VOIDPTR
+
+    def _function_pointer(self, ctype: Any, holder: Any) -> CType:
+        if holder is not None:
+            for arg in (ctype.result, *ctype.args):
+                if arg.kind == "struct" and holder in self._reaches(arg):
+                    return VOIDPTR
+        try:
+            return self.function(ctype, holder)
+        except SignatureError:
+            return VOIDPTR
+
+    def _struct(self, ctype: Any) -> CType:
+        stand_in = STAND_INS.get(ctype.cname.removeprefix("struct "))
+        if stand_in is not None:
+            return SCALARS[stand_in[0]]
+        if ctype not in self._structs:
+            # From the leaves up, so that a long chain of structs is not a deep recursion.
+            for struct in self._postorder(ctype):
+                if struct not in self._structs:
+                    self._structs[struct] = self._attempt(struct)
+        found = self._structs[ctype]
+        if isinstance(found, SignatureError):
+            raise SignatureError(found.reason, hint=found.hint)
+        return found
+
+    def _attempt(self, ctype: Any) -> Struct | SignatureError:
+        try:
+            return self._build(ctype)
+        except SignatureError as error:
+            return error
+
+    def _build(self, ctype: Any) -> Struct:
+        if ctype.fields is None:
+            reason = f"{_name(ctype)} is not declared in full and cannot be passed by value"
+            raise SignatureError(reason, hint="pass a pointer to it")
+        fields: list[tuple[str | None, CType]] = []
+        for name, field in ctype.fields:
+            if field.bitsize >= 0:
+                reason = f"{_name(ctype)} has the bit-field {name!r} and cannot be passed by value"
+                raise SignatureError(reason, hint="pass a pointer to it")
+            try:
+                fields.append((name or None, self._member(field.type, ctype)))
+            except SignatureError as error:
+                path, why = self._faults.get(_element(field.type), ([], error.reason))
+                path = [name, *path]
+                if len(path) > 2 * _SHOWN:
+                    path[_SHOWN : -_SHOWN + 1] = ["…"]
+                self._faults[ctype] = path, why
+                reason = f"{_name(ctype)} cannot be passed by value: its field "
+                reason += f"{'.'.join(path)!r}: {why}"
+                raise SignatureError(reason, hint="pass a pointer to it") from None
+        if self._packed:
+            return Struct(fields, packed=ctype in self._packed)
+        for packed in (False, True):
+            struct = Struct(fields, packed)
+            if _same_layout(struct, ctype):
+                return struct
+        raise SignatureError(f"{_name(ctype)} has a layout that no signature describes")
+
+    def _member(self, ctype: Any, holder: Any) -> CType:
+        # A struct by value may be in the same cycle of pointers as its holder, and come later.
+        inner = _element(ctype)
+        if inner.kind == "struct" and inner not in self._structs:
+            self._structs[inner] = self._attempt(inner)
+        return self.type(ctype, holder)
+
+    def _postorder(self, ctype: Any) -> Iterator[Any]:
+        """The structs that can be reached from `ctype`, those that others need first."""
+        entered = {ctype}
+        stack = [(ctype, iter(_parts(ctype)))]
+        while stack:
+            node, parts = stack[-1]
+            for part in parts:
+                if part not in entered:
+                    entered.add(part)
+                    stack.append((part, iter(_parts(part))))
+                    break
+            else:
+                stack.pop()
+                if node.kind == "struct" and node.cname.removeprefix("struct ") not in STAND_INS:
+                    yield node
+
+    def _reaches(self, ctype: Any) -> set[Any]:
+        """All types that `ctype` contains or leads to, itself included."""
+        found = self._reached.get(ctype)
+        if found is None:
+            found = self._reached[ctype] = {ctype}
+            pending = [ctype]
+            while pending:
+                for part in _parts(pending.pop()):
+                    if part not in found:
+                        found.add(part)
+                        pending.append(part)
+        return found
+
+
+def is_variadic(ctype: Any) -> bool:
+    """Whether a function pointer type of cffi ends in '...'.
+
+    cffi's own `ellipsis` is also true of functions that its libffi cannot call, such as those with
+    complex numbers.
+    """
+    if not ctype.ellipsis:
+        return False
+    args = ", ".join([arg.cname for arg in ctype.args])
+    return f"(*)({args}, ...)" in ctype.cname
+
+
+def _parts(ctype: Any) -> Sequence[Any]:
+    """The types that a type of cffi is made of."""
+    if ctype.kind in ("pointer", "array"):
+        return (ctype.item,)
+    if ctype.kind == "function":
+        return (ctype.result, *ctype.args)
+    if ctype.kind in ("struct", "union"):
+        return [field.type for _, field in ctype.fields or ()]
+    return ()
+
+
+def _element(ctype: Any) -> Any:
+    """What an array of cffi consists of in the end; other types are their own."""
+    while ctype.kind == "array":
+        ctype = ctype.item
+    return ctype
+
+
+def _name(ctype: Any) -> str:
+    """How a message names a struct or union of cffi."""
+    tag = ctype.cname.removeprefix(ctype.kind + " ")
+    if tag.startswith(ANONYMOUS):
+        tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
+    return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
+
+
+def _same_layout(struct: Struct, ctype: Any) -> bool:
+    sizes = (struct.size, struct.alignment) == (ffi().sizeof(ctype), ffi().alignof(ctype))
+    offsets = [field.offset for _, field in ctype.fields]
+    return sizes and offsets == [field.offset for field in struct.fields]
+
+
+def _default_abi() -> int:
+    import _cffi_backend
+
+    return int(_cffi_backend.FFI_DEFAULT_ABI)
+
+
+_PRIMITIVES = {
+    "_Bool": "?",
+    "char": "c",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+    "_cffi_float_complex_t": "Zf",
+    "_cffi_double_complex_t": "Zd",
+}
+
+
+def _scalar(ctype: Any) -> Scalar:
+    code = _PRIMITIVES.get(ctype.cname)
+    if code is None:
+        code = {1: "b", 2: "h", 4: "i", 8: "q"}[ffi().sizeof(ctype)]
+        # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
+        if int(ffi().cast(ctype, -1)) >= 0:
+            code = code.upper()
+    return SCALARS[code]
+
+
+def from_ffi(ctype: Any) -> CType | Signature:
+    """The C type that a type of cffi is; a `Signature` for a function pointer type.
+
+    Parameters
+    ----------
+    ctype : cffi type
+        What ``ffi.typeof`` returns.
+
+    Raises
+    ------
+    SignatureError
+        If there is no such C type here: a union, a struct with bit-fields, an incomplete struct.
+
+    Examples
+    --------
+    >>> from_ffi(ffi().typeof("double(*)(unsigned short, void *)")).text
+    'd:HP'
+    """
+    import cffi
+
+    if not isinstance(ctype, cffi.FFI.CType):
+        raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
+    convert = Converter()
+    if ctype.kind != "function":
+        return convert.type(ctype)
+    function = convert.function(ctype)
+    return Signature(function.result, function.args, function.variadic, written=ctype.cname)
+
+
+_lock = allocate_lock()
+_PATIENCE = 30.0  # seconds
+_MOST_TYPES = 1024  # that an FFI is told of, structs counted once more
+_numbers = count()  # of structs: no two FFIs have the same tag
+
+
+class _Told:
+    """An FFI and what it was told of; whoever declares a type does all of it in one of these."""
+
+    __slots__ = ("ffi", "structs", "types")
+
+    def __init__(self, ffi: Any) -> None:
+        self.ffi = ffi
+        self.ffi.cdef(STAND_INS["__nc_Zg"][1] + ";")
+        self.types: dict[str, Any] = {}  # by `CType.named`
+        self.structs: dict[str, str] = {}
+
+    def is_full(self) -> bool:
+        return len(self.types) + len(self.structs) >= _MOST_TYPES
+
+    def declare(self, ctype: CType) -> Any:
+        """cffi's type, the same one in all threads."""
+        made = self.ffi.typeof(ctype.declare("", self._spell))
+        return self.types.setdefault(ctype.named, made)
+
+    def _spell(self, ctype: CType) -> str:
+        """How cffi spells what is no pointer, array or function, declared if it must be."""
+        if isinstance(ctype, Struct):
+            return self._spell_struct(ctype)
+        if isinstance(ctype, Scalar):
+            return {"e": "uint16_t", "Zg": "struct __nc_Zg"}.get(ctype.code, ctype.c_name)
+        return "void" if ctype.kind == "void" else "void *"
+
+    def _spell_struct(self, struct: Struct) -> str:
+        found = self.structs.get(struct.named)
+        if found is not None:
+            return found
+        members = struct.members(_usable_names(struct.field_names), self._spell)
+        with _lock:
+            found = self.structs.get(struct.named)
+            if found is None:
+                found = f"struct nc_{next(_numbers)}"
+                self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
+                self.structs[struct.named] = found
+        return found
+
+
+_told: _Told | None = None
+
+
+def _with_room() -> _Told:
+    """What may be told of another type."""
+    global _told
+    told = _told
+    if told is None or told.is_full():
+        import cffi
+
+        with _lock:
+            told = _told
+            if told is None or told.is_full():
+                told = _told = _Told(cffi.FFI())
+    return told
+
+
+def ffi() -> Any:
+    """The in-line `cffi.FFI` that `to_ffi` uses now; all know the types of all."""
+    return (_told or _with_room()).ffi
+
+
+_locked: list[Any] = []  # what the thread that forks holds
+
+
+def hold() -> None:
+    """Wait until no other thread reads C, and keep all from it until `release`: for a fork."""
+    from cffi import cparser
+
+    # In the order in which they are taken one inside the other. This thread has one only where it
+    # forks in the middle of its own reading.
+    _take(_lock)
+    # No other FFI follows this one now. Those before it are of use to nobody in the child.
+    if _told is not None:
+        _take(getattr(_told.ffi, "_lock", None))
+    _take(getattr(cparser, "lock", None))
+
+
+def _take(lock: Any) -> None:
+    if lock is not None and lock.acquire(timeout=_PATIENCE):
+        _locked.append(lock)
+
+
+def release() -> None:
+    """The end of `hold`, in the parent and in the child."""
+    while _locked:
+        _locked.pop().release()
+
+
+def begin_anew() -> None:
+    """Nothing is left of other threads: a fork waited for them."""
+
+
+def to_ffi(ctype: CType | Signature) -> Any:
+    """The type of cffi for a C type.
+
+    Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
+    of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
+    objects are `void *`.
+
+    Parameters
+    ----------
+    ctype : CType or Signature
+        A signature stands for a pointer to such a function.
+
+    Raises
+    ------
+    SignatureError
+        If a function takes and returns more than 16384 scalars by value, those of arrays in structs
+        counted one by one.
+
+    Examples
+    --------
+    >>> from nativecall._signature.spelling import parse
+    >>> to_ffi(parse("i:&d"))
+    <ctype 'int32_t(*)(double *)'>
+    """
+    if isinstance(ctype, Signature):
+        ctype = ctype.function
+    if not isinstance(ctype, CType):
+        raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
+    found = None if _told is None else _told.types.get(ctype.named)
+    if found is not None:
+        return found
+    _check_by_value(ctype)
+    return _with_room().declare(ctype)
+
+
+def _check_by_value(ctype: CType) -> None:
+    """Refuse a type with a function in it that has more scalars by value than cffi should list."""
+    if isinstance(ctype, FunctionPointer):
+        parts = [ctype.result, *ctype.args]
+        if sum([_count(part) for part in parts]) > MAX_SCALARS:
+            reason = f"a function of cffi takes and returns at most {MAX_SCALARS} scalars by value"
+            raise SignatureError(reason, hint="pass a pointer to a struct")
+    elif isinstance(ctype, Struct):
+        parts = [field.type for field in ctype.fields]
+    elif isinstance(ctype, Pointer):
+        parts = [ctype.pointee]
+    else:
+        parts = [ctype.item] if isinstance(ctype, Array) else []
+    for part in parts:
+        _check_by_value(part)
+
+
+def _count(ctype: CType) -> int:
+    """How many scalars a value consists of."""
+    if isinstance(ctype, Struct):
+        return sum([_count(field.type) for field in ctype.fields])
+    return ctype.length * _count(ctype.item) if isinstance(ctype, Array) else 1
+
+
+class Keep:
+    """A destructor for `ffi.gc` that does nothing but hold its object until cffi drops it."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+    def __call__(self, cdata: object) -> None:
+        self.owner = None
+
+
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
+
+
+def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
+    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
+    made = ffi().cast(pointer_type(ctype), address)
+    return made if owner is None else ffi().gc(made, Keep(owner))
+
+
+def _usable_names(names: Sequence[str]) -> list[str]:
+    """`names` with the keywords of C changed: PEP 3118 allows them, cffi does not."""
+    taken = set(names)
+    usable = []
+    for name in names:
+        changed = name
+        while changed in KEYWORDS or (changed != name and changed in taken):
+            changed += "_"
+        taken.add(changed)
+        usable.append(changed)
+    return usable

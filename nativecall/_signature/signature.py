@@ -1,0 +1,164 @@
+"""The signature of a C function: its result, its arguments, and whether more may follow.
+
+Only the value is here, with its canonical text; `spelling` reads it from every text that people
+write.
+"""
+
+from __future__ import annotations
+
+from .._errors import refuse_reload
+from .ctype import CType, FunctionPointer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+refuse_reload(globals(), "Signature")
+
+__all__ = ["Signature"]
+
+
+class Signature:
+    """The type of a C function: result, arguments, and whether more arguments may follow.
+
+    Immutable and hashable. Two signatures are equal when their canonical texts are: names and
+    `const` are kept for people and for checks at the call, and are no part of the identity.
+
+    Attributes
+    ----------
+    text : str
+        Canonical form: no white space, no names, integers by width.
+    written : str
+        As it was given.
+    result : CType
+    args : tuple of CType
+        The fixed arguments.
+    variadic : bool
+        Whether more arguments may follow.
+    names : tuple of (str or None)
+        Names of the arguments, which C declarations give.
+    readonly : tuple of bool
+        For every argument, whether it is a pointer to data that C declares `const`.
+
+    Examples
+    --------
+    >>> from nativecall._signature.spelling import parse
+    >>> s = parse("double (long double, const float *x)")
+    >>> s.text, s.names, s.readonly
+    ('d:g&f', (None, 'x'), (False, True))
+    >>> s == parse("d: g &f")
+    True
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "names",
+        "readonly",
+        "result",
+        "text",
+        "variadic",
+        "written",
+    )
+
+    text: str
+    written: str
+    result: CType
+    args: tuple[CType, ...]
+    names: tuple[str | None, ...]
+    readonly: tuple[bool, ...]
+    variadic: bool
+
+    def __init__(
+        self,
+        result: CType,
+        args: Iterable[CType] = (),
+        variadic: bool = False,
+        *,
+        names: Sequence[str | None] | None = None,
+        readonly: Sequence[bool] | None = None,
+        written: str | None = None,
+    ) -> None:
+        if hasattr(self, "readonly"):
+            raise AttributeError("a Signature is immutable; it has been made already")
+        function = FunctionPointer(result, args, variadic)
+        count = len(function.args)
+        for label, given in (("names", names), ("readonly", readonly)):
+            if given is not None and len(given) != count:
+                raise ValueError(
+                    f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
+                )
+        text = function.text[2:-1]
+        for attribute, value in (
+            ("text", text),
+            ("written", function.named[2:-1] if written is None else written),
+            ("result", function.result),
+            ("args", function.args),
+            ("variadic", function.variadic),
+            ("names", (None,) * count if names is None else tuple(names)),
+            ("readonly", (False,) * count if readonly is None else tuple(readonly)),
+        ):
+            object.__setattr__(self, attribute, value)
+
+    @property
+    def function(self) -> FunctionPointer:
+        """The type of a pointer to such a function."""
+        return FunctionPointer(self.result, self.args, self.variadic)
+
+    def c_declaration(self, name: str = "") -> str:
+        """Declare a function called `name` in C, for people to read.
+
+        Examples
+        --------
+        >>> from nativecall._signature.spelling import parse
+        >>> parse("d:i&d").c_declaration("norm")
+        'double norm(int32_t, double *)'
+        """
+        return self.function.declare_function(name, self.names, self.readonly)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Signature is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Signature is immutable; cannot delete {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Signature):
+            return NotImplemented
+        return self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Signature({self.text!r})"
+
+    def __copy__(self) -> Signature:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Signature:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (
+            self.result,
+            self.args,
+            self.variadic,
+            self.names,
+            self.readonly,
+            self.written,
+        )
+
+
+def _restore(
+    result: CType,
+    args: tuple[CType, ...],
+    variadic: bool,
+    names: tuple[str | None, ...],
+    readonly: tuple[bool, ...],
+    written: str,
+) -> Signature:
+    return Signature(result, args, variadic, names=names, readonly=readonly, written=written)

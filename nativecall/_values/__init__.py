@@ -1,0 +1,1 @@
+"""Single values between Python and C memory, and whose boxes hold them."""

@@ -1,0 +1,440 @@
+"""Values: between Python objects and C memory, for what the compiled core leaves to Python.
+
+The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c). Here
+are the aggregates, structs, arrays and strided views; what else a pointer may be made of is in
+arguments.py. Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes
+where these are laid out alike, else field by field. They come back as named tuples, nested ones and
+arrays as tuples.
+
+Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
+was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from itertools import islice
+
+from .. import _lib
+from .._errors import refuse_reload
+from .._signature import bufferformat
+from .._signature.ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
+from .._signature.signature import Signature
+from . import boxes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+refuse_reload(globals(), "store")
+
+_types = _lib.types
+# The core's letters for complex types, which have two letters in a signature.
+_LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
+
+
+def letter(ctype: CType) -> str:
+    """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
+    if ctype.kind in ("bool", "int", "float", "complex"):
+        return _LETTERS.get(ctype.text, ctype.text)
+    return {
+        "void": "v",
+        "voidptr": "P",
+        "pointer": "P",
+        "function": "P",
+        "struct": "T",
+        "view": "V",
+        "object": "O",
+    }[ctype.kind]
+
+
+_plans: dict[object, Any] = {}
+_PLAN_LIMIT = 4096
+
+
+def plan(signature: Signature) -> Any:
+    """The core's plan for a signature: one for equal types, names and promises."""
+    key = (signature.function.named, signature.names, signature.readonly)
+    found = _plans.get(key)
+    if found is None:
+        found = _types.plan(signature)
+        if len(_plans) >= _PLAN_LIMIT:
+            _plans.clear()
+        _plans[key] = found
+    return found
+
+
+def described(signature: Signature) -> tuple[Any, ...]:
+    """The parts of a plan; the core asks, and relies on what they say of memory."""
+    if type(signature) is not Signature:
+        raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
+    return (
+        signature,
+        signature.text,
+        letter(signature.result),
+        (*signature.args, signature.result),
+        tuple(map(_described, signature.args, signature.readonly)),
+        signature.names if any(signature.names) else None,
+        signature.variadic,
+    )
+
+
+def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, bool]:
+    """Letter, letter of the elements or "", size, count, alignment, and whether it is read-only."""
+    code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
+    if arg.kind == "voidptr":
+        code = "v"
+    elif isinstance(arg, View):
+        code, size = letter(arg.item), arg.item.alignment
+    elif isinstance(arg, Pointer):
+        pointee = arg.pointee
+        if isinstance(pointee, Array):
+            count = pointee.length
+            pointee = pointee.item
+        size, alignment = pointee.size, pointee.alignment
+        code = letter(pointee)
+    # Structs in views and what holds pointers are looked at in Python.
+    known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+    return letter(arg), code if code in known else "", size, count, alignment, readonly
+
+
+_single_plans: dict[str, Any] = {}
+
+
+def plan_of(ctype: CType) -> Any:
+    """The plan of one argument."""
+    found = _single_plans.get(ctype.named)
+    if found is None:
+        found = plan(Signature(VOID, (ctype,)))
+        if len(_single_plans) >= _PLAN_LIMIT:
+            _single_plans.clear()
+        _single_plans[ctype.named] = found
+    return found
+
+
+# -- into memory ---------------------------------------------------------------------------------
+
+
+def store(
+    ctype: CType,
+    value: Any,
+    address: int,
+    who: str,
+    keep: list[object],
+    readonly: bool = False,
+) -> None:
+    """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
+
+    Parameters
+    ----------
+    ctype : CType
+    value : object
+    address : int
+        Of `ctype.size` bytes.
+    who : str
+        Begins every message.
+    keep : list
+        Collects the owners of what pointers point to.
+    readonly : bool
+        Whether the callee promises not to write to the elements of a view.
+    """
+    kind = ctype.kind
+    if kind in ("bool", "int", "float", "complex"):
+        _types.store_scalar(letter(ctype), value, address, who)
+    elif isinstance(ctype, Struct):
+        _store_struct(ctype, value, address, who, keep)
+    elif isinstance(ctype, Array):
+        _store_array(ctype, value, address, who, keep)
+    elif isinstance(ctype, View):
+        _store_word(_view(ctype, value, who, keep, readonly), address)
+    elif kind == "object":
+        keep.append(value)
+        _store_word(id(value), address)
+    else:
+        held = _types.pin(plan_of(ctype), who, -1, value)
+        keep.append(held)
+        _store_word(held.address, address)
+
+
+def store_whole(
+    ctype: CType, value: Any, address: int, who: str, keep: list[object], readonly: bool
+) -> None:
+    """`store`; when it fails, no traceback keeps a buffer exported."""
+    try:
+        store(ctype, value, address, who, keep, readonly)
+    except BaseException:
+        keep.clear()
+        raise
+
+
+def _store_word(value: int, address: int) -> None:
+    _lib.ffi.cast("uintptr_t *", address)[0] = value
+
+
+def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> None:
+    names = struct.field_names
+    if copy_same_bytes(struct, value, address, who, keep):
+        return
+    given = None if isinstance(value, (tuple, list)) else by_name(value)
+    if given is not None:
+        missing = [name for name in names if name not in given]
+        unknown = [name for name in given if name not in names]
+        if missing or unknown:
+            what = f"lacks {missing[0]!r}" if missing else f"has no field {unknown[0]!r}"
+            raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, names))}")
+        values: Sequence[Any] = [given[name] for name in names]
+    elif isinstance(value, (tuple, list)):
+        if len(value) != len(names):
+            raise TypeError(_wrong_count(who, names, len(value)))
+        # Conversions may run code that changes a list. A subclass may give what it does not count.
+        values = tuple(islice(value, len(names) + 1))
+        if len(values) != len(names):
+            count = len(values) if len(values) < len(names) else "more"
+            raise TypeError(_wrong_count(who, names, count))
+    else:
+        raise TypeError(
+            f"{who} must be a tuple, a mapping or a struct of {struct.size} bytes with the fields "
+            f"{', '.join(map(repr, names))} (got {type(value).__name__})"
+        )
+    for field, name, item in zip(struct.fields, names, values, strict=True):
+        store(field.type, item, address + field.offset, f"field {name!r} of {who}", keep)
+
+
+def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
+    return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
+
+
+def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> bool:
+    """Copy a struct that exists in memory already: a foreign box's, a NumPy record.
+
+    What it leads to goes to `keep`, whatever the struct is set to later.
+    """
+    if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
+        return False
+    held: Any = None
+    found = boxes.struct(value)
+    if found is not None:
+        if found.type != struct:
+            raise TypeError(f"{who} must be a struct {struct.text!r} (got {found.shown})")
+        data = _lib.ffi.cast("char *", found.address)
+        keep += found.kept
+    elif _record_names(value) == struct.field_names:
+        try:
+            held, _, form, itemsize, shape, _, _ = _types.export(value)
+        except (BufferError, TypeError, ValueError):
+            return False  # NumPy has no format for some layouts
+        if shape or not bufferformat.suits(struct, form, itemsize):
+            return False
+        data = _lib.ffi.cast("char *", held.address)
+    else:
+        return False
+    _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
+    held = found = None  # or a traceback would keep them exported
+    for offset in object_offsets(struct):
+        word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
+        if word == 0:
+            raise ValueError(f"{who} holds NULL where an object must be")
+        keep.append(_types.object_at(word, False))
+    return True
+
+
+def by_name(value: Any) -> dict[str, Any] | None:
+    """The items of a mapping or of a NumPy record, None for anything else."""
+    if hasattr(value, "keys"):
+        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+    names = _record_names(value)
+    return None if names is None else {name: value[name] for name in names}
+
+
+def _record_names(value: Any) -> tuple[str, ...] | None:
+    """The fields of one NumPy record, as a scalar or an array without dimensions."""
+    names = getattr(getattr(value, "dtype", None), "names", None)
+    return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
+
+
+def _store_array(array: Array, value: Any, address: int, who: str, keep: list[object]) -> None:
+    item = array.item
+    if len(array.shape) > 1:
+        item = Array(array.item, array.shape[1:])
+    # Nothing is built before the number of items is known.
+    try:
+        count = len(value)
+        values = iter(value)
+    except TypeError:
+        raise TypeError(
+            f"{who} must be a sequence of {array.shape[0]} items (got {type(value).__name__})"
+        ) from None
+    if count != array.shape[0]:
+        raise ValueError(f"{who} must have {array.shape[0]} items (got {count})")
+    stored = 0
+    for i, one in zip(range(count), values, strict=False):
+        stored = i + 1
+        store(item, one, address + i * item.size, f"item {i} of {who}", keep)
+    if stored != count:
+        raise ValueError(f"{who} must have {count} items (got {stored})")
+
+
+def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) -> int:
+    """A descriptor (`View.descriptor`) of an object with a buffer; its address."""
+    if value is None:
+        return 0
+    given = type(value).__name__
+    try:
+        held, *found = _types.export(value)
+    except TypeError:
+        raise TypeError(
+            f"{who} must be an array or another object with a buffer (got {given})"
+        ) from None
+    except (BufferError, ValueError) as error:
+        hint = "; pass a copy" if _is_indirect(value) else ""
+        failure = BufferError if isinstance(error, BufferError) else ValueError
+        raise failure(f"{who} cannot be seen as an array with strides: {error}{hint}") from error
+    problem = view_problem(view, given, readonly, held.address, *found)
+    if problem is not None:
+        del held  # or the traceback would keep the buffer exported
+        raise type(problem)(f"{who} must {problem}")
+    _, _, _, shape, strides, _ = found
+    words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
+    keep += [held, words]
+    return int(_lib.ffi.cast("uintptr_t", words))
+
+
+def view_problem(
+    view: View,
+    given: str,
+    readonly: bool,
+    address: int,
+    code: str,
+    form: str,
+    itemsize: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    locked: bool,
+) -> Exception | None:
+    """Why a buffer cannot be passed as a view, as what it must do."""
+    item = view.item
+    if len(shape) != view.ndim:
+        plural = "" if view.ndim == 1 else "s"
+        return ValueError(f"have {view.ndim} dimension{plural} (got {len(shape)})")
+    if not is_element(item, code, form, itemsize):
+        swapped = "; pass a copy in this machine's byte order"
+        hint = swapped if bufferformat.is_swapped(form) else ""
+        return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
+    if not _is_aligned(item.alignment, address, shape, strides):
+        return ValueError(astray(item, given))
+    if locked and not readonly:
+        return ValueError(
+            f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
+            "if the callee does not write"
+        )
+    return None
+
+
+def astray(item: CType, given: str) -> str:
+    return (
+        f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
+        "not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
+    )
+
+
+def _is_indirect(value: Any) -> bool:
+    """Whether a buffer has pointers to its rows instead of strides."""
+    try:
+        with memoryview(value) as whole:
+            return any([offset >= 0 for offset in whole.suboffsets or ()])
+    except (BufferError, TypeError, ValueError):
+        return False
+
+
+def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether C may access every element as what it is."""
+    if 0 in shape:
+        return True
+    steps = [step for length, step in zip(shape, strides, strict=True) if length > 1]
+    return not any([place % alignment for place in (address, *steps)])
+
+
+def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
+    """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
+    if item.kind not in ("bool", "int", "float", "complex"):
+        return bufferformat.suits(item, form, itemsize)
+    wanted = letter(item)
+    return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
+
+
+def sentinel_of(ctype: CType) -> bytes:
+    """What C gets for want of a result: NaN for floating-point numbers, else zeros."""
+    size = 0 if ctype.kind == "void" else ctype.size
+    memory = _lib.ffi.new("char[]", size + 16)
+    if ctype.kind in ("float", "complex"):
+        address = int(_lib.ffi.cast("uintptr_t", memory))
+        nan = float("nan")
+        value = complex(nan, nan) if ctype.kind == "complex" else nan
+        _types.store_scalar(letter(ctype), value, address, "the sentinel")
+    return bytes(_lib.ffi.buffer(memory, size))
+
+
+# -- from memory ---------------------------------------------------------------------------------
+
+
+def load(ctype: CType, address: int, *, owned: bool = False) -> object:
+    """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards.
+
+    Parameters
+    ----------
+    ctype : CType
+    address : int
+    owned : bool
+        Whether the references to Python objects in the memory are taken from it, as from a result.
+    """
+    if ctype.kind in ("bool", "int", "float", "complex"):
+        return _types.load_scalar(letter(ctype), address)
+    if isinstance(ctype, Struct):
+        values = [load(f.type, address + f.offset, owned=owned) for f in ctype.fields]
+        return named_tuple(ctype)(*values)
+    if isinstance(ctype, Array):
+        item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+        places = [address + i * item.size for i in range(ctype.shape[0])]
+        return tuple([load(item, place, owned=owned) for place in places])
+    word = int(_lib.ffi.cast("uintptr_t *", address)[0])
+    if ctype.kind != "object":
+        return pointer_result(ctype, word)
+    return None if word == 0 else _types.object_at(word, owned)
+
+
+def pointer_result(ctype: CType, address: int) -> object:
+    """What a pointer result becomes: a cffi pointer, None for NULL."""
+    if address == 0:
+        return None
+    from .._signature import cffitype
+
+    return cffitype.pointer_from(ctype, address)
+
+
+def pointer_type(ctype: CType) -> Any:
+    """The cffi type that pointers of a type come back as."""
+    from .._signature import cffitype
+
+    return cffitype.pointer_type(ctype)
+
+
+def load_result(ctype: CType, address: int) -> object:
+    return load(ctype, address, owned=True)
+
+
+_NAMED_LIMIT = 1024
+_named_tuples: dict[str, Callable[..., object]] = {}
+
+
+def named_tuple(struct: Struct) -> Callable[..., object]:
+    """The class that structs of a type come back as."""
+    known = _named_tuples.get(struct.named)
+    if known is not None:
+        return known
+    make: Any = namedtuple
+    made: Callable[..., object] = make("Struct", struct.field_names, rename=True)
+    if len(_named_tuples) >= _NAMED_LIMIT:
+        _named_tuples.clear()
+    _named_tuples[struct.named] = made
+    return made

@@ -1,0 +1,91 @@
+"""What values are to C that follow the fixed arguments of a variadic function.
+
+Nobody declares them, so each has the C type that the value itself suggests, after C's default
+argument promotions.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from .. import _lib
+from .._signature.ctype import VOIDPTR, CType, scalar
+from . import boxes, storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# The default argument promotions (C99 6.5.2.2).
+_DOUBLE = scalar("d")
+_PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
+
+
+def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
+    """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
+
+    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
+
+    Parameters
+    ----------
+    value : object
+    index : int
+        The argument's, from 0.
+    name : str
+        The callable's.
+    """
+    kind = type(value)
+    # The commonest, as the rules below have it.
+    if kind is float:
+        return _DOUBLE, value
+    if kind is int:
+        return _integer_type(value), value
+    if kind is bytes:
+        return VOIDPTR, value
+    code, given = "", kind.__name__
+    if value is None or boxes.pointer(value) is not None:
+        return VOIDPTR, value
+    if type(value).__module__ == "_cffi_backend":
+        code, value = _cffi_number(value)
+    elif isinstance(value, (int, float)):
+        code = "" if isinstance(value, int) else "d"
+    else:
+        code = _lib.types.value_letter(value)
+        try:
+            held, _, _, _, shape, _, _ = _lib.types.export(value)
+        except (BufferError, TypeError, ValueError):
+            if code == "q":
+                value, code = operator.index(value), ""
+        else:
+            if shape:
+                return VOIDPTR, value
+            # A long double is more than Python's own numbers hold.
+            whole = code == "g" and hasattr(value, "__float__")
+            value = value if whole or not code else _lib.types.load_scalar(code, held.address)
+            del held  # or a traceback would keep it exported
+    if code in _PROMOTED:
+        return scalar(_PROMOTED[code]), value
+    if isinstance(value, int):
+        return _integer_type(value), value
+    raise TypeError(
+        f"argument {index + 1} of '{name}' has no C type of its own (got {given}); pass an int, "
+        "a float, bytes, a buffer, or a ctypes or cffi value"
+    )
+
+
+def _integer_type(value: int) -> CType:
+    return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q")
+
+
+def _cffi_number(value: Any) -> tuple[str, object]:
+    """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
+    from .._signature import cffitype
+
+    kind = cffitype.ffi().typeof(value)
+    if kind.kind not in ("primitive", "enum"):
+        return "", value
+    ctype = cffitype.from_ffi(kind)
+    assert isinstance(ctype, CType)
+    if ctype.kind == "complex":
+        return "", value
+    return storage.letter(ctype), float(value) if ctype.kind == "float" else int(value)

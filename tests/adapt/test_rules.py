@@ -1,0 +1,481 @@
+"""Plans: which rule is taken for a pair of signatures, and what is refused, for which reason."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import nativecall as nc
+from nativecall import _lib
+from nativecall._adapt import rules as conversion
+from nativecall._adapt.rules import (
+    Bound,
+    Constant,
+    Convert,
+    Given,
+    Load,
+    Memory,
+    Plan,
+    Result,
+    Room,
+    Written,
+)
+from nativecall._signature.ctype import VOIDPTR
+from nativecall._signature.spelling import parse, parse_type
+
+D, F, INT, LONG = (parse_type(code) for code in "dfiq")
+PD = parse_type("&d")
+NULL = Constant(0, VOIDPTR)
+
+
+def plan(own: str, wanted: str, before: str = "none", errors: str | None = None) -> Plan:
+    return conversion.convert("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
+
+
+def refusal(own: str, wanted: str, before: str = "none", errors: str | None = None) -> str:
+    with pytest.raises(nc.SignatureError) as caught:
+        plan(own, wanted, before, errors)
+    text = str(caught.value)
+    start = f"cannot convert 'f' from {parse(own).text!r} to {parse(wanted).text!r}: "
+    assert text.startswith(start)
+    return text.removeprefix(start)
+
+
+# -- single values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "how"),
+    [
+        *[(code, code, "same") for code in "?bBhHiIqQefdg"],
+        *[("?", code, "widened") for code in "bBhHiIqQefdg"],
+        *[("b", code, "widened") for code in "hiqefdg"],
+        *[("b", code, "checked") for code in "?BHIQ"],
+        *[("I", code, "widened") for code in "qQdg"],
+        *[("I", code, "checked") for code in "?bBhHief"],
+        *[("q", code, "checked") for code in "?bBhHiIQefd"],
+        *[("e", code, "widened") for code in "fdg"],
+        *[("d", code, "checked") for code in "?bBhHiIqQef"],
+        *[("f", code, "widened") for code in ("d", "g", "Zf", "Zd", "Zg")],
+        ("d", "Zf", "checked"),
+        ("Zf", "Zd", "widened"),
+        ("Zd", "Zf", "checked"),
+    ],
+)
+def test_numbers(source: str, target: str, how: str) -> None:
+    made = plan(f"v:{target}", f"v:{source}")
+    node = made.arguments[0]
+    if how == "same":
+        assert node == Given(0, parse_type(source))
+    else:
+        assert isinstance(node, Convert)
+        assert (node.step >= 0) == (how == "checked")
+        assert len(made.steps) == (how == "checked")
+
+
+@pytest.mark.skipif(parse_type("g").size != 16, reason="a long double of 80 bits")
+def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
+    assert not plan("v:g", "v:Q").steps
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ("v:P", "v:&d"),
+        ("v:&d", "v:P"),
+        ("v:&b", "v:&B"),
+        ("v:&d", "v:&(3)d"),
+        ("v:X{d:d}", "v:X{d:d}"),
+        ("v:[2]d", "v:[2]d"),
+        ("v:O", "v:O"),
+    ],
+)
+def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
+    made = plan(own, wanted)
+    assert made.arguments == (Given(0, parse(wanted).args[0]),)
+    assert not made.checks
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "reason"),
+    [
+        (
+            "v:&d",
+            "v:&f",
+            "argument 1 is '&f', which points to something else than '&d'; write '&d'",
+        ),
+        ("v:&(3)d", "v:&d", "argument 1 is '&d', which points to something else than '&(3)d'"),
+        ("v:d", "v:P", "argument 1 is 'P', which does not become 'd'"),
+        ("v:P", "v:d", "argument 1 is 'd', which does not become 'P'"),
+        (
+            "v:d",
+            "v:Zd",
+            "argument 1 would lose the imaginary part of 'Zd' as 'd'; take the complex",
+        ),
+        ("v:&d", "v:Zd", "argument 1 would lose the imaginary part"),
+        ("v:T{dd}", "v:T{ff}", "argument 1 is 'T{ff}', which does not become 'T{dd}'"),
+        (
+            "v:X{d:d}",
+            "v:X{f:f}",
+            "argument 1 is 'X{f:f}', which does not become 'X{d:d}'; write 'X",
+        ),
+        ("v:O", "v:P", "argument 1 is 'P', which does not become 'O'"),
+        ("v:[1]d", "v:&d", "argument 1 is '&d', which does not become '[1]d'"),
+        ("v:ddd", "v:dZdd", "argument 2 would lose"),
+        ("d:d", "T{dd}:d", "the result is 'd', which does not become 'T{dd}'"),
+        ("Zd:d", "d:d", "the result would lose the imaginary part"),
+        ("&d:", "&f:", "the result is '&d', which points to something else than '&f'"),
+        ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'P'"),
+        ("d:d", "d:", "it takes 1 argument, not 0"),
+        ("v:&d", "d:d", "it takes 0 arguments, not 1, besides what is its result or user data"),
+        ("v:&i&d", "d:id", "it takes 1 argument, not 2, besides what is its result"),
+        ("d:&di", "d:i&f", "argument 2 is '&f', which points to something else than '&d'"),
+        ("d:&d&di", "d:i&d&d", "its arguments are (&d, &d, i), pointers and numbers in another"),
+        ("d:&d&dq", "d:i&d&d", "its arguments are (&d, &d, q), pointers and numbers in another"),
+        ("i:&i&ii", "i:i&i&i", "its arguments are (&i, &i, i), pointers and numbers in another"),
+        ("d:", "d:i&d", "it takes 0 arguments, not 2"),
+        ("d:d", "d:d.", "a variadic function cannot be generated; leave '.' out"),
+        ("i:&b.", "i:", "it takes at least 1 argument, not 0"),
+        ("O:", "v:", "its result is a reference, which would be lost"),
+        ("T{d(2)T{Od}}:", "v:", "its result is references, which would be lost"),
+        ("v:d", "d:d", "its result 'v' does not become 'd'"),
+        ("v:d", "i:d", "it returns nothing; errors='nonzero' or errors='zero' makes"),
+    ],
+)
+def test_refusals(own: str, wanted: str, reason: str) -> None:
+    assert refusal(own, wanted).startswith(reason)
+
+
+def test_by_value_and_by_reference() -> None:
+    assert plan("d:&d", "d:d").arguments == (Memory((Given(0, D),), D),)
+    made = plan("v:T{dd}d", "v:&T{dd}d")
+    pair = parse_type("T{dd}")
+    assert made.arguments == (Load(Given(0, parse_type("&T{dd}")), 0, pair), Given(1, D))
+    assert [(one.index, one.count) for one in made.checks] == [(0, None)]
+    # The value changes its type on the way.
+    assert plan("d:&f", "d:d").arguments == (Memory((Convert(Given(0, D), F, 0),), F),)
+    assert plan("d:d", "d:&f").arguments == (
+        Convert(Load(Given(0, parse_type("&f")), 0, F), D, -1),
+    )
+
+
+# -- arguments as a whole -------------------------------------------------------------------------
+
+
+def test_an_array_and_its_length_in_another_order() -> None:
+    assert plan("d:&di", "d:i&d").arguments == (Given(1, PD), Given(0, INT))
+    assert plan("d:i&d", "d:&di").arguments == (Given(1, INT), Given(0, PD))
+    pointer, length = plan("v:&ib", "v:q&i").arguments
+    assert pointer == Given(1, parse_type("&i"))
+    assert isinstance(length, Convert)
+    assert length.step >= 0
+    assert plan("d:&diP", "d:i&d").arguments == (Given(1, PD), Given(0, INT), Constant(0, VOIDPTR))
+    reason = refusal("double (double *, int)", "double (int, const double *)")
+    assert reason.startswith("argument 2 is const, but the function does not promise")
+
+
+def test_numbers_by_reference_are_packed_and_unpacked() -> None:
+    made = plan("d:&d&d", "d:i&d")
+    assert made.arguments == tuple([Memory((Load(Given(1, PD), 8 * k, D),), D) for k in (0, 1)])
+    assert [check.count for check in made.checks] == [2, None]
+    made = plan("d:i&d", "d:&d&d")
+    items = tuple([Load(Given(k, PD), 0, D) for k in (0, 1)])
+    assert made.arguments == (Constant(2, INT), Memory(items, D))
+    assert [check.index for check in made.checks] == [0, 1]
+    # The first integer by reference may be the length of what follows.
+    made = plan("i:&i&i", "i:i&i")
+    assert made.arguments == (Memory((Given(0, INT),), INT), Given(1, parse_type("&i")))
+    assert plan("v:&i&d", "v:i&d").arguments == (Memory((Given(0, INT),), INT), Given(1, PD))
+
+
+@pytest.mark.parametrize("wanted", ["d:i&d", "d:q&d", "d:B&d", "d:&di", "d:&d"])
+def test_an_array_is_taken_apart(wanted: str) -> None:
+    made = plan("d:ddd", wanted)
+    at = wanted.index("&") - 2 if wanted.index("&") < 4 else 1
+    array = Given(at, PD)
+    assert made.arguments == tuple([Load(array, 8 * k, D) for k in range(3)])
+    counts = [(one.index, one.count) for one in made.checks if one.count is not None]
+    assert counts == ([] if wanted == "d:&d" else [(1 - at, 3)])
+    assert (at, None) in [(one.index, one.count) for one in made.checks]
+
+
+def test_numbers_become_an_array() -> None:
+    items = (Given(0, D), Given(1, D))
+    assert plan("d:q&d", "d:dd").arguments == (Constant(2, LONG), Memory(items, D))
+    assert plan("d:&dq", "d:dd").arguments == (Memory(items, D), Constant(2, LONG))
+    assert plan("d:&d", "d:dd").arguments == (Memory(items, D),)
+    made = plan("d:i&f", "d:ddP")
+    assert [one.subject for one in made.steps] == [
+        f"item {k} of argument 2 of '{{}}'" for k in (1, 2)
+    ]
+
+
+def test_two_numbers_of_one_type_are_an_array_to_a_caller_with_one() -> None:
+    # Not the length as the first number, which would fit as well.
+    assert plan("d:dd", "d:i&d").checks[0].count == 2
+    # Of two types they are no array.
+    assert plan("d:id", "d:i&d").arguments[0] == Given(0, INT)
+    # And equal types stay as they are.
+    assert plan("d:i&d", "d:i&d").arguments == (Given(0, INT), Given(1, PD))
+
+
+def test_a_length_must_be_able_to_be_the_number_of_items() -> None:
+    assert "cannot be 200" in refusal("d:" + "d" * 200, "d:b&d")
+    assert "its argument 1 cannot be 200" in refusal("d:b&d", "d:" + "d" * 200)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "arguments"),
+    [
+        ("d:dP", "d:dP", (Given(0, D), Given(1, VOIDPTR))),
+        ("d:d", "d:dP", (Given(0, D),)),
+        ("d:dP", "d:d", (Given(0, D), NULL)),
+        ("d:d&d", "d:dP", (Given(0, D), Given(1, VOIDPTR))),
+        ("d:ddP", "d:i&dP", (*[Load(Given(1, PD), 8 * k, D) for k in (0, 1)], Given(2, VOIDPTR))),
+        ("d:dd", "d:i&dP", (*[Load(Given(1, PD), 8 * k, D) for k in (0, 1)],)),
+        ("T{bi}:PP", "T{bi}:P", (Given(0, VOIDPTR), NULL)),
+    ],
+)
+def test_user_data(own: str, wanted: str, arguments: tuple[object, ...]) -> None:
+    assert plan(own, wanted).arguments == arguments
+
+
+def test_a_variadic_function_gets_promoted_arguments() -> None:
+    made = plan("i:&b.", "i:&bfbqd")
+    assert [node.type.text for node in made.arguments] == ["&b", "d", "i", "q", "d"]
+    assert made.variadic == 1
+
+
+CONST = (
+    "is const, but the function does not promise not to write to it; "
+    "leave const out, or declare it in the function's own signature"
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "argument"),
+    [
+        ("void (double *, void *)", "void (const double *)", 1),
+        ("void (double *)", "void (const double *)", 1),
+        ("void (double *)", "void (const void *)", 1),
+        ("void (void *)", "void (const double *)", 1),
+        ("void (double, double *)", "void (float, const double *)", 2),
+        ("void (double, void *)", "void (double, const void *)", 2),
+        ("void (double, double, void *)", "void (int, double *, const void *)", 3),
+        ("double (double *, void *)", "void (const double *)", 1),
+        ("int (char *, ...)", "int (const char *, int)", 1),
+        ("int (char **)", "int (const char *)", 1),
+        ("double (double *, double *)", "double (const double *, double)", 1),
+    ],
+)
+def test_no_promise_is_made_for_the_function(own: str, wanted: str, argument: int) -> None:
+    assert refusal(own, wanted) == f"argument {argument} {CONST}"
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ("void (const double *, void *)", "void (const double *)"),
+        ("void (const double *, void *)", "void (double *)"),
+        ("void (double, const void *)", "void (float, const void *)"),
+        ("void (double, void *)", "void (const double *)"),
+        ("void (double, double)", "void (const double *)"),
+        ("double (double, void *)", "double (double)"),
+        ("void (double)", "void (double, const void *)"),
+        ("int (const char *, ...)", "int (const char *, int, const char *)"),
+    ],
+)
+def test_promises_that_are_kept(own: str, wanted: str) -> None:
+    assert plan(own, wanted).outer == parse(wanted)
+
+
+def test_an_array_that_is_read_only_stays_as_it_is() -> None:
+    f = nc.wrap(1, "void (double *, void *)", name="f")
+    data = memoryview(bytes(16)).cast("d")
+    for own, wanted in ((f, "v:&d"), (f.bind(..., None), "v:&d")):
+        with pytest.raises(nc.SignatureError, match="argument 1 is const"):
+            own.convert("void (const double *)")
+        with pytest.raises(ValueError, match="argument 1 of 'f' must be writable"):
+            own.convert(wanted)(data)
+    with pytest.raises(ValueError, match="argument 1 of 'f' must be writable"):
+        f.bind(data)
+    reads = nc.wrap(1, "void (const double *, void *)", name="f")
+    assert reads.convert("void (const double *, void *)") is reads
+    assert reads.convert("v:&dP") is reads
+    assert reads.bind(data).signatures == ("v:P",)
+
+
+def test_a_promise_for_a_view() -> None:
+    view = parse("v:[1]d")
+    promised = nc.Signature(view.result, view.args, readonly=[True])
+    with pytest.raises(nc.SignatureError, match="argument 1 is const"):
+        conversion.convert("f", parse("v:[1]dP"), 0, promised)
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def test_results() -> None:
+    assert plan("d:d", "d:d").result == Result(D)
+    assert plan("d:d", "f:d").result == Convert(Result(D), F, 0)
+    assert plan("d:d", "v:d").result is None
+    assert plan("v:", "v:").result is None
+
+
+def test_a_last_pointer_argument_is_the_result() -> None:
+    made = plan("v:d&d", "d:d")
+    assert made.arguments == (Given(0, D), Room(D))
+    assert made.result == Written(D)
+    made = plan("i:d&dP", "f:dP", "nonzero")
+    assert made.arguments == (Given(0, D), Room(D), Given(1, VOIDPTR))
+    assert made.result == Convert(Written(D), F, 1 - made.tested)
+    assert made.after == "none"
+    # Promised not to be written to, it is no result; and an integer may be a value.
+    assert "does not become" in refusal("void (double, const double *)", "d:d")
+    assert "is a value of its own, no status; nativecall.wrap(f, errors=" in refusal("i:d&d", "d:d")
+
+
+def test_a_wanted_last_pointer_argument_takes_the_result() -> None:
+    made = plan("d:d", "v:d&d")
+    assert made.stores == ((1, Result(D)),)
+    assert made.result is None
+    made = plan("d:d", "i:d&dP")
+    assert (made.stores, made.result, made.after) == (
+        ((1, Result(D)),),
+        Constant(0, INT),
+        "nonzero",
+    )
+    made = plan("d:d", "i:d&d", errors="zero")
+    assert made.result == Constant(1, INT)
+    # One that may not be written to is an argument.
+    assert "it takes 1 argument, not 2" in refusal("d:d", "void (double, const double *)")
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "before", "errors", "after", "tested"),
+    [
+        ("i:", "i:", "nonzero", None, "nonzero", False),
+        ("i:", "q:", "nonzero", None, "nonzero", False),
+        ("i:", "b:", "nonzero", None, "nonzero", True),
+        ("i:", "v:", "nonzero", None, "none", True),
+        ("i:", "i:", "nonzero", "zero", "zero", True),
+        ("i:", "i:", "zero", "nonzero", "nonzero", True),
+        ("i:", "i:", "zero", "none", "none", True),
+        ("i:", "d:", "zero", None, "none", True),
+        ("i:", "i:", "errno", None, "errno", False),
+        ("i:", "i:", "errno", "nonzero", "nonzero", True),
+        ("d:", "f:", "errno", None, "errno", True),
+        ("d:", "d:", "errno", "none", "none", True),
+        ("d:", "d:", "none", "errno", "errno", False),
+        ("d:", "d:", "none", "python", "python", False),
+        ("d:", "d:", "python", None, "python", False),
+        ("d:", "d:", "python", "none", "none", True),
+        ("P:", "P:", "null", None, "null", False),
+        ("P:", "P:", "null", "none", "none", True),
+        ("P:", "&d:", "null", "errno", "errno", True),
+        ("P:", "v:&P", "null", None, "none", True),
+        ("v:", "i:", "none", "zero", "zero", False),
+        ("i:&d", "d:", "nonzero", "errno", "errno", True),
+    ],
+)
+def test_error_conventions(
+    own: str, wanted: str, before: str, errors: str | None, after: str, tested: bool
+) -> None:
+    made = plan(own, wanted, before, errors)
+    assert (made.after, made.tested >= 0) == (after, tested)
+    assert made.flags & _lib.ERRORS_MASK == _lib.ERRORS[after]
+    needs = after == "python" or (before == "python" and tested)
+    assert bool(made.flags & _lib.FLAG_NEEDS_GIL) == needs
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "before", "errors", "reason"),
+    [
+        ("i:", "i:", "none", "nonzero", "its result does not say what errors='nonzero' means; "),
+        ("P:", "P:", "none", "null", "its result does not say what errors='null' means; "),
+        ("i:", "d:", "nonzero", None, "its result is a status, no value"),
+        ("i:", "i:", "nonzero", "none", "its result is a status, no value"),
+    ],
+)
+def test_error_conventions_that_do_not_fit(
+    own: str, wanted: str, before: str, errors: str | None, reason: str
+) -> None:
+    assert refusal(own, wanted, before, errors).startswith(reason)
+
+
+def test_flags_are_carried_over() -> None:
+    for flag in (_lib.FLAG_NEEDS_GIL, _lib.FLAG_TAKES_GIL, _lib.FLAG_RELEASE_GIL, _lib.FLAG_ERRNO):
+        made = conversion.convert("f", parse("d:d"), flag, parse("f:f"))
+        assert made.flags == flag
+    with pytest.raises(nc.SignatureError, match="needs the GIL, which callers of it drop"):
+        conversion.convert("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
+
+
+# -- binding --------------------------------------------------------------------------------------
+
+
+def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
+    made = conversion.bind(parse("d:bdiT{dd}P"), 0, [True, False, True, True, True])
+    assert made.outer.text == "d:d"
+    offsets = [node.offset for node in made.arguments if isinstance(node, Bound)]
+    assert offsets == [24, 28, 32, 48]
+    assert made.arguments[1] == Given(0, D)
+    assert made.size == 56
+
+
+def test_what_stays_open_keeps_its_name_and_promise() -> None:
+    made = conversion.bind(
+        parse("double (double x, const double *y, double z)"), 0, [True, False, False]
+    )
+    assert made.outer.names == ("y", "z")
+    assert made.outer.readonly == (True, False)
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "value", "message"),
+    [
+        (
+            "v:i",
+            "v:q",
+            1 << 40,
+            "O: argument 1 of 'g' is 1099511627776, out of range for 'i' (RANGE)",
+        ),
+        ("v:?", "v:i", 2, "O: argument 1 of 'g' is 2, out of range for '?' (0 to 1)"),
+        ("v:i", "v:d", 0.5, "V: argument 1 of 'g' is 0.5, not an integer"),
+        ("v:i", "v:d", math.nan, "V: argument 1 of 'g' is nan, not an integer"),
+        ("v:B", "v:d", math.inf, "O: argument 1 of 'g' is inf, out of range for 'B' (0 to 255)"),
+        ("v:f", "v:d", 1e300, "O: argument 1 of 'g' is out of range for 'f' (FLOATS)"),
+        ("v:Zf", "v:Zd", 1e300, "O: argument 1 of 'g' is out of range for 'f' (FLOATS)"),
+        ("v:e", "v:i", 70000, "O: argument 1 of 'g' is out of range for 'e' (-65504 to 65504)"),
+        ("v:d", "v:q", 2**53 + 1, "O: argument 1 of 'g' is 9007199254740993, which 'd' EXACTLY"),
+        ("i:", "b:", 300, "O: the result of 'g' is 300, out of range for 'b' (-128 to 127)"),
+        ("d:&f", "d:ddd", 1e300, "O: item 1 of argument 1 of 'g' is out of range for 'f' (FLOATS)"),
+        ("d:dd", "d:i&d", 3, "V: argument 1 of 'd:i&d' is 3, but 'g' has 2 items"),
+    ],
+)
+def test_messages(own: str, wanted: str, value: object, message: str) -> None:
+    error = conversion.failure(plan(own, wanted), 0, "g", value)
+    for short, long in (
+        ("RANGE", "-2147483648 to 2147483647"),
+        ("FLOATS", "-3.4028235e+38 to 3.4028235e+38"),
+        ("EXACTLY", "does not hold exactly"),
+    ):
+        message = message.replace(short, long)
+    assert f"{type(error).__name__[0]}: {error}" == message
+
+
+def test_messages_of_failures() -> None:
+    made = plan("i:d&d", "d:d", "nonzero")
+    error = conversion.failure(made, made.tested, "g", 3)
+    assert isinstance(error, nc.NativeFailure)
+    assert str(error) == "'g' failed: it returned 3, not 0"
+    made = plan("d:d", "d:d", "errno", "none")
+    error = conversion.failure(made, made.tested, "g", 2)
+    assert isinstance(error, FileNotFoundError)
+    made = plan("d:d", "d:&d")
+    error = conversion.failure(made, 0, "g", 0)
+    assert str(error) == "argument 1 of 'd:&d' is NULL, but 'g' needs it"

@@ -1,0 +1,533 @@
+"""Other libraries' boxes, both ways: ctypes, cffi in both modes, capsules, LowLevelCallable.
+
+(SciPy calling through one is in test_scipy.py.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.util
+import math
+import sys
+import weakref
+
+import cffi
+import pytest
+from scipy import LowLevelCallable
+
+import nativecall as nc
+from nativecall._signature.ctype import scalar
+
+CHAR = scalar("c").text
+ORACLE = cffi.FFI()
+
+
+@pytest.fixture
+def cdll(lib):
+    return ctypes.CDLL(lib.path)
+
+
+@pytest.fixture
+def cos():
+    return nc.load("m").function("cos", "d:d", name="cos")
+
+
+class Point(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
+
+
+# -- from ctypes ---------------------------------------------------------------------------------
+
+
+def test_ctypes_functions_tell_their_signature(cdll):
+    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
+    f = nc.wrap(cdll.square)
+    assert f(3.0) == 9.0
+    assert (f.signatures, f.__name__) == (("d:d",), "square")
+    assert f.address() == ctypes.cast(cdll.square, ctypes.c_void_p).value
+    assert f.entries[0].owner is cdll.square
+
+
+CTYPES = [
+    ([], None, "v:"),
+    ([ctypes.c_bool, ctypes.c_char, ctypes.c_byte, ctypes.c_ubyte], ctypes.c_bool, f"?:?{CHAR}bB"),
+    ([ctypes.c_int16, ctypes.c_uint16, ctypes.c_int32, ctypes.c_uint32], ctypes.c_int, "i:hHiI"),
+    (
+        [ctypes.c_int64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_ssize_t],
+        ctypes.c_int64,
+        "q:qQQq",
+    ),
+    ([ctypes.c_float, ctypes.c_double, ctypes.c_longdouble], ctypes.c_longdouble, "g:fdg"),
+    (
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float)],
+        ctypes.c_void_p,
+        f"P:P&{CHAR}&f",
+    ),
+    ([ctypes.POINTER(ctypes.POINTER(ctypes.c_int))], ctypes.POINTER(ctypes.c_int), "&i:&&i"),
+    ([Point, ctypes.POINTER(Point)], Point, "T{dd}:T{dd}&T{dd}"),
+    ([ctypes.py_object], ctypes.py_object, "O:O"),
+    (
+        [ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double), ctypes.CFUNCTYPE(None)],
+        ctypes.c_int,
+        "i:X{d:d}X{v:}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("argtypes", "restype", "signature"), CTYPES)
+def test_ctypes_types(cdll, argtypes, restype, signature):
+    prototype = ctypes.CFUNCTYPE(restype, *argtypes)
+    address = ctypes.cast(cdll.square, ctypes.c_void_p).value
+    assert nc.wrap(prototype(address)).signatures == (signature,)
+    cdll.square.argtypes, cdll.square.restype = argtypes, restype
+    assert nc.wrap(cdll.square).signatures == (signature,)
+
+
+def test_characters_have_the_sign_that_the_compiler_gives_them(builder):
+    """Plain char and wchar_t are signed on some machines, not on others."""
+    source = """
+    #include <wchar.h>
+    int narrow(void); int narrow(void) { return (char)-1 < 0; }
+    int wide(void); int wide(void) { return (wchar_t)-1 < 0; }
+    """
+    signs = ctypes.CDLL(str(builder.library(source, "signs", flags=("-Wno-type-limits",))))
+    narrow, wide = "b", {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
+    narrow = narrow if signs.narrow() else narrow.upper()
+    wide = wide if signs.wide() else wide.upper()
+    types = [ctypes.c_char, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char), ctypes.c_wchar_p]
+    f = ctypes.CFUNCTYPE(None, *types)(1 << 20)
+    assert nc.wrap(f).signatures == (f"v:{narrow}&{narrow}&{narrow}&{wide}",)
+
+
+def test_ctypes_functions_without_argtypes_need_a_signature(cdll, fails):
+    message = "'signature' must be given: a _FuncPtr does not tell its own"
+    with fails(TypeError, message):
+        nc.wrap(cdll.square)
+    assert nc.wrap(cdll.square, "d:d")(3.0) == 9.0
+    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], lambda x: x
+    with fails(TypeError, message):
+        nc.wrap(cdll.square)
+
+
+def test_a_ctypes_signature_cannot_be_contradicted(cdll, fails):
+    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'f:f', but the target is 'd:d'; "
+        "leave 'signature' out to take the target's own",
+    ):
+        nc.wrap(cdll.square, "f:f")
+    assert nc.wrap(cdll.square, "double (double)")(3.0) == 9.0
+
+
+class Union(ctypes.Union):
+    _fields_ = [("i", ctypes.c_int)]
+
+
+class Bits(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int, 3)]
+
+
+class Odd:
+    """ctypes takes anything with from_param."""
+
+    def from_param(self, value):
+        return value
+
+    def __repr__(self):
+        return "<odd>"
+
+
+def test_ctypes_types_that_share_parts_are_read_once():
+    made = [type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]})]
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int)
+    for _ in range(14):  # ctypes itself writes all of it into a format
+        both = ctypes.POINTER(made[-1])
+        made.append(type("S", (ctypes.Structure,), {"_fields_": [("a", both), ("b", both)]}))
+    for _ in range(60):
+        function = ctypes.CFUNCTYPE(None, *[ctypes.POINTER(function)] * 2)
+    from nativecall._bridges.ctypes import ctype_of
+
+    for kind in (made[-1], function):
+        assert len(ctype_of(kind).text) < 4096
+
+
+@pytest.mark.parametrize(
+    ("argtype", "message"),
+    [
+        (Union, "a Union of ctypes cannot be passed by value"),
+        (Bits, "field 'a' of Bits is a bit-field"),
+        (ctypes.c_wchar, "a c_wchar of ctypes cannot be passed by value"),
+        (Odd(), "<odd> is no ctypes type"),
+        (
+            ctypes.c_int * 2,
+            "an array cannot be an argument; write a pointer to its element, as in '&d'",
+        ),
+    ],
+)
+def test_ctypes_types_that_c_functions_do_not_take(cdll, fails, argtype, message):
+    cdll.square.argtypes, cdll.square.restype = [argtype], ctypes.c_double
+    with fails(nc.SignatureError, message):
+        nc.wrap(cdll.square)
+    cdll.square.argtypes = [ctypes.c_double]
+    assert nc.wrap(cdll.square)(3.0) == 9.0
+
+
+def test_pointers_to_what_has_no_type_here(cdll):
+    cdll.square.argtypes = [ctypes.POINTER(Union), ctypes.POINTER(Bits)]
+    cdll.square.restype = None
+    assert nc.wrap(cdll.square).signatures == ("v:PP",)
+
+
+def test_null_functions(fails):
+    null = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(0)
+    with fails(ValueError, f"'target' must hold a C function; {null!r} is NULL"):
+        nc.wrap(null)
+    pointer = ORACLE.cast("double(*)(double)", 0)
+    with fails(ValueError, f"'target' must hold a C function; {pointer!r} is NULL"):
+        nc.wrap(pointer)
+
+
+def test_python_callbacks_of_ctypes(consumer):
+    f = nc.wrap(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1))
+    gc.collect()
+    assert f(1.0) == 2.0
+    # A ctypes thunk takes the GIL itself.
+    assert consumer.total(f, 1.0, 2) == (5.0, "native")
+
+
+def test_boxes_live_as_long_as_the_callable():
+    box = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(math.sqrt)
+    alive = weakref.ref(box)
+    f = nc.wrap(box)
+    del box
+    gc.collect()
+    assert f(16.0) == 4.0
+    del f
+    gc.collect()
+    assert alive() is None
+
+
+# -- to ctypes -----------------------------------------------------------------------------------
+
+
+def test_to_ctypes(cos):
+    box = cos.to_ctypes()
+    assert box(0.5) == math.cos(0.5)
+    assert (box.argtypes, box.restype) == ((ctypes.c_double,), ctypes.c_double)
+    assert nc.wrap(box).address() == cos.address()
+
+
+def test_to_ctypes_keeps_the_callable(lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    alive = weakref.ref(f)
+    box = f.to_ctypes()
+    del f
+    gc.collect()
+    assert alive() is not None
+    del box
+    gc.collect()
+    assert alive() is None
+
+
+def test_to_ctypes_converts_for_people(lib):
+    f = lib.function("add_points", "T{d:x:d:y:}:T{d:x:d:y:}T{d:x:d:y:}").to_ctypes()
+    kind = f.argtypes[0]
+    assert (f(kind(1, 2), kind(3, 4)).x, f(kind(1, 2), kind(3, 4)).y) == (4.0, 6.0)
+    g = lib.function("sum", "d:&dq").to_ctypes()
+    assert g((ctypes.c_double * 3)(1, 2, 3), 3) == 6.0
+    h = lib.function("apply", "d:X{d:d}d").to_ctypes()
+    assert h(h.argtypes[0](lambda x: -x), 3.0) == -3.0
+    assert nc.wrap(h).signatures == ("d:X{d:d}d",)
+    repr_box = nc.wrap(ctypes.pythonapi.PyObject_Repr, "O:O").to_ctypes()
+    assert repr_box([1]) == "[1]"
+
+
+def test_to_ctypes_follows_the_gil_option():
+    process = nc.load(None)
+    assert process.function("PyGILState_Check", "i:").to_ctypes()() == 1
+    assert process.function("PyGILState_Check", "i:", gil="need").to_ctypes()() == 1
+    assert process.function("PyGILState_Check", "i:", gil="release").to_ctypes()() == 0
+
+
+GAPS = [
+    ("d:e", "it has no half-precision float"),
+    ("e:", "it has no half-precision float"),
+    ("v:T{ed}", "it has no half-precision float"),
+    ("Zg:", "it has no complex long double result"),
+    ("T{g}:", "it looks for a struct of one long double in memory"),
+    ("T{T{(1)g}}:", "it looks for a struct of one long double in memory"),
+    ("v:=T{bi}", "it takes a small packed struct apart by other rules than C"),
+    ("v:T{b=T{bi}}", "it takes a small packed struct apart by other rules than C"),
+]
+
+
+@pytest.mark.parametrize(("signature", "reason"), GAPS)
+def test_what_ctypes_and_cffi_would_call_wrongly_is_refused(lib, fails, signature, reason):
+    f = nc.wrap(lib.address("called0"), signature)
+    text = f.signatures[0]
+    with fails(nc.SignatureError, f"ctypes cannot call {text!r}: {reason}"):
+        f.to_ctypes()
+    with fails(nc.SignatureError, f"cffi cannot call {text!r}: {reason}"):
+        f.to_cffi()
+    assert f.signatures == (text,)
+
+
+def test_rows_of_arrays_in_small_structs(builder, fails):
+    """ctypes takes them for pointers; cffi knows what they are."""
+    source = """
+    typedef struct { double at[1][2]; } Row;
+    double row(Row r, double x); double row(Row r, double x) { return r.at[0][0] + x * r.at[0][1]; }
+    """
+    lib = nc.load(builder.library(source, "rows"))
+    f = lib.function("row", "d:T{(1,2)d:at:}d")
+    assert f((((1.0, 2.0),),), 10.0) == 21.0
+    with fails(
+        nc.SignatureError,
+        "ctypes cannot call 'd:T{(1,2)d}d': it takes the rows of an array in a small struct for "
+        "pointers",
+    ):
+        f.to_ctypes()
+    assert f.to_cffi()([[[1.0, 2.0]]], 10.0) == 21.0
+
+
+# -- cffi ----------------------------------------------------------------------------------------
+
+CDEF = """
+    typedef struct { double x, y; } Point;
+    double square(double);
+    Point add_points(Point, Point);
+    double add_all(int32_t n, ...);
+    double apply(double (*f)(double), double x);
+    void increment(int32_t *x);
+"""
+
+
+@pytest.fixture
+def abi(lib):
+    ffi = cffi.FFI()
+    ffi.cdef(CDEF)
+    return ffi, ffi.dlopen(lib.path)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    """A module of cffi's API mode."""
+    directory = tmp_path_factory.mktemp("api")
+    builder = cffi.FFI()
+    builder.cdef(
+        "double square(double); int many(int, double, char *);"
+        "double half(double); int add(int, ...);"
+    )
+    builder.set_source(
+        "nc_tests_api",
+        """
+        static double square(double x) { return x * x; }
+        static int many(int a, double b, char *c) { return a + (int)b + c[0]; }
+        static double half(double x) { return x / 2; }
+        static int add(int a, ...) { return a; }
+        """,
+    )
+    path = builder.compile(tmpdir=str(directory), verbose=False)
+    spec = importlib.util.spec_from_file_location("nc_tests_api", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules["nc_tests_api"] = module
+    return module
+
+
+def test_abi_mode(abi):
+    ffi, library = abi
+    f = nc.wrap(library.square)
+    assert f(3.0) == 9.0
+    assert f.signatures == ("d:d",)
+    assert f.entries[0].owner == library.square
+    assert nc.wrap(library.add_points)((1, 2), (3, 4)) == (4.0, 6.0)
+    assert nc.wrap(library.add_all)(2, 1.5, 2.0) == 3.5
+    assert nc.wrap(library.apply)(f, 3.0) == 9.0
+    assert nc.wrap(library.apply).signatures == ("d:X{d:d}d",)
+    assert nc.wrap(ffi.addressof(library, "square"))(2.0) == 4.0
+
+
+def test_api_mode(api):
+    f = nc.wrap(api.lib.square)
+    assert f(3.0) == 9.0
+    assert (f.signatures, f.__name__) == (("d:d",), "square")
+    assert nc.wrap(api.ffi.addressof(api.lib, "square"))(2.0) == 4.0
+    assert nc.wrap(api.lib.many)(1, 2.5, b"A") == 1 + 2 + 65
+    assert nc.wrap(api.lib.add)(5, 6) == 5
+    assert nc.wrap(api.lib.half, "double (double)")(3.0) == 1.5
+
+
+def test_api_mode_signatures_cannot_be_contradicted(api, fails):
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'f:f', but the target is 'd:d'; "
+        "leave 'signature' out to take the target's own",
+    ):
+        nc.wrap(api.lib.square, "f:f")
+
+
+def test_cffi_callbacks():
+    f = nc.wrap(ORACLE.callback("double(double)", lambda x: x + 1))
+    gc.collect()
+    assert f(1.0) == 2.0
+
+
+def test_cffi_values_that_are_no_functions(fails):
+    for value in (ORACLE.new("int *"), ORACLE.cast("int", 5)):
+        with fails(
+            TypeError,
+            "'target' must be an address, a native callable, a ctypes or cffi function pointer, "
+            "a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
+            f"(got {type(value).__name__})",
+        ):
+            nc.wrap(value, "d:d")
+
+
+def test_to_cffi(lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    box = f.to_cffi()
+    assert box(3.0) == 9.0
+    assert ORACLE.typeof(box).cname == "double(*)(double)"
+    assert nc.wrap(box).address() == f.address()
+    alive = weakref.ref(f)
+    del f
+    gc.collect()
+    assert alive() is not None
+    del box
+    gc.collect()
+    assert alive() is None
+    point = lib.function("add_points", "T{d:x:d:y:}:T{d:x:d:y:}T{d:x:d:y:}").to_cffi()
+    assert point({"x": 1, "y": 2}, (3, 4)).y == 6.0
+    assert nc.wrap(lib.function("add_all", "d:i.").to_cffi()).signatures == ("d:i.",)
+
+
+def test_what_needs_the_gil_is_not_for_cffi(fails):
+    f = nc.load(None).function("PyGILState_Check", "i:", gil="need", name="check")
+    with fails(ValueError, "'check' needs the GIL, which cffi drops around calls; use to_ctypes()"):
+        f.to_cffi()
+    assert f() == 1
+
+
+# -- capsules ------------------------------------------------------------------------------------
+
+capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+
+
+@pytest.mark.parametrize(
+    ("signature", "name"),
+    [
+        ("d:d", b"double (double)"),
+        ("d:d&dP", b"double (double, double *, void *)"),
+        ("v:", b"void (void)"),
+        ("Zd:Zd", b"double complex (double complex)"),
+        ("d:X{d:d}d", b"double (double (*)(double), double)"),
+    ],
+)
+def test_to_capsule(lib, signature, name):
+    f = nc.wrap(lib.address("called0"), signature)
+    capsule = f.to_capsule()
+    assert type(capsule).__name__ == "PyCapsule"
+    assert capsule_name(capsule) == name
+    back = nc.wrap(capsule)
+    assert (back.signatures, back.address()) == (f.signatures, f.address())
+
+
+def test_capsules_keep_the_callable(lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    alive = weakref.ref(f)
+    capsule = f.to_capsule()
+    del f
+    gc.collect()
+    assert nc.wrap(capsule)(3.0) == 9.0
+    assert alive() is not None
+    del capsule
+    gc.collect()
+    assert alive() is None
+
+
+def test_capsules_without_a_signature(lib, fails):
+    import datetime
+
+    address = lib.address("square")
+    for capsule in (
+        new_capsule(address, None, None),
+        new_capsule(address, b"some.module.name", None),
+        new_capsule(address, b"\xff", None),
+        datetime.datetime_CAPI,
+    ):
+        with fails(TypeError, "'signature' must be given: a PyCapsule does not tell its own"):
+            nc.wrap(capsule)
+    assert nc.wrap(new_capsule(address, None, None), "d:d")(3.0) == 9.0
+    named = ctypes.create_string_buffer(b"double (double x)")
+    capsule = new_capsule(address, ctypes.cast(named, ctypes.c_char_p), None)
+    assert nc.wrap(capsule)(x=3.0) == 9.0
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'f:f', but the target is 'd:d'; "
+        "leave 'signature' out to take the target's own",
+    ):
+        nc.wrap(capsule, "f:f")
+
+
+# -- LowLevelCallable ----------------------------------------------------------------------------
+
+
+def test_low_level_callables(cdll, abi, lib):
+    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
+    named = ctypes.create_string_buffer(b"double (double)")
+    capsule = new_capsule(lib.address("square"), ctypes.cast(named, ctypes.c_char_p), None)
+    for inner in (cdll.square, abi[1].square, capsule):
+        box = LowLevelCallable(inner)
+        f = nc.wrap(box)
+        assert f(3.0) == 9.0
+        assert f.entries[0].owner is box
+
+
+def test_to_scipy(lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    box = f.to_scipy()
+    assert type(box) is LowLevelCallable
+    assert box.signature == "double (double)"
+    assert nc.wrap(box).address() == f.address()
+    alive = weakref.ref(f)
+    del f
+    gc.collect()
+    assert alive() is not None
+    del box
+    gc.collect()
+    assert alive() is None
+
+
+def test_without_scipy(python):
+    code = (
+        "import sys; sys.modules['scipy'] = None\n"
+        "import nativecall as nc\n"
+        "cos = nc.load('m').function('cos', 'd:d')\n"
+        "try: cos.to_scipy()\n"
+        "except ImportError as error: print(error)\n"
+        "print(cos(0))\n"
+    )
+    assert python(code) == "to_scipy() needs SciPy; install it with 'pip install scipy'\n1.0\n"
+
+
+# -- around the world ----------------------------------------------------------------------------
+
+
+def test_one_function_through_every_box(lib, consumer):
+    """From box to box and back: the same address, and no box in the way of calls from C."""
+    f = nc.wrap(lib.address("square"), "d:d", owner=lib)
+    boxes = [f, f.builtin, f.to_ctypes(), f.to_cffi(), f.to_capsule(), f.to_scipy()]
+    for box in boxes:
+        g = nc.wrap(box)
+        assert g.address() == f.address()
+        assert consumer.total(g, 3.0, 1) == (9.0, "native")
+        for other in (g.to_ctypes(), g.to_cffi(), g.to_capsule(), g.to_scipy()):
+            assert nc.wrap(other).address() == f.address()

@@ -1,0 +1,806 @@
+"""Generating, linking and freeing machine code: made once, mapped for as long as it is used."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import itertools
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nativecall._codegen import engine
+from nativecall._codegen.cache import Cache
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NATIVECALL_JIT") == "0", reason="generates code, which NATIVECALL_JIT=0 forbids"
+)
+
+
+def answer(number: int) -> str:
+    """A module whose function `answer` returns a number."""
+    return f"define i32 @answer() {{\n  ret i32 {number}\n}}\n"
+
+
+def call(code: engine.Code, name: str = "answer") -> int:
+    return ctypes.CFUNCTYPE(ctypes.c_int)(code.address(name))()
+
+
+def never() -> str:
+    raise AssertionError("an object file is kept, so no module is needed")
+
+
+@pytest.fixture(autouse=True)
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
+    """An empty cache for each test."""
+    made = Cache(str(tmp_path / "objects"))
+    monkeypatch.setattr(engine, "_objects", made)
+    yield made
+    assert engine._flights == {}
+
+
+def test_code_can_be_generated_here():
+    assert engine.available()
+    assert engine.reason() == ""
+
+
+def test_compiling_and_calling():
+    code = engine.compile("42", lambda: answer(42), {}, ["answer"])
+    assert call(code) == 42
+    assert repr(code) == "<machine code '42': answer>"
+    with pytest.raises(KeyError):
+        code.address("question")
+
+
+@pytest.mark.parametrize("effort", [0, 1, 2])
+def test_symbols_near_and_far(effort):
+    """Functions and variables, wherever they are in the address space."""
+    number = ctypes.c_int(7)
+    text = """
+        @number = external global i32
+        declare i32 @nine()
+        declare i32 @abs(i32)
+        define i32 @answer() {
+          %n = load i32, ptr @number
+          %m = call i32 @nine()
+          %k = sub i32 %n, %m
+          %r = call i32 @abs(i32 %k)
+          ret i32 %r
+        }
+    """
+    nine = engine.compile("nine", lambda: answer(9), {}, ["answer"])
+    symbols = {
+        "number": ctypes.addressof(number),
+        "nine": nine.address("answer"),
+        "abs": ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value or 0,
+    }
+    code = engine.compile("far", lambda: text, symbols, ["answer"], effort=effort)
+    assert call(code) == 2
+    number.value = -3
+    assert call(code) == 12
+
+
+def test_symbols_belong_to_the_code_and_not_to_the_object_file():
+    text = "@number = external global i32\ndefine ptr @answer() {\n  ret ptr @number\n}\n"
+    numbers = [ctypes.c_int(n) for n in range(3)]
+    made = []
+    codes = [
+        engine.compile(
+            "symbols",
+            lambda: made.append(1) or text,
+            {"number": ctypes.addressof(number)},
+            ["answer"],
+        )
+        for number in numbers
+    ]
+    assert made == [1]
+    for code, number in zip(codes, numbers, strict=True):
+        function = ctypes.CFUNCTYPE(ctypes.c_void_p)(code.address("answer"))
+        assert function() == ctypes.addressof(number)
+
+
+def test_the_same_code_for_all_who_have_it():
+    code = engine.compile("same", lambda: answer(1), {}, ["answer"])
+    assert engine.compile("same", never, {}, ["answer"]) is code
+    assert engine.compile("same", lambda: answer(1), {}, ["answer"], effort=0) is not code
+    assert engine.compile("other", lambda: answer(2), {}, ["answer"]) is not code
+
+
+def test_object_files_are_kept_in_memory_and_on_disk(objects):
+    for _ in range(2):
+        code = engine.compile("kept", lambda: answer(5), {}, ["answer"])
+        del code
+    assert objects.usage().files == 1
+    code = engine.compile("kept", never, {}, ["answer"])
+    del code
+    objects.forget()
+    assert call(engine.compile("kept", never, {}, ["answer"])) == 5
+
+
+def test_an_object_file_that_cannot_be_linked_is_replaced(objects):
+    code = engine.compile("bad", lambda: answer(6), {}, ["answer"])
+    del code
+    (digest,) = objects._memory
+    for bad in (b"", b"no object file", objects.get(digest)[:-100]):
+        objects.put(digest, bad)
+        code = engine.compile("bad", lambda: answer(6), {}, ["answer"])
+        assert call(code) == 6
+        del code
+        assert objects.get(digest) != bad
+
+
+def test_the_key_holds_machine_and_versions():
+    machine, _ = engine._start()
+    import llvmlite
+
+    import nativecall
+
+    for part in (
+        machine.cpu,
+        machine.features,
+        llvmlite.__version__,
+        nativecall.__version__,
+        sys.implementation.cache_tag,
+        "engine.py",
+    ):
+        assert repr(part)[1:-1] in machine.identity
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("define i32 @answer() {", "end of file"),
+        (
+            "define i32 @answer() {\na:\n  br label %b\nb:\n"
+            "  %x = phi i32 [1, %b]\n  ret i32 %x\n}",
+            "PHI node entries do not match predecessors",
+        ),
+        ("define i32 @question() {\n  ret i32 1\n}", "Symbols not found: [ answer ]"),
+        (
+            "declare i32 @nowhere()\ndefine i32 @answer() {\n"
+            "  %r = call i32 @nowhere()\n  ret i32 %r\n}",
+            "Failed to materialize symbols",
+        ),
+    ],
+    ids=["syntax", "invalid", "no such export", "no such symbol"],
+)
+def test_bad_modules(text, message, objects, capfd):
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as info:
+            engine.compile("wrong", lambda: text, {}, ["answer"])
+        assert message in str(info.value)
+    assert objects.usage().files == 0
+    assert capfd.readouterr().err == "", "LLVM prints nothing"
+    assert call(engine.compile("wrong", lambda: answer(3), {}, ["answer"])) == 3
+
+
+def test_an_exception_of_the_module(objects):
+    class Stop(BaseException):
+        pass
+
+    def stop() -> str:
+        raise Stop
+
+    with pytest.raises(Stop):
+        engine.compile("stop", stop, {}, ["answer"])
+    assert call(engine.compile("stop", lambda: answer(4), {}, ["answer"])) == 4
+
+
+def test_a_module_that_asks_for_code():
+    def outer() -> str:
+        inner = engine.compile("inner", lambda: answer(1), {}, ["answer"])
+        again = engine.compile("outer", lambda: answer(2), {}, ["answer"])
+        assert call(inner) + call(again) == 3
+        return answer(2)
+
+    assert call(engine.compile("outer", outer, {}, ["answer"])) == 2
+
+
+def test_assembly_for_people():
+    shown = engine.assembly(answer(4242))
+    assert "answer:" in shown
+    assert "4242" in shown
+    with pytest.raises(RuntimeError):
+        engine.assembly("nonsense")
+
+
+def test_effort_two_optimizes():
+    text = "define i32 @answer() {\n  %a = alloca i32\n  store i32 7, ptr %a\n"
+    text += "  %r = load i32, ptr %a\n  ret i32 %r\n}\n"
+    assert len(engine.assembly(text, 2)) < len(engine.assembly(text, 0))
+    assert call(engine.compile("two", lambda: text, {}, ["answer"], effort=2)) == 7
+
+
+# -- threads --------------------------------------------------------------------------------------
+
+
+def together(count: int, work: Callable[[int], object]) -> list[object]:
+    """What `work` returned in each of some threads that began at once."""
+    barrier = threading.Barrier(count)
+    results: list[object] = [None] * count
+
+    def run(n: int) -> None:
+        barrier.wait()
+        try:
+            results[n] = work(n)
+        except BaseException as error:
+            results[n] = error
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return results
+
+
+def test_a_module_goes_before_its_context(monkeypatch):
+    """Also where llvmlite fails between making the module and returning it, and a traceback holds
+    that; disposing of a module without its context would crash."""
+    from llvmlite import binding
+
+    engine.compile("7", lambda: answer(7), {}, ["answer"])
+    machine = engine._outcome[0]
+    gc.collect()  # what other tests left
+    gone: list[str] = []
+    for kind in (binding.context.ContextRef, binding.module.ModuleRef):
+
+        def dispose(self, kind=kind, plain=kind._dispose):
+            gone.append(kind.__name__)
+            plain(self)
+
+        monkeypatch.setattr(kind, "_dispose", dispose)
+
+    def no_memory(self):
+        raise MemoryError
+
+    monkeypatch.setattr(binding.ffi.OutputString, "__bool__", no_memory)
+    with pytest.raises(MemoryError) as raised, machine.module(answer(8), 1):
+        pass
+    del raised
+    gc.collect()
+    assert gone == ["ModuleRef", "ContextRef"]
+
+
+def test_concurrent_first_calls_compile_once(objects):
+    for round in range(30):
+        made: list[int] = []
+
+        def module(round: int = round, made: list[int] = made) -> str:
+            made.append(1)
+            return answer(round)
+
+        codes = together(
+            8,
+            lambda n, round=round, module=module: engine.compile(
+                f"round {round}", module, {}, ["answer"]
+            ),
+        )
+        assert made == [1]
+        assert len(set(map(id, codes))) == 1
+        assert call(codes[0]) == round
+
+
+def test_concurrent_first_calls_of_a_process(python):
+    code = (
+        "import threading\n"
+        "from nativecall._codegen import engine\n"
+        "barrier = threading.Barrier(8); machines = []\n"
+        "def run(): barrier.wait(); machines.append(engine._start()[0])\n"
+        "threads = [threading.Thread(target=run) for _ in range(8)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "print(len(machines), len(set(map(id, machines))), engine.available())\n"
+    )
+    assert python(code) == "8 1 True\n"
+
+
+def test_who_waited_for_a_failure_tries_again():
+    attempts: list[int] = []
+
+    def module() -> str:
+        attempts.append(1)
+        if len(attempts) < 4:
+            raise ValueError("not yet")
+        return answer(8)
+
+    results = together(8, lambda n: engine.compile("retry", module, {}, ["answer"]))
+    failures = [result for result in results if isinstance(result, ValueError)]
+    assert len(attempts) == 4
+    assert len(failures) == 3
+    assert {call(result) for result in results if isinstance(result, engine.Code)} == {8}
+
+
+def test_threads_make_call_and_drop():
+    def work(n: int) -> int:
+        wrong = 0
+        for round in range(200):
+            number = (n + round) % 11
+            code = engine.compile(
+                f"number {number}", lambda number=number: answer(number), {}, ["answer"]
+            )
+            wrong += call(code) != number
+        return wrong
+
+    assert together(8, work) == [0] * 8
+
+
+def test_threads_that_wait_for_each_other_in_their_modules():
+    """Each compiles what the other one is compiling."""
+    inside = threading.Barrier(2)
+
+    def work(n: int) -> int:
+        def module() -> str:
+            inside.wait(30)
+            return answer(call(engine.compile(f"half {1 - n}", lambda: answer(5), {}, ["answer"])))
+
+        return call(engine.compile(f"half {n}", module, {}, ["answer"]))
+
+    assert together(2, work) == [5, 5]
+
+
+# -- life of the code -----------------------------------------------------------------------------
+
+
+def executable() -> int:
+    """Mapped bytes of generated code."""
+    total = 0
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            span, mode, _, _, inode, *_ = line.split()
+            if "x" in mode and inode == "0" and "[" not in line:
+                low, high = (int(part, 16) for part in span.split("-"))
+                total += high - low
+    return total
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@LINUX
+def test_code_is_mapped_as_long_as_it_is_referenced():
+    engine.available()
+    gc.collect()
+    before = executable()
+    codes = [
+        engine.compile(f"mapped {n}", lambda n=n: answer(n), {}, ["answer"]) for n in range(100)
+    ]
+    assert executable() > before
+    kept = codes[50]
+    alive = weakref.ref(codes[0])
+    codes.clear()
+    assert alive() is None
+    assert call(kept) == 50
+    del kept
+    assert executable() <= before
+
+
+@LINUX
+@pytest.mark.allocator
+def test_memory_is_level_after_rounds_of_making_and_dropping():
+    repeat = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+    kept = engine.compile("kept", lambda: answer(1), {}, ["answer"])
+
+    def rounds(count: int) -> None:
+        for n in range(count):
+            code = engine.compile(
+                f"level {n % 50}", lambda n=n: answer(n % 50), {}, ["answer"], effort=0
+            )
+            assert code.address("answer")
+
+    rounds(1000)
+    mapped, used = executable(), resident()
+    rounds(repeat)
+    assert executable() <= mapped + (64 << 10)
+    # A library costs LLVM 10 KB as long as its LLJIT lives.
+    assert resident() - used < 4 << 20
+    assert call(kept) == 1
+
+
+@LINUX
+@pytest.mark.allocator
+def test_memory_of_optimized_code_is_bounded(monkeypatch):
+    """The optimizer keeps a little of each module that it sees, and nothing of its passes."""
+    machine, _ = engine._start()
+    optimize, optimized = type(machine).optimize, []
+
+    def counted(self, module):
+        optimized.append(None)
+        optimize(self, module)
+
+    def rounds(count: int) -> int:
+        before = resident()
+        for n in range(count):
+            # None of them is kept, so each one is compiled.
+            engine.object_cache().forget()
+            code = engine.compile(f"pass {n}", lambda n=n: answer(n), {}, ["answer"], effort=2)
+            assert call(code) == n
+        return resident() - before
+
+    monkeypatch.setattr(engine, "_objects", Cache(None))
+    monkeypatch.setattr(type(machine), "optimize", counted)
+    monkeypatch.setattr(engine, "_OPTIMIZED", 200)
+    monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
+    rounds(50)
+    # The passes alone would be 30 KB of each.
+    assert rounds(150) < 150 * 10 << 10
+    # From now on nothing is kept.
+    assert rounds(300) < 2 << 20
+    assert len(optimized) == 200
+
+
+def test_what_is_not_optimized_goes_into_no_file(monkeypatch, objects, tmp_path):
+    machine, _ = engine._start()
+    spent = itertools.count(engine._OPTIMIZED + 1)
+    monkeypatch.setattr(machine, "_optimizations", spent)
+    assert call(engine.compile("plain", lambda: answer(7), {}, ["answer"], effort=2)) == 7
+    assert objects.usage().files == 0
+    gc.collect()
+    assert call(engine.compile("plain", never, {}, ["answer"], effort=2)) == 7
+    monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
+    assert call(engine.compile("whole", lambda: answer(8), {}, ["answer"], effort=2)) == 8
+    assert objects.usage().files == 1
+
+
+def test_a_linker_goes_with_its_last_code():
+    machine, _ = engine._start()
+    first = engine.compile("first", lambda: answer(1), {}, ["answer"])
+    jit = weakref.ref(machine._linker.jit)
+    for _ in range(engine._LIBRARIES + 1):
+        engine.compile("dropped", lambda: answer(2), {}, ["answer"])
+    assert jit() is not machine._linker.jit
+    assert jit() is not None
+    assert call(first) == 1
+    del first
+    gc.collect()
+    assert jit() is None
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+ANSWER = (
+    "import ctypes\n"
+    "from nativecall._codegen import engine\n"
+    "def answer(n): return 'define i32 @answer() {\\n  ret i32 %d\\n}' % n\n"
+    "def make(n): return engine.compile(str(n), lambda: answer(n), {}, ['answer'])\n"
+    "def call(code): return ctypes.CFUNCTYPE(ctypes.c_int)(code.address('answer'))()\n"
+)
+
+FORK = """
+import os, signal, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+before = make(1)
+stop = False
+def busy(n):
+    while not stop:
+        call(make(n))
+        engine.object_cache().clear()
+threads = [threading.Thread(target=busy, args=(100 + n,)) for n in range(4)]
+for t in threads: t.start()
+good = 0
+for n in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        status = 1
+        try:
+            right = call(before) == 1 and call(make(1000 + n)) == 1000 + n
+            # What another thread was making at the time of the fork.
+            right = right and all(call(make(100 + k)) == 100 + k for k in range(4))
+            grandchild = os.fork()
+            if grandchild == 0:
+                os._exit(0 if call(make(5000)) == 5000 else 3)
+            status = 0 if right and os.waitpid(grandchild, 0)[1] == 0 else 2
+        finally:
+            os._exit(status)
+    good += os.waitpid(child, 0)[1] == 0
+stop = True
+for t in threads: t.join()
+print(good, call(before), call(make(2)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_while_other_threads_generate_code(python, tmp_path, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "cache"))
+    assert python(ANSWER + FORK, timeout=120) == "20 1 2\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_while_another_thread_generates_the_first_code(python):
+    code = """
+import os, signal, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import llvmlite.binding
+thread = threading.Thread(target=make, args=(1,))
+thread.start()
+while "" not in engine._flights and engine._outcome is None:
+    time.sleep(0)
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(0 if call(make(2)) == 2 else 1)
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+    for _ in range(3):
+        assert python(ANSWER + code, timeout=120) == "0\n"
+
+
+def test_switched_off(python, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    code = (
+        "print(engine.available(), engine.reason())\n"
+        "try: make(1)\n"
+        "except RuntimeError as error: print(error)\n"
+        "try: engine.assembly('')\n"
+        "except RuntimeError as error: print(error)\n"
+        "import sys; print('llvmlite' in sys.modules)\n"
+    )
+    refused = "no code can be generated: NATIVECALL_JIT is 0\n"
+    assert python(ANSWER + code) == f"False NATIVECALL_JIT is 0\n{refused}{refused}False\n"
+
+
+def test_without_llvmlite(python):
+    code = (
+        "import sys; sys.modules['llvmlite'] = None\nprint(engine.available(), engine.reason())\n"
+    )
+    assert python(ANSWER + code).startswith("False llvmlite cannot be imported (import of llvmlite")
+
+
+# From then on, the kernel lets no mapping become executable (Linux 6.3).
+DENY = """
+import sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(65, 1, 0, 0, 0):
+    print("not here")
+    sys.exit()
+print(engine.available(), engine.reason())
+print("llvmlite" in sys.modules)
+"""
+
+
+@LINUX
+def test_a_system_that_refuses_executable_memory(python):
+    printed = python(ANSWER + DENY)
+    if printed == "not here\n":
+        pytest.skip("this kernel cannot deny executable memory to a process")
+    refusal = "this system refuses executable memory (mprotect: Permission denied)"
+    assert printed == f"False {refusal}\nFalse\n"
+
+
+NEAR_THE_END = """
+import sys, threading
+from nativecall.jit import engine
+sys.unraisablehook = lambda told: None  # an exception that is not compared with a tuple of them
+if sys.version_info >= (3, 14):
+    sys.setrecursionlimit(10**6)  # what counts is the stack
+asked = 0
+def deep(_):
+    global asked
+    try:
+        next(map(deep, [0]))
+    except RecursionError:
+        pass
+    try:
+        assert engine._refusal() == ""
+        asked += 1
+    except RecursionError:
+        pass
+threading.stack_size(2 << 20)
+thread = threading.Thread(target=deep, args=(0,))
+thread.start()
+thread.join()
+assert asked > 100, asked
+print("asked")
+"""
+
+
+def test_near_the_end_of_the_c_stack_the_system_refuses_nothing_more(python):
+    """From CPython 3.14 on, what dies there is put off: the page is exported still."""
+    assert python(NEAR_THE_END) == "asked\n"
+
+
+def test_code_that_cannot_be_loaded(objects):
+    text = "declare void @none()\ndefine void @f() {\n call void @none()\n ret void\n}\n"
+    with pytest.raises(engine.Unloadable, match="Failed to materialize symbols"):
+        engine.compile("unloadable", lambda: text, {}, ("f",))
+
+
+def test_an_engine_that_computes_wrongly_is_not_used(monkeypatch):
+    monkeypatch.setattr(engine, "_PROBE", engine._PROBE.replace("42", "41"))
+    machine, reason = engine._probe()
+    assert machine is None
+    assert reason == "a generated function that returns 42 returned 41"
+    monkeypatch.setattr(engine, "_PROBE", "nonsense")
+    assert engine._probe()[1].startswith("LLVM cannot load code here (")
+
+
+def test_code_that_dies_after_the_modules_of_llvmlite():
+    """While modules are torn down nothing is asked of llvmlite, and the code stays."""
+    machine, _ = engine._start()
+    tracker, linker = machine._load(machine.emit(answer(5), 0), (), ("answer",))
+    address = tracker["answer"]
+    engine._unload(tracker, linker, lambda: True)
+    assert tracker.closed
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(address)() == 5
+
+
+@pytest.mark.parametrize("when", ["first", "late"])
+def test_code_that_is_first_made_at_the_end_of_the_process(python, when):
+    """weakref and llvmlite learn of the end by atexit, and what is registered now is not called."""
+    code = (
+        "import atexit, sys\n"
+        "class Kept:\n"
+        "    def __del__(self): print('late', self.function())\n"
+        "def last():\n"
+        "    kept = Kept(); kept.code = make(9)\n"
+        "    kept.function = ctypes.CFUNCTYPE(ctypes.c_int)(kept.code.address('answer'))\n"
+        "    sys.modules['kept'] = kept\n"
+        "    print(call(kept.code))\n"
+        "atexit.register(last)\n"
+    )
+    begun = "make(1)\n" if when == "late" else ""
+    assert python(ANSWER + begun + code) == "9\nlate 9\n"
+
+
+@pytest.mark.parametrize("when", ["global", "module", "cycle", "thread", "atexit"])
+def test_the_end_of_the_process(python, when):
+    """Code and what made it outlive each other in every order."""
+    ways = {
+        "global": "kept = [make(n) for n in range(100)]\n",
+        "module": "import sys\nsys.kept = [make(n) for n in range(100)]\n",
+        "cycle": "kept = [make(n) for n in range(100)]\nkept.append(kept)\ndel kept\n",
+        "thread": (
+            "import threading, time\n"
+            "def run():\n"
+            "    while True: call(make(3))\n"
+            "threading.Thread(target=run, daemon=True).start(); time.sleep(0.2)\n"
+        ),
+        "atexit": "import atexit\natexit.register(lambda: print(call(make(9))))\n",
+    }
+    last = (
+        "class Late:\n"
+        "    def __del__(self): print('late', self.function())\n"
+        "code = make(7)\n"
+        "late = Late()\n"
+        "late.function = ctypes.CFUNCTYPE(ctypes.c_int)(code.address('answer'))\n"
+        "print(call(code), flush=True)\n"
+    )
+    printed = python(ANSWER + ways[when] + last).splitlines()
+    if when == "thread":
+        # CPython may leave what a daemon thread can still reach.
+        assert printed in (["7"], ["7", "late 7"])
+    else:
+        assert printed == ["7", *(["9"] if when == "atexit" else []), "late 7"]
+
+
+def test_importing_nativecall_brings_nothing_of_it(python):
+    code = (
+        "import sys, nativecall\n"
+        "unwanted = 'nativecall._codegen', 'llvmlite'\n"
+        "print([name for name in sys.modules if name.startswith(unwanted)])\n"
+    )
+    assert python(code) == "[]\n"
+
+
+FIRST_IMPORT = """
+import os, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import nativecall as nc
+address = nc.load("m").address("cos")
+f = nc.wrap(address, "d:d")
+begun = threading.Event()
+class Slow:
+    # Whoever imports the module waits in the middle of it.
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1] and not begun.is_set():
+            begun.set()
+            time.sleep(0.3)
+sys.meta_path.insert(0, Slow())
+def use():
+    nc.wrap(address, "d:db")(1.0, 2)
+    f.convert("f:f")(1.0)
+    f.to_cffi()
+    nc.callback("d:h", lambda x: 1.0)(1)
+thread = threading.Thread(target=use)
+thread.start()
+assert begun.wait(30)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    use()
+    os._exit(0)
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize(
+    "module", ["nativecall._codegen.thunk", "nativecall._codegen.engine", "llvmlite.ir", "llvmlite"]
+)
+def test_a_fork_while_another_thread_imports(python, module):
+    """The child waits for no import of a thread that it does not have."""
+    assert python(FIRST_IMPORT, module, timeout=300) == "0\n"
+
+
+NO_MEMORY = """
+import resource, sys
+import nativecall as nc
+m = nc.load("m")
+fabs = m.address("fabs")
+def room(size):
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, resource.RLIM_INFINITY))
+import llvmlite.binding
+if sys.argv[1] == "late":
+    nc.wrap(fabs, "d:dbbb")(-1.0, 1, 2, 3)
+    nc.callback("d:hd", lambda h, x: h + x)
+    nc.wrap(fabs, "d:d").convert("f:f")
+import nativecall._libffi.call, nativecall._libffi.thunk
+room(48 << 20)
+f = nc.wrap(fabs, "d:dbhb")
+print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
+print(nc.callback("d:hhd", lambda a, b, x: a + b + x)(1, 2, 3.0))
+print(nc.wrap(fabs, "d:d").convert("d:i")(-4))
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+again = nc.wrap(fabs, "d:dbhb")
+print(again(-2.0, 1, 2, 3), again.entries[0].trampoline)
+thunk = nc.wrap(fabs, "d:d").convert("d:i")
+print(thunk(-4), type(thunk.entries[0].owner.keep).__name__)
+"""
+
+
+@LINUX
+@pytest.mark.allocator
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_without_memory_nothing_is_compiled(python, when):
+    """LLVM would end the process; calls go through libffi, until there is memory again."""
+    printed = python(NO_MEMORY, when, timeout=300)
+    assert printed == "2.0 libffi\n6.0\n4.0\n2.0 generated\n4.0 Stub\n"
+
+
+NO_MEMORY_ONCE = """
+import sys
+import nativecall as nc
+fabs = nc.load("m").address("fabs")
+class Short:
+    # Whoever imports the module has no memory for it.
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            raise MemoryError
+if sys.argv[1] == "Target":
+    import llvmlite.binding as llvm
+    create = llvm.Target.from_default_triple
+    def fail():
+        llvm.Target.from_default_triple = create
+        raise MemoryError
+    llvm.Target.from_default_triple = fail
+sys.meta_path.insert(0, Short())
+f = nc.wrap(fabs, "d:dbhb")
+try:
+    f(-2.0, 1, 2, 3)
+except MemoryError:
+    print("MemoryError")
+del sys.meta_path[0]
+print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
+"""
+
+
+@pytest.mark.parametrize("what", ["llvmlite", "llvmlite.binding", "Target"])
+def test_want_of_memory_while_llvm_starts_does_not_last(python, what):
+    """It is raised, and the next call tries again."""
+    assert python(NO_MEMORY_ONCE, what, timeout=300) == "MemoryError\n2.0 generated\n"

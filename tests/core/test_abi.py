@@ -1,0 +1,627 @@
+"""docs/abi.md is true: its tables are what the compiler sees, and a stranger can go by it.
+
+The tables of the document are compared with the assertions in ``tests/c/test_layout.c`` and
+``tests/ext/layout.c``, which do not compile when a header says something else. Then a reader
+written from the document alone, with nothing but byte offsets taken from its tables, makes the
+handshake, interns, finds slots and calls an entry.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+from nativecall import _lib
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "csrc" / "include" / "nativecall"
+HEADERS = sorted(INCLUDE.rglob("*.h"))
+DOCUMENT = (ROOT / "docs" / "abi.md").read_text(encoding="utf-8")
+LAYOUTS = [ROOT / "tests" / "c" / "test_layout.c", ROOT / "tests" / "ext" / "layout.c"]
+MASK = 2**64 - 1
+H = type.__basicsize__
+
+# Headers whose structs are seen by the one module that includes them, and never by another.
+LOCAL = {
+    "box.h",
+    "boxcffi.h",
+    "boxctypes.h",
+    "boxes.h",
+    "callback.h",
+    "declaration.h",
+    "dispatch.h",
+    "dynamiccall.h",
+    "promotion.h",
+    "registercall.h",
+    "signaturetext.h",
+    "callbackcalls.h",
+    "callbackfunctions.h",
+    "values.h",
+}
+# Such structs in the other headers: working memory, and what the runtime keeps for itself.
+PRIVATE = {
+    "NcDeclarationName",
+    "NcInternChunk",
+    "NcNativeApiRow",
+    "NcPackedColons",
+    "NcRaised",
+    "NcBasesChange",
+    "NcRetiredTable",
+    "NcSlotBucket",
+    "NcSlotLink",
+    "NcSignatureText",
+    "NcSlotScratch",
+    "NcTypePrivate",
+}
+
+needs_64_bits = pytest.mark.skipif(
+    sys.maxsize < 2**32, reason="the document gives offsets for 64 bits"
+)
+
+
+# -- the document --------------------------------------------------------------------------------
+
+
+def rows_after(lines: list[str], start: int) -> list[list[str]]:
+    """The cells of the table that begins at or after a line, without heading and rule."""
+    while not lines[start].startswith("|"):
+        start += 1
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().strip("`") for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+def documented_structs() -> tuple[dict[str, str | None], dict[tuple[str, str], tuple[str, str]]]:
+    """Size of every struct with a table; offset and type of every field."""
+    sizes: dict[str, str | None] = {}
+    fields = {}
+    lines = DOCUMENT.splitlines()
+    for i, line in enumerate(lines):
+        found = re.match(r"`(\w+)`, (?:its beginning|((?:H \+ )?\d+) bytes)\b.*:$", line)
+        if found:
+            assert lines[i + 2] == "| offset | field | type | meaning |", line
+            sizes[found[1]] = found[2]
+            for offset, field, kind, _ in rows_after(lines, i + 2):
+                fields[found[1], field] = (offset, kind)
+    return sizes, fields
+
+
+def documented_values() -> dict[str, int]:
+    values: dict[str, int] = {}
+    lines = DOCUMENT.splitlines()
+    for i, line in enumerate(lines):
+        if line == "| name | value | meaning |":
+            for name, value, _ in rows_after(lines, i):
+                assert name not in values
+                values[name] = int(value, 0)
+    return values
+
+
+SIZES, FIELDS = documented_structs()
+VALUES = documented_values()
+
+
+def section(heading: str) -> str:
+    """The text below a heading, up to the next one of its level."""
+    return DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def at(struct: str, field: str) -> int:
+    """Offset of a field, as documented."""
+    return sum(H if part == "H" else int(part) for part in FIELDS[struct, field][0].split(" + "))
+
+
+def test_the_tables_are_the_compilers_assertions():
+    sizes: dict[str, str] = {}
+    fields = {}
+    values = {}
+    for path in LAYOUTS:
+        text = re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
+        text = re.sub(r",\n\s+", ", ", text)
+        for kind, arguments in re.findall(r"^LAYOUT_(SIZE|FIELD|VALUE)\((.*)\);$", text, re.M):
+            if kind == "SIZE":
+                name, size = arguments.split(", ")
+                sizes[name] = size
+            elif kind == "FIELD":
+                name, field, offset, type_ = arguments.split(", ", 3)
+                fields[name, field] = (offset, type_)
+            elif not arguments.startswith("NC_TABLE_SHIFT("):
+                name, value = arguments.split(", ")
+                values[name] = int(value, 0)
+    assert len(fields) > 50
+    assert fields == FIELDS
+    assert sizes == {name: size for name, size in SIZES.items() if size is not None}
+    assert values == VALUES
+
+
+def test_every_struct_is_in_the_document():
+    structs = {
+        name
+        for header in HEADERS
+        if header.name not in LOCAL
+        for name in re.findall(
+            r"^\}\s*(?:NC_\w+ )?(\w+);", header.read_text(encoding="utf-8"), re.M
+        )
+    }
+    assert set(SIZES) <= structs
+    assert {"PyCustomSlot", "NcRuntime", "NcSlotLink"} <= structs
+    assert {name for name in structs - PRIVATE if f"`{name}`" not in DOCUMENT} == set()
+
+
+def test_every_name_is_in_the_headers():
+    known = set(re.findall(r"\w+", "\n".join(h.read_text(encoding="utf-8") for h in HEADERS)))
+    named = set(
+        re.findall(
+            r"\b(?:nc_|Nc[A-Z]|NC_|NATIVECALL_|PYCUSTOMSLOT_|etp_|"
+            r"Py(?:CustomSlot|ExtensibleType|HeapExtensible|NativeCallable))\w*",
+            DOCUMENT,
+        )
+    )
+    # SEP 200's name for what is not here.
+    assert named - known == {"etp_custom_slot_count"}
+    assert {"nc_native_find", "NcRuntime", "etp_table_shift"} <= named
+    for header in re.findall(r"`(\w+\.h)`", DOCUMENT):
+        assert header in {path.name for path in HEADERS} | {"Python.h"}
+
+
+def test_the_contents_lead_to_every_section():
+    headings = re.findall(r"^#{2,} (.*)$", DOCUMENT, re.M)
+    anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", DOCUMENT)) <= anchors
+    contents = re.findall(r"^- \[(.*)\]\(#", section("Contents"), re.M)
+    assert contents == [h for h in re.findall(r"^## (.*)$", DOCUMENT, re.M) if h != "Contents"]
+
+
+# -- the headers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def layout(builder, build, include):
+    """The extension module of tests/ext/layout.c."""
+    return build.load_extension(builder.extension("layout.c", "nc_layout", include=include))
+
+
+def test_names_of_the_handshake(layout):
+    names = dict(re.findall(r"^\|.*\(`(NC_RUNTIME_\w+)`\) \| `(.*)` \|$", DOCUMENT, re.M))
+    assert names == {
+        "NC_RUNTIME_MODULE": layout.MODULE,
+        "NC_RUNTIME_ATTRIBUTE": layout.ATTRIBUTE,
+        "NC_RUNTIME_CAPSULE": layout.CAPSULE,
+    }
+    assert sys.modules[layout.MODULE].extensibletype_v1 is nc.extensibletype
+
+
+MUTATIONS = [
+    ("core/slottable.h", "uintptr_t id; ", "uint32_t id; "),
+    ("core/slottable.h", "uint32_t g_shift; ", "uint32_t added; uint32_t g_shift; "),
+    (
+        "core/calltable.h",
+        "const char *signature; /*",
+        "uintptr_t was_flags; const char *signature; /*",
+    ),
+    (
+        "core/calltable.h",
+        "NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)",
+        "NC_FLAG_TAKES_GIL ((uintptr_t)2 << 1)",
+    ),
+    ("core/hash.h", "0x94D049BB133111EB", "0x94D049BB133111ED"),
+    ("core/intern.h", "uint64_t length; /*", "uint64_t length, more; /*"),
+    ("core/base.h", "#define NC_ABI_VERSION 1", "#define NC_ABI_VERSION 2"),
+    ("core/runtime.h", "    PyTypeObject *metatype;", "    void *metatype;"),
+    ("core/runtime.h", "    void *etp_private;", "    void *etp_added, *etp_private;"),
+    ("core/runtime.h", "_PACKEDCALLABLE_FAVPOS 1", "_PACKEDCALLABLE_FAVPOS 2"),
+]
+
+
+@pytest.mark.compiler
+@needs_64_bits
+@pytest.mark.parametrize(("header", "old", "new"), [("core/base.h", "", ""), *MUTATIONS])
+def test_a_change_of_a_header_does_not_compile(build, include, tmp_path, header, old, new):
+    compiler = build.compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    shutil.copytree(INCLUDE, tmp_path / "nativecall")
+    changed = tmp_path / "nativecall" / header
+    text = changed.read_text(encoding="utf-8")
+    assert old in text
+    changed.write_text(text.replace(old, new), encoding="utf-8")
+    python = ["-isystem", str(build.sysconfig.get_path("include"))]
+    messages = ""
+    for path in LAYOUTS:
+        options = ["-fsyntax-only", "-std=gnu11", f"-I{tmp_path}", *python, "-DMODULE=x"]
+        done = subprocess.run(
+            [*compiler, *options, path], capture_output=True, text=True, check=False
+        )
+        messages += done.stderr
+    assert ("layout_of_line_" in messages) == (old != new)
+
+
+# -- the hash ------------------------------------------------------------------------------------
+
+
+def written_hash(data: bytes) -> int:
+    """The document's pseudo code, line by line."""
+    k0, k1, k2, k3 = (VALUES[f"NC_HASH_K{i}"] for i in range(4))
+    h = (k0 + len(data) * k1) & MASK
+    for start in range(0, len(data), 8):
+        w = int.from_bytes(data[start : start + 8], "little")
+        w = w * k1 & MASK
+        w ^= w >> 32
+        h = (h ^ w) * k2 & MASK
+        h ^= h >> 29
+    h = h * k3 & MASK
+    return h ^ h >> 32
+
+
+def test_hash_vectors():
+    lines = section("The hash").splitlines()
+    rows = rows_after(lines, lines.index("| bytes | length | hash |"))
+    assert len(rows) == 9
+    for text, length, value in rows:
+        if text == "bytes 0 to 255":
+            data = bytes(range(256))
+        else:
+            data = text.strip('"').encode().replace(b"\\0", b"\0")
+        assert len(data) == int(length)
+        assert written_hash(data) == _lib.hash_bytes(data) == int(value, 16)
+
+
+def test_the_written_hash_is_the_compiled_one():
+    for length in range(70):
+        data = bytes((7 * i + length) % 256 for i in range(length))
+        assert written_hash(data) == _lib.hash_bytes(data)
+
+
+# -- a stranger ----------------------------------------------------------------------------------
+
+
+def word(address: int, size: int = 8, *, signed: bool = False) -> int:
+    return int.from_bytes(ctypes.string_at(address, size), sys.byteorder, signed=signed)
+
+
+class Stranger:
+    """Reads memory by the offsets in the document."""
+
+    def __init__(self) -> None:
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+        capsule = sys.modules["_extensibletype"].runtime_v1
+        self.runtime = prototype(ctypes.cast(get, ctypes.c_void_p).value)(
+            capsule, b"_extensibletype.runtime_v1"
+        )
+        self.metatype = word(self.runtime + at("NcRuntime", "metatype"))
+        self.registry = word(self.runtime + at("NcRuntime", "registry"))
+        intern = ctypes.CFUNCTYPE(
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.POINTER(ctypes.c_void_p),
+        )
+        self._intern = intern(word(self.runtime + at("NcRuntime", "intern")))
+
+    def intern(self, data: bytes) -> int:
+        out = ctypes.c_void_p()
+        assert self._intern(self.registry, data, len(data), ctypes.byref(out)) == VALUES["NC_OK"]
+        assert out.value is not None
+        return out.value
+
+    def interned(self, data: bytes) -> int:
+        """The address of a string that may not be there; 0 then."""
+        table = word(self.registry + at("NcRegistry", "table"))
+        mask = word(table + at("NcInternTable", "mask"))
+        cells = table + int(SIZES["NcInternTable"] or 0)
+        i = written_hash(data)
+        while True:
+            string = word(cells + 8 * (i & mask))
+            if string == 0:
+                return 0
+            header = string - 16
+            if (
+                word(header + at("NcInternHeader", "hash")) == written_hash(data)
+                and word(header + at("NcInternHeader", "length")) == len(data)
+                and ctypes.string_at(string, len(data)) == data
+            ):
+                return string
+            i += 1
+
+    def extensible(self, cls: type) -> bool:
+        meta: type | None = type(cls)
+        while meta is not None and id(meta) != self.metatype:
+            meta = meta.__base__
+        return meta is not None
+
+    def slots(self, cls: type) -> int:
+        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_custom_slots"))
+
+    def offset(self, cls: type) -> int:
+        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_obj_custom_slots_offset"))
+
+    def shift(self, cls: type) -> int:
+        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_table_shift"), signed=True)
+
+    def rows(self, table: int) -> int:
+        return table + int(SIZES["PyCustomSlotTable"] or 0)
+
+    def find(self, table: int, key: int) -> int:
+        """The document's lookup; the row's address or 0."""
+
+        def field(name: str, size: int = 8) -> int:
+            return word(table + at("PyCustomSlotTable", name), size)
+
+        x = key * field("multiplier") & MASK
+        cells = field("cells")
+        f = x >> field("f_shift", 4) | field("f_high")
+        f ^= word(cells + 2 * (x >> field("g_shift", 4)), 2)
+        row = self.rows(table) + word(cells + 2 * (f - 2**64), 2) * int(SIZES["PyCustomSlot"] or 0)
+        return row if word(row + at("PyCustomSlot", "id")) == key else 0
+
+    def data(self, row: int) -> int:
+        return word(row + at("PyCustomSlot", "data.objoffset"))
+
+    def call_table(self, obj: object, *, by_slot: bool) -> int:
+        cls = type(obj)
+        if not self.extensible(cls):
+            return 0
+        offset = 0 if by_slot else self.offset(cls)
+        if offset == 0:
+            slots = self.slots(cls)
+            row = self.find(slots, VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"]) if slots else 0
+            if row == 0:
+                return 0
+            offset = self.data(row)
+        return word(id(obj) + offset)
+
+    def entry(self, obj: object, signature: int, refuse: int = 0, *, by_slot: bool = False) -> int:
+        obj = self.viewed(obj)
+        table = self.call_table(obj, by_slot=by_slot)
+        if table == 0:
+            return 0
+        entry = table + at("PyNativeCallableTable", "entries")
+        while found := word(entry + at("PyNativeCallableEntry", "signature")):
+            flags = word(entry + at("PyNativeCallableEntry", "flags"))
+            if found == signature and flags & (refuse | VALUES["NC_FLAGS_ABI_MASK"]) == 0:
+                return entry
+            entry += int(SIZES["PyNativeCallableEntry"] or 0)
+        return 0
+
+    def viewed(self, obj: object) -> object:
+        if type(obj) is type(len):
+            # PyCFunctionObject: the head, m_ml, m_self.
+            definition, owner = (word(id(obj) + object.__basicsize__ + 8 * i) for i in (0, 1))
+            bound = getattr(obj, "__self__", None)
+            if owner and 0 <= definition - owner < type(bound).__basicsize__:
+                return bound
+        return obj
+
+    def function(self, entry: int) -> ctypes._CFuncPtr:
+        address = word(entry + at("PyNativeCallableEntry", "funcptr"))
+        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(sys, "getrefcount"), reason="reads the memory of CPython objects"
+)
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    if sys.maxsize < 2**32:
+        pytest.skip("the document gives offsets for 64 bits")
+    return Stranger()
+
+
+def test_the_stranger_meets_the_runtime(stranger, layout):
+    assert stranger.runtime == layout.runtime
+    assert stranger.metatype == id(nc.extensibletype)
+    for field, value in (
+        ("abi_version", VALUES["NC_ABI_VERSION"]),
+        ("struct_size", int(SIZES["NcRuntime"])),
+        ("type_size", nc.extensibletype.__basicsize__),
+        ("slot_size", int(SIZES["PyCustomSlot"])),
+    ):
+        assert word(stranger.runtime + at("NcRuntime", field), 4) == value
+    assert nc.extensibletype.__basicsize__ == H + 32
+
+
+def test_the_stranger_interns(stranger):
+    for data in (b"", b"d:d", b"nul\0inside", b"x" * VALUES["NC_INTERN_MAX_LENGTH"]):
+        address = stranger.intern(data)
+        assert address == _lib.intern(data) == stranger.interned(data)
+        assert address % 8 == 0
+        assert ctypes.string_at(address, len(data) + 1) == data + b"\0"
+    out = ctypes.c_void_p()
+    long = b"x" * (VALUES["NC_INTERN_MAX_LENGTH"] + 1)
+    status = stranger._intern(stranger.registry, long, len(long), ctypes.byref(out))
+    assert status == VALUES["NC_E_TOOLONG"]
+    assert stranger.interned(b"a key that nobody has ever interned") == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
+def test_the_stranger_finds_slots(stranger, count):
+    slots = {f"stranger{i}" if i % 2 else 0x07000001 + 2 * i: (i, 3 * i) for i in range(count)}
+    cls = nc.extensibletype("T", (), {"__customslots__": slots})
+    assert stranger.extensible(cls)
+    assert not stranger.extensible(int)
+    table = stranger.slots(cls)
+    if count == 0:
+        assert table == 0
+        return
+    assert word(table + at("PyCustomSlotTable", "abi_version"), 4) == VALUES["NC_ABI_VERSION"]
+    assert word(table + at("PyCustomSlotTable", "count"), 4) == count
+    for i, (key, (flags, data)) in enumerate(slots.items()):
+        row = stranger.find(table, key if isinstance(key, int) else stranger.intern(key.encode()))
+        assert row == stranger.rows(table) + int(SIZES["PyCustomSlot"]) * i
+        assert word(row + at("PyCustomSlot", "flags")) == flags
+        assert stranger.data(row) == data
+    for absent in (0, 1, 0x06000001, stranger.intern(b"absent"), MASK):
+        assert stranger.find(table, absent) == 0
+
+
+@pytest.mark.parametrize("by_slot", [False, True])
+def test_the_stranger_calls(stranger, by_slot):
+    libm = nc.load("m")
+    f = nc.wrap(libm.address("fabs"), "d:d")
+    f.add("d:dd", libm.address("pow"), gil="need")
+    for g in (f, f.builtin):
+        entry = stranger.entry(g, stranger.intern(b"d:d"), by_slot=by_slot)
+        assert stranger.function(entry)(-2.5) == 2.5
+        signature = stranger.intern(b"d:dd")
+        entry = stranger.entry(g, signature, by_slot=by_slot)
+        flags = word(entry + at("PyNativeCallableEntry", "flags"))
+        assert flags == VALUES["NC_FLAG_NEEDS_GIL"] | VALUES["NC_ERRORS_NONE"]
+        assert stranger.entry(g, signature, VALUES["NC_FLAG_NEEDS_GIL"], by_slot=by_slot) == 0
+        assert stranger.entry(g, stranger.intern(b"f:f"), by_slot=by_slot) == 0
+    for other in (1, len, f.address, object()):
+        assert stranger.entry(other, stranger.intern(b"d:d"), by_slot=by_slot) == 0
+
+
+def test_the_offset_and_the_shift(stranger):
+    f = nc.wrap(nc.load("m").address("fabs"), "d:d")
+
+    class Overrides(nc.NativeCallable):
+        def __call__(self, x):
+            return x
+
+    ob_type = object.__basicsize__ - 8  # the last field of PyObject
+    assert word(id(f) + ob_type) == id(type(f))
+    row = stranger.find(stranger.slots(type(f)), VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"])
+    assert stranger.offset(type(f)) == stranger.data(row) != 0
+    assert stranger.shift(type(f)) == stranger.offset(type(f)) - ob_type
+    assert (stranger.offset(Overrides), stranger.shift(Overrides)) == (0, 0)
+    slots = stranger.slots(Overrides)
+    assert slots == 0 or stranger.find(slots, VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"]) == 0
+
+
+# -- what a mismatch obliges to ------------------------------------------------------------------
+
+
+OFFERED = """
+import ctypes, json, sys, types
+sys.path.insert(0, sys.argv[1])
+changes, size, name = json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode()
+import nativecall
+get = ctypes.pythonapi.PyCapsule_GetPointer
+get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+new = ctypes.pythonapi.PyCapsule_New
+new.restype = ctypes.py_object
+new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+real = get(sys.modules["_extensibletype"].runtime_v1, b"_extensibletype.runtime_v1")
+offered = ctypes.create_string_buffer(ctypes.string_at(real, size) + bytes(64))
+for offset, value, width in changes:
+    offered[offset : offset + width] = value.to_bytes(width, sys.byteorder)
+before = bytes(offered)
+module = types.ModuleType("_extensibletype")
+module.runtime_v1 = new(ctypes.addressof(offered), name, None)
+sys.modules["_extensibletype"] = module
+try:
+    import nc_layout
+except ImportError as error:
+    print(error)
+    assert sys.modules["_extensibletype"] is module and bytes(offered) == before
+    assert set(vars(module)) == set(vars(types.ModuleType("m"))) | {"runtime_v1"}
+else:
+    assert nc_layout.runtime == ctypes.addressof(offered)
+    print("accepted")
+"""
+CAPSULE = "_extensibletype.runtime_v1"
+POINTERS = ("provider", "metatype", "registry", "intern", "ready")
+
+
+def messages() -> list[str]:
+    """The ImportErrors of the document as patterns."""
+    blocks = re.findall(r"(?:^ {7}\S.*\n)+", section("The runtime and the handshake"), re.M)
+    texts = [" ".join(block.split()) for block in blocks]
+    assert len(texts) == 3
+    return [re.sub(r"<[\w\\ ]+>", "(.+)", re.escape(text)) for text in texts]
+
+
+def offered(python, layout, name=CAPSULE, **changes):
+    """What importing a module prints where a runtime with these fields is there."""
+    fields = [(at("NcRuntime", f), n, int(f in POINTERS) * 4 + 4) for f, n in changes.items()]
+    directory = Path(layout.__file__).parent
+    return python(OFFERED, directory, json.dumps(fields), SIZES["NcRuntime"], name).strip()
+
+
+@needs_64_bits
+def test_runtimes_that_do(python, layout):
+    assert offered(python, layout) == "accepted"
+    assert offered(python, layout, struct_size=64) == "accepted"
+
+
+@needs_64_bits
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("abi_version", 1),
+        ("abi_version", -1),
+        ("struct_size", -1),
+        ("type_size", 8),
+        ("type_size", -8),
+        ("slot_size", 8),
+        ("slot_size", -8),
+    ],
+)
+def test_runtimes_that_do_not(python, layout, field, change):
+    sizes = {
+        "abi_version": VALUES["NC_ABI_VERSION"],
+        "struct_size": int(SIZES["NcRuntime"]),
+        "type_size": H + 32,
+        "slot_size": int(SIZES["PyCustomSlot"]),
+    }
+    wanted = dict(sizes)
+    sizes[field] += change
+    found = re.fullmatch(messages()[1], offered(python, layout, **{field: sizes[field]}))
+    assert found is not None
+    provider = "nativecall" if sizes["abi_version"] else "another module"
+
+    def text(numbers):
+        return "/".join(str(numbers[key]) for key in ("struct_size", "type_size", "slot_size"))
+
+    assert found.groups() == (
+        "nc_layout",
+        str(wanted["abi_version"]),
+        text(wanted),
+        provider,
+        str(sizes["abi_version"]),
+        text(sizes),
+    )
+
+
+@needs_64_bits
+def test_what_is_no_runtime(python, layout):
+    message = offered(python, layout, "_extensibletype.runtime_v2")
+    found = re.fullmatch(messages()[0], message)
+    assert found is not None
+    assert found.groups() == ("<module '_extensibletype'>", "nc_layout", "1")
+
+
+@needs_64_bits
+@pytest.mark.parametrize("struct_size", [0, 8])
+@pytest.mark.parametrize("missing", POINTERS)
+def test_runtimes_with_nulls(python, layout, missing, struct_size):
+    """Such a runtime is refused before anything that it lacks is needed."""
+    changes = {missing: 0, "struct_size": int(SIZES["NcRuntime"]) + struct_size}
+    found = re.fullmatch(messages()[2], offered(python, layout, **changes))
+    assert found is not None
+    provider = "another module" if missing == "provider" else "nativecall"
+    assert found.groups() == (provider, "nc_layout", "1", missing)
+
+
+@needs_64_bits
+def test_a_runtime_that_does_not_say_whose_it_is(python, layout):
+    message = offered(python, layout, abi_version=3, provider=0)
+    found = re.fullmatch(messages()[1], message)
+    assert found is not None
+    assert found.groups()[3:5] == ("another module", "3")

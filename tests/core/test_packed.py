@@ -1,0 +1,645 @@
+"""Packed signatures: Python against the C headers, and literals that C folds to constants.
+
+The headers are compiled into a small shared library. Thousands of random signatures, written in
+every spelling that the grammar has, and as many damaged ones, must read, fail, pack and unpack
+alike on both sides, down to the position of an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nativecall._errors import SignatureError
+from nativecall._signature import packed
+from nativecall._signature.ctype import MAX_DEPTH, MAX_TEXT
+from nativecall._signature.packed import pack, unpack
+from nativecall._signature.signature import Signature
+from nativecall._signature.spelling import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "csrc" / "include"
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
+
+# What docs/abi.md promises to others.
+VECTORS = [
+    ("v:", 0, (0x8090000000000000,)),
+    ("d:d", 0, (0x8011000000000000,)),
+    ("d:dd", 1, (0x8111100000000000,)),
+    ("i:d&f", 0, (0x8031250000000000,)),
+    ("i:d&f", 0x58, (0xD831250000000000,)),
+    ("Zd:Zd", 0, (0x8061610000000000,)),
+    ("q:&bqP.", 0, (0x8072A74D10000000,)),
+    ("d:dddddddddddd", 0, (0x8011111111111110,)),
+    ("d:ddddddddddddd", 0, (0x8011111111111111, 0x4000000000000000, 0x4000000000000000)),
+    ("d:ddddddddddddI", 0, (0x801111111111111C, 0x4400000000000000, 0x4000000000000000)),
+    (
+        "v:T{d(2,3)i}X{i:P}[2]d",
+        3,
+        (0x839CAC81CCD4CED5, 0x4CD3C9C7C834C9CF, 0x4D4D010000000000),
+    ),
+]
+
+needs_c = pytest.mark.skipif(
+    sys.platform == "win32" or not any(map(shutil.which, ("cc", "gcc", "clang"))),
+    reason="needs a cc-style compiler driver",
+)
+
+
+def compilers(names: tuple[str, ...]) -> list[str]:
+    """Those of the compilers that are here; clang also under the name of a version."""
+    found = []
+    for name in names:
+        versions = [name, *[f"{name}-{n}" for n in range(30, 11, -1) if "clang" in name]]
+        path = next(filter(None, map(shutil.which, versions)), None)
+        if path is not None:
+            found.append(path)
+    return found
+
+
+C_COMPILERS = compilers(("gcc", "clang"))
+CXX_COMPILERS = compilers(("g++", "clang++"))
+
+
+def compile_c(compiler: str, source: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [compiler, *WARNINGS, f"-I{INCLUDE}", *options, str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+class CSide:
+    """The functions of the C headers."""
+
+    def __init__(self, path: Path) -> None:
+        self.lib = ctypes.CDLL(str(path))
+        self.out = ctypes.create_string_buffer(MAX_TEXT + 1)
+        self.words = (ctypes.c_uint64 * 547)()
+        self.number = ctypes.c_size_t()
+        self.flags = ctypes.c_size_t()
+
+    def canonical(self, text: str) -> str | int:
+        """The canonical form, or the 1-based column of an error."""
+        data = text.encode()
+        status = self.lib.canonical(
+            data,
+            ctypes.c_size_t(len(data)),
+            self.out,
+            ctypes.c_size_t(len(self.out)),
+            ctypes.byref(self.number),
+        )
+        if status == 0:
+            assert len(self.out.value) == self.number.value
+            return self.out.value.decode()
+        assert status in (-4, -5)
+        return self.number.value + 1
+
+    def pack(self, text: str, flags: int) -> tuple[int, ...]:
+        data = text.encode()
+        status = self.lib.pack(
+            data,
+            ctypes.c_size_t(len(data)),
+            ctypes.c_size_t(flags),
+            self.words,
+            ctypes.c_size_t(len(self.words)),
+            ctypes.byref(self.number),
+        )
+        assert status == 0
+        return tuple(self.words[: self.number.value])
+
+    def unpack(self, words: tuple[int, ...]) -> tuple[str, int] | None:
+        status = self.lib.unpack(
+            (ctypes.c_uint64 * len(words))(*words),
+            ctypes.c_size_t(len(words)),
+            self.out,
+            ctypes.c_size_t(len(self.out)),
+            ctypes.byref(self.number),
+            ctypes.byref(self.flags),
+        )
+        assert status in (0, -5)
+        return (self.out.value.decode(), self.flags.value) if status == 0 else None
+
+
+@pytest.fixture(scope="module")
+def c(tmp_path_factory: pytest.TempPathFactory) -> CSide:
+    directory = tmp_path_factory.mktemp("packed")
+    source = directory / "side.c"
+    source.write_text(
+        """#include "nativecall/signature.h"
+int canonical(const char *t, size_t n, char *o, size_t s, size_t *w);
+int canonical(const char *t, size_t n, char *o, size_t s, size_t *w)
+{ return nc_signature_canonical(t, n, o, s, w); }
+int pack(const char *t, size_t n, size_t f, uint64_t *o, size_t s, size_t *c);
+int pack(const char *t, size_t n, size_t f, uint64_t *o, size_t s, size_t *c)
+{ return nc_signature_pack(t, n, (uintptr_t)f, o, s, c); }
+int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t *f);
+int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t *f)
+{ return nc_signature_unpack(i, c, o, s, w, f); }
+""",
+        encoding="utf-8",
+    )
+    library = directory / "side.so"
+    built = compile_c(
+        next(filter(None, map(shutil.which, ("cc", "gcc", "clang")))),
+        source,
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        "-o",
+        str(library),
+    )
+    assert built.returncode == 0, built.stderr
+    return CSide(library)
+
+
+class Maker:
+    """Random signatures in random spellings of the grammar."""
+
+    SCALARS = [*"?cbBhHiIlLqQnNefdgPO", "Zf", "Zd", "Zg", "&v", "d", "d", "i", "f"]
+
+    def __init__(self, seed: int, spaces: float = 0.1, names: bool = True) -> None:
+        self.random = random.Random(seed)
+        self.spaces = spaces
+        self.names = names
+
+    def type(self, place: str, depth: int) -> Iterator[str]:
+        choose = self.random
+        if depth > 4 or choose.random() < 0.7:
+            yield from choose.choice(self.SCALARS)
+            return
+        kind = choose.choice("&XTTA")
+        if kind == "&":
+            yield "&"
+            yield from self.type("pointee", depth + 1)
+        elif kind == "X":
+            yield from "X{"
+            yield from self.function(depth + 1)
+            yield "}"
+        elif kind == "T":
+            yield from choose.choice(["T{", "T{", "=T{"])
+            for index in range(choose.randint(1, 4)):
+                yield from self.type("field", depth + 1)
+                if self.names and choose.random() < 0.4:
+                    yield from (":", choose.choice("xyz") + f"_{index}", ":")
+            yield "}"
+        elif place in ("field", "pointee", "array"):
+            yield "("
+            for index in range(choose.randint(1, 3)):
+                if index:
+                    yield ","
+                yield "0" * choose.choice([0, 0, 0, 2]) + str(choose.randint(1, 400))
+            yield ")"
+            yield from self.type("array", depth + 1)
+        elif place == "argument":
+            yield from ("[", str(choose.randint(1, 64)), "]")
+            yield from self.type("view", depth + 1)
+        else:
+            yield "d"
+
+    def function(self, depth: int = 1) -> Iterator[str]:
+        choose = self.random
+        yield from ["v"] if choose.random() < 0.2 else self.type("result", depth)
+        yield ":"
+        count = choose.randint(0, 10 if depth == 1 else 3)
+        for _ in range(count):
+            yield from self.type("argument", depth)
+        if count and choose.random() < 0.1:
+            yield "."
+
+    def text(self) -> str:
+        tokens = []
+        for token in self.function():
+            if self.random.random() < self.spaces:
+                tokens.append(self.random.choice([" ", "\t", "\n", "  ", "\r\f\v"]))
+            tokens.append(token)
+        return "".join(tokens)
+
+
+def python_side(text: str) -> str | int:
+    """As `CSide.canonical`; columns counted through line ends."""
+    try:
+        return parse(text, hint="native").text
+    except SignatureError as raised:
+        error = raised
+    assert error.position is not None
+    if error.line is None:
+        return error.position
+    return sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.position
+
+
+@needs_c
+def test_canonical_form_is_the_same_in_c(c: CSide) -> None:
+    maker = Maker(1)
+    lengths = set()
+    for _ in range(4000):
+        text = maker.text()
+        expected = python_side(text)
+        assert c.canonical(text) == expected, text
+        if isinstance(expected, str):
+            lengths.add(len(expected))
+    assert len(lengths) > 50
+
+
+@needs_c
+def test_damaged_text_fails_at_the_same_place_in_c(c: CSide) -> None:
+    maker = Maker(2)
+    choose = maker.random
+    failed = 0
+    for _ in range(6000):
+        text = maker.text()
+        for _ in range(choose.randint(1, 2)):
+            at = choose.randrange(len(text) + 1)
+            piece = choose.choice(["", "", choose.choice("dvPXTZ{}()[]:=,.&0x !wF\0")])
+            text = text[:at] + piece + text[at + choose.randint(0, 2) :]
+        if not text.strip():
+            continue
+        expected = python_side(text)
+        failed += isinstance(expected, int)
+        assert c.canonical(text) == expected, text
+    assert failed > 2000
+
+
+@needs_c
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d:" + "d" * (MAX_TEXT - 2),
+        "d:" + "&" * (MAX_DEPTH - 1) + "d",
+        "d:" + "&" * MAX_DEPTH + "d",
+        "d:" + "X{d:" * (MAX_DEPTH - 1) + "}" * (MAX_DEPTH - 1),
+        "d:" + "X{d:" * MAX_DEPTH + "}" * MAX_DEPTH,
+        "d:&" + "(2)" * 62 + "b",
+        "d:&" + "(1)" * 63 + "b",
+        "d:&(" + ",".join("1" * 64) + ")b",
+        "d:&(" + ",".join("1" * 65) + ")b",
+        "d:[64]d[65]d",
+        "d:&(9223372036854775807)b",
+        "d:&(999999999999999999,9)b",
+        "d:&(999999999999999999,10)b",
+        "d:&(999999999999999999)Zd",
+        "d:T{(999999999999999999)q(999999999999999999)b}",
+        "d:T{(999999999999999999)q(999999999999999999)q}",
+        "d:T{a:x:b:y:d:x:}",
+        "d:T{d:x:T{d:x:}:y:X{d:T{d:y:}}:x:}",
+    ],
+)
+def test_limits_are_the_same_in_c(c: CSide, text: str) -> None:
+    assert c.canonical(text) == python_side(text)
+
+
+@needs_c
+def test_packed_words_are_the_same_in_c(c: CSide) -> None:
+    maker = Maker(3)
+    seen: dict[tuple[int, ...], str] = {}
+    counts = set()
+    for _ in range(4000):
+        try:
+            signature = parse(maker.text(), hint="native")
+        except SignatureError:
+            continue  # larger than the address space
+        flags = maker.random.randrange(128)
+        words = pack(signature, flags)
+        assert c.pack(signature.text, flags) == words
+        assert c.pack(signature.written, flags) == words
+        assert c.unpack(words) == (signature.text, flags)
+        assert unpack(words) == (signature, flags)
+        assert words[0] & packed.START
+        assert all(word >> 60 == 0b0100 for word in words[1:])
+        assert seen.setdefault(pack(signature), signature.text) == signature.text
+        counts.add(len(words))
+    assert len(seen) > 2000
+    assert {1, 3, 5} <= counts
+    assert all(count % 2 for count in counts)
+
+
+@needs_c
+def test_damaged_words_are_refused_alike(c: CSide) -> None:
+    maker = Maker(4, spaces=0, names=False)
+    choose = maker.random
+    refused = 0
+    for _ in range(3000):
+        try:
+            words = list(pack(maker.text(), choose.randrange(128)))
+        except SignatureError:
+            continue
+        words[choose.randrange(len(words))] ^= 1 << choose.randrange(64)
+        if choose.random() < 0.1:
+            words = words[: choose.randint(1, len(words))]
+        try:
+            signature, flags = unpack(words)
+        except SignatureError:
+            refused += 1
+            assert c.unpack(tuple(words)) is None
+        else:
+            assert c.unpack(tuple(words)) == (signature.text, flags)
+    assert refused > 500
+
+
+def test_no_signature_is_the_beginning_of_another() -> None:
+    maker = Maker(5, spaces=0, names=False)
+    packings = set()
+    for _ in range(2000):
+        try:
+            packings.add(pack(maker.text()))
+        except SignatureError:
+            continue
+    for words in packings:
+        for end in range(1, len(words)):
+            assert words[:end] not in packings
+        # A scan in steps of two words meets words 2, 4, ...: no start, and no end of a table.
+        assert all(word and not word & packed.START for word in words[2::2])
+
+
+@pytest.mark.parametrize(("text", "flags", "words"), VECTORS)
+def test_vectors(text: str, flags: int, words: tuple[int, ...]) -> None:
+    assert pack(text, flags) == words
+    assert unpack(words) == (parse(text), flags)
+
+
+def test_vectors_are_those_of_the_standard() -> None:
+    page = (ROOT / "docs" / "abi.md").read_text(encoding="utf-8")
+    page = page[page.index("\n## Packed signatures") :]
+    rows = re.findall(
+        r"^\| `([^`]+)` \| (0x[0-9A-F]+|0) \| ((?:`0x[0-9A-F]{16}` ?)+)\|", page, re.M
+    )
+    listed = [
+        (text, int(flags, 0), tuple(int(word, 16) for word in re.findall(r"0x[0-9A-F]{16}", words)))
+        for text, flags, words in rows
+    ]
+    assert listed == VECTORS
+
+
+def test_symbols_are_those_of_the_standard() -> None:
+    page = (ROOT / "docs" / "abi.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `0x([0-9A-F]{1,2})` \| `(\S)` \|", page, re.M)
+    assert {character: tuple(int(digit, 16) for digit in code) for code, character in rows} == (
+        packed._NIBBLES
+    )
+    header = (INCLUDE / "nativecall" / "core" / "packed.h").read_text(encoding="utf-8")
+    assert f'#define NC_PACKED_COMMON "{packed._COMMON}"' in header
+    assert f'#define NC_PACKED_RARE "{packed._RARE}"' in header
+
+
+def test_any_spelling_is_packed() -> None:
+    assert pack("double (double, double)") == pack("dd->d") == pack(parse("d:dd")) == pack("d: d d")
+
+
+def test_signature_is_kept_as_a_value() -> None:
+    signature, flags = unpack(pack("X{v:}:T{d:x:i:y:}", 5))
+    assert isinstance(signature, Signature)
+    assert (signature.text, flags) == ("X{v:}:T{di}", 5)
+
+
+@pytest.mark.parametrize("flags", [-1, 128, 1 << 32])
+def test_flags_out_of_range(flags: int) -> None:
+    with pytest.raises(ValueError, match=rf"'flags' must be 0 to 127 \(got {flags}\)"):
+        pack("d:d", flags)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "begins with a word whose highest bit is set"),
+        ((0,), "begins with a word whose highest bit is set"),
+        ((1 << 64,), "word 0 of a packed signature is no 64-bit number"),
+        ((0x8011000000000000, -1, 0), "word 1 of a packed signature is no 64-bit number"),
+        ((0x80FF000000000000,), "unknown symbol F-F"),
+        ((0x8011111111111111,), "the symbols do not end"),
+        ((0x8000000000000000,), "is no packed signature"),
+        ((0x8019000000000000,), "'v' cannot be an argument"),
+        ((0x8011000000000001,), "'d:d' is 0x8011000000000000"),
+        ((0x8011000000000000,) + (0x4000000000000000,) * 2, "'d:d' is 0x8011000000000000"),
+        ((0x80C7C8C9C9C90000,), "is no packed signature"),
+    ],
+)
+def test_words_that_are_no_signature(words: tuple[int, ...], message: str) -> None:
+    with pytest.raises(SignatureError, match=re.escape(message)):
+        unpack(words)
+
+
+def test_packing_is_light_to_import() -> None:
+    code = (
+        "import sys, nativecall.packed;"
+        "print([m for m in ('numpy', 'llvmlite', 'dataclasses') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert done.stdout.strip() == "[]"
+
+
+# ---- literals --------------------------------------------------------------------------------
+
+LITERALS = ["v:", "d:d", "d:dd", "i:d&f", "Zg:g", "l:nN", "c:LcO", "X{v:}:?", "&(5)f:h"]
+LITERALS += ["v:[2]d", "v:&(1,2)d"]
+LITERALS += ["d:T{bH}", "v:=T{eI}", "i:&c.", "d:dddddddddddd", "&&&&&&&&&&&&d:"]
+REFUSED = [
+    "",
+    ":",
+    "dd",
+    "d",
+    "d:w",
+    "dd:d",
+    "d:d:d",
+    "d:d d",
+    "d:ddddddddddddd",
+    "i:&d&d&d&d&d&d&d",
+]
+REFUSED += ["i:&d&d&d&d&d&d&d", "d:" + "d" * 40]
+REFUSED += ["d:!", "Zd", "Z:d", "d:T{" + "i" * 9 + "}"]
+REFUSED += ["d:&", "d:Z", "d:(", "d:T{", "d:X", "d:2", "d:=", "O:,", "d:}", "T{d:d", "d:T{d}}"]
+REFUSED += ["v:v", "d:vd", "v:&v", "&v:d"]
+# Malformed, and more than a literal is checked for: words that no signature has.
+UNCHECKED = ["d:Zi", "d:=d", "[0]d:", "(2)d:d", "d:.d", "d:.", "d:T{&v}", "d:(2)d", "d:T{}"]
+
+
+def expected_words() -> str:
+    """A table of C with the word of each literal as Python packs it."""
+    return ", ".join(f"UINT64_C({pack(text)[0]:#x})" for text in LITERALS)
+
+
+def in_use() -> str:
+    """C and C++ in which every literal stands where only a constant may."""
+    checks = "\n".join(
+        f"typedef char check_{i}"
+        f'[NATIVECALL_SIG("{text}") == UINT64_C({pack(text)[0]:#x}) ? 1 : -1];'
+        f"\nextern const check_{i} used_{i};"
+        for i, text in enumerate(LITERALS)
+    )
+    cases = "\n".join(
+        f'    case NATIVECALL_SIG("{text}"): return {i + 1};' for i, text in enumerate(LITERALS)
+    )
+    return f"""#include "nativecall/signature.h"
+{checks}
+int dispatch(uint64_t word);
+int dispatch(uint64_t word)
+{{
+    switch (word & ~NC_PACKED_FLAGS_MASK) {{
+{cases}
+    default: return 0;
+    }}
+}}
+static const uint64_t words[] = {{{", ".join(f'NATIVECALL_SIG("{t}")' for t in LITERALS)}}};
+static const uint64_t expected[] = {{{expected_words()}}};
+int main(void)
+{{
+    size_t i;
+    for (i = 0; i < sizeof words / sizeof *words; i++) {{
+        if (words[i] != expected[i] || dispatch(words[i]) != (int)i + 1) {{
+            return 1;
+        }}
+    }}
+    return dispatch(NATIVECALL_SIG("d:ddd")) != 0;
+}}
+"""
+
+
+@needs_c
+@pytest.mark.parametrize("optimisation", ["-O0", "-O2"])
+@pytest.mark.parametrize(
+    ("compiler", "standard"),
+    [
+        *[(compiler, standard) for compiler in C_COMPILERS for standard in ("c99", "c11")],
+        *[(compiler, standard) for compiler in CXX_COMPILERS for standard in ("c++11", "c++20")],
+    ],
+)
+def test_literals_are_constants(
+    compiler: str, standard: str, optimisation: str, tmp_path: Path
+) -> None:
+    cxx = compiler in CXX_COMPILERS
+    source = tmp_path / ("use.cpp" if cxx else "use.c")
+    source.write_text(in_use(), encoding="utf-8")
+    program = tmp_path / "use"
+    built = compile_c(
+        compiler, source, f"-std={standard}", optimisation, "-o", str(program), "-pthread"
+    )
+    assert built.returncode == 0, built.stderr
+    assert subprocess.run([str(program)], check=False).returncode == 0
+
+
+@pytest.mark.compiler
+@needs_c
+@pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
+def test_literals_that_are_no_single_word_do_not_compile(compiler: str, tmp_path: Path) -> None:
+    cxx = compiler in CXX_COMPILERS
+    options = ["-std=c++11" if cxx else "-std=c99", "-fsyntax-only"]
+    source = tmp_path / ("refused.cpp" if cxx else "refused.c")
+    body = '#include "nativecall/signature.h"\nuint64_t f(void);\nuint64_t f(void)\n'
+    source.write_text(body + '{ return NATIVECALL_SIG("d:d"); }\n', encoding="utf-8")
+    good = compile_c(compiler, source, *options)
+    assert good.returncode == 0, good.stderr
+    for text in REFUSED:
+        source.write_text(body + f'{{ return NATIVECALL_SIG("{text}"); }}\n', encoding="utf-8")
+        bad = compile_c(compiler, source, *options)
+        assert bad.returncode != 0, text
+        assert "malformed_or_longer_than_one_word" in bad.stderr, text
+
+
+@pytest.mark.compiler
+@needs_c
+@pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
+def test_malformed_literals_that_compile_are_no_signature(compiler: str, tmp_path: Path) -> None:
+    cxx = compiler in CXX_COMPILERS
+    source = tmp_path / ("unchecked.cpp" if cxx else "unchecked.c")
+    table = "".join(f'    NATIVECALL_SIG("{text}"),\n' for text in [*UNCHECKED, "T{dd:}d"])
+    source.write_text(
+        f"""#include <stdio.h>
+#include "nativecall/signature.h"
+static const uint64_t words[] = {{
+{table}}};
+int main(void)
+{{
+    size_t i;
+    for (i = 0; i < sizeof words / sizeof *words; i++)
+        printf("%llx\\n", (unsigned long long)words[i]);
+    return 0;
+}}
+""",
+        encoding="utf-8",
+    )
+    program = tmp_path / "unchecked"
+    built = compile_c(
+        compiler, source, f"-std={'c++11' if cxx else 'c99'}", "-o", str(program), "-pthread"
+    )
+    assert built.returncode == 0, built.stderr
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    *words, misplaced = [int(line, 16) for line in printed.split()]
+    assert len(words) == len(UNCHECKED)
+    for text, word in zip(UNCHECKED, words, strict=True):
+        with pytest.raises(SignatureError):
+            print(text, unpack((word,)))
+    assert unpack((misplaced,))[0].text == "T{dd}:d"
+
+
+@needs_c
+@pytest.mark.parametrize("text", ["dd)d", ")P", "dd->d", "double (double)", "double f(double)"])
+def test_the_headers_read_the_grammar_and_no_other_spelling(c: CSide, text: str) -> None:
+    assert pack(text) == pack(parse(text).text)
+    assert isinstance(c.canonical(text), int)
+    assert c.canonical(parse(text).text) == parse(text).text
+
+
+@pytest.mark.compiler
+@needs_c
+@pytest.mark.parametrize("text", ["d:dd", "i:d&f", "l:nPPc"])
+@pytest.mark.parametrize("compiler", [*C_COMPILERS, *CXX_COMPILERS])
+def test_a_literal_is_one_number_in_the_code(compiler: str, text: str, tmp_path: Path) -> None:
+    """The function that returns it loads one immediate and returns; no call, no other memory."""
+    cxx = compiler in CXX_COMPILERS
+    source = tmp_path / ("folded.cpp" if cxx else "folded.c")
+    source.write_text(
+        '#include "nativecall/signature.h"\n'
+        'extern "C" uint64_t folded(void);\nextern "C" uint64_t folded(void)\n'.replace(
+            'extern "C" ', 'extern "C" ' if cxx else ""
+        )
+        + f'{{ return NATIVECALL_SIG("{text}"); }}\n',
+        encoding="utf-8",
+    )
+    assembly = tmp_path / "folded.s"
+    built = compile_c(
+        compiler,
+        source,
+        "-std=c++11" if cxx else "-std=c99",
+        "-O2",
+        "-S",
+        "-fcf-protection=none" if "86" in machine(compiler) else "-fno-ident",
+        "-fno-asynchronous-unwind-tables",
+        "-o",
+        str(assembly),
+    )
+    assert built.returncode == 0, built.stderr
+    lines = assembly.read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if re.match(r"_?folded:", line))
+    code = [
+        line.split("#")[0].strip()
+        for line in lines[start + 1 :]
+        if re.match(r"\s+[a-z]", line) and not line.strip().startswith(".")
+    ]
+    end = next(i for i, line in enumerate(code) if line.startswith("ret"))
+    body = code[:end]
+    word = pack(text)[0]
+    if "86" in machine(compiler):
+        assert len(body) == 1, body
+        match = re.fullmatch(r"movabsq\s+\$(-?\w+), %rax", body[0])
+        assert match is not None, body
+        assert int(match[1], 0) % (1 << 64) == word
+    else:
+        # Elsewhere a 64-bit number takes a few moves, and nothing but moves.
+        assert all(re.match(r"(mov|lis?|ori?s?|ldr|adrp|lu|addi|slli)", line) for line in body)
+
+
+def machine(compiler: str) -> str:
+    done = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=True)
+    return done.stdout

@@ -1,0 +1,286 @@
+"""Every example runs from any directory, prints what it promises, and writes nothing to stderr.
+
+Figures of time differ between runs; `{ns}` and the like stand for them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+EXPECTED = {
+    "quickstart.py": """
+cos(0.0)           1.0
+pow(2, 10)         1024.0
+by name            8.0
+frexp(40.0)        0.625 6
+entry              d:d 0x0 True
+wrapped            1.0 5
+built-in view      1.0 True
+div(17, 5)         3 2
+snprintf           3 apples, 0.5 kg
+close(-1)          OSError 9
+TypeError:         argument 1 of 'cos' must be a real number (got str)
+TypeError:         'cos' takes exactly 1 argument (2 given)
+SymbolError:       no symbol 'coz' in 'm'; did you mean 'cos'
+NoEntryError:      no native entry for 'f:f'; 'cos' offers 'd:d'
+""",
+    "overloads.py": """
+signatures         d:d f:f
+a Python float     1.4142135623730951
+a NumPy float32    1.4142135381698608
+an int             1.4142135623730951
+a complex          2j
+one entry          1.4142135381698608 ('f:f',)
+as a C pointer     1.4142135381698608
+same key           ('q:q',) True
+ValueError:        'sqrt' has an entry 'd:d' already; pass replace=True to put another function in \
+its place
+NoEntryError:      no native entry for 'i:i'; 'sqrt' offers 'd:d', 'f:f', 'Zd:Zd'
+TypeError:         no entry of 'sqrt' takes (str); it offers 'd:d', 'f:f', 'Zd:Zd'
+ValueError:        'target' has 'd:d' and 'double (double)', which are one signature here: 'd:d'
+""",
+    "quad.py": """
+cos from 0 to 1    0.841470984808, sin(1) is 0.841470984808
+erfc from 0 to inf 0.564189583548, 1/sqrt(pi) is 0.564189583548
+f.to_scipy()           0.841470984808 {time} microseconds
+f                      0.841470984808 {time} microseconds
+a Python function      0.841470984808 {time} microseconds
+""",
+    "integrator/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+built-in view      0.841470985 called natively
+capsule            0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+cffi pointer       0.841470985 called natively
+math.cos           0.841470985 called through Python
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
+for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
+""",
+    "cpp_numerics/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+capsule            0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+cffi pointer       0.841470985 called natively
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+ValueError:        the function has the same sign at both ends
+TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
+for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
+nativecall there   False
+ctypes function    0.841470985 called natively
+Python function    0.841470985 called through Python
+""",
+    "cython_numerics/run.py": """
+the integral of cos from 0 to 1; sin(1) is 0.841470985
+native callable    0.841470985 called natively
+built-in view      0.841470985 called natively
+cdef function      0.841470985 called natively
+ctypes pointer     0.841470985 called natively
+Python function    0.841470985 called through Python
+a root of cos      1.570796327 called natively; pi/2 is 1.570796327
+y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
+y' = fdim(t, y)    2.000000000 called natively
+ZeroDivisionError: {division}
+ValueError:        the function has the same sign at both ends
+the mean of fabs from -0.5 to 0.5 by 100000 points
+bare pointer       0.250000000 {time} ns a call
+native callable    0.250000000 {time} ns a call
+cdef class         0.250000000 {time} ns a call
+Python function    0.250000000 {time} ns a call
+""",
+    "raw_consumer/run.py": """
+the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
+cos                0.841470985 called natively        {time} ns a call
+cos.builtin        0.841470985 called natively        {time} ns a call
+math.cos           0.841470985 called through Python  {time} ns a call
+a Python function  0.841470985 called through Python  {time} ns a call
+""",
+    "signature_reader/run.py": """
+what objects offer
+sqrt               d:d by table, f:f by table
+sqrt.builtin       d:d by table, f:f by table
+hypotenuse         d:dd by __nativecall_api__, f:ff by __nativecall_api__
+libm.cabs          d:Zd by table
+math.sqrt          nothing
+
+lldiv, T{qq}:qq
+result: struct, size 16, alignment 8, in rax, rdx
+  byte 0: int64, size 8
+  byte 8: int64, size 8
+argument 1: int64, size 8, in rdi
+argument 2: int64, size 8, in rsi
+
+inet_lnaof, I:T{I}
+result: uint32, size 4, in rax
+argument 1: struct, size 4, in rdi
+  byte 0: uint32, size 4
+
+qsort, v:PQQX{i:PP}
+result: void
+argument 1: pointer, size 8, in rdi
+argument 2: uint64, size 8, in rsi
+argument 3: uint64, size 8, in rdx
+argument 4: function pointer, size 8, in rcx
+  result: int32, size 4
+  argument 1: pointer, size 8
+  argument 2: pointer, size 8
+
+no function, T{ddd}:T{di}&T{f(2)i}[2]d=T{bi}
+result: struct, size 24, alignment 8, in memory at rdi
+  byte 0: float64, size 8
+  byte 8: float64, size 8
+  byte 16: float64, size 8
+argument 1: struct, size 16, alignment 8, in xmm0, rsi
+  byte 0: float64, size 8
+  byte 8: int32, size 4
+argument 2: pointer, size 8, in rdx
+  to: struct, size 12, alignment 4
+    byte 0: float32, size 4
+    byte 4: array of 2, size 8, alignment 4
+      element: int32, size 4
+argument 3: view in 2 dimensions, size 8, in rcx
+  item: float64, size 8
+argument 4: packed struct, size 5, alignment 1, on the stack
+  byte 0: int8, size 1
+  byte 1: int32, size 4
+
+what calls take
+sqrt of d          1.414213562 d:d, 0 widened
+sqrt of f          1.414213538 f:f, 0 widened
+sqrt of i          1.414213562 d:d, 1 widened
+sqrt of q          1.414213562 through Python
+hypotenuse of ff   5.000000000 f:ff, 0 widened
+hypotenuse of fi   5.000000000 d:dd, 2 widened
+ldexp of fi        6.000000000 d:di, 1 widened
+fma of ddd         10.000000000 d:ddd, 0 widened
+math.sqrt of d     1.414213562 through Python
+ValueError:        'signature' must be a canonical signature, like 'd:dd' (got 'double (double)')
+OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
+ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
+""",
+    "solvers/run.py": """
+Brent's method on Kepler's equation
+native callable          1.120685893 {count} calls natively {time} microseconds
+its built-in view        1.120685893 {count} calls natively {time} microseconds
+LowLevelCallable         1.120685893 {count} calls natively {time} microseconds
+the same with user_data  1.120685893 {count} calls natively {time} microseconds
+cffi pointer             1.120685893 {count} calls natively {time} microseconds
+ctypes pointer           1.120685893 {count} calls natively {time} microseconds
+Numba cfunc              1.120685893 {count} calls natively {time} microseconds
+Python function          1.120685893 {count} calls through Python {time} microseconds
+SciPy, native callable   1.120685893 {count} calls through Python {time} microseconds
+SciPy, Python function   1.120685893 {count} calls through Python {time} microseconds
+Dormand and Prince's pair on ten periods of a pendulum
+native callable          {angle} {count} calls natively {time} microseconds
+its built-in view        {angle} {count} calls natively {time} microseconds
+LowLevelCallable         {angle} {count} calls natively {time} microseconds
+the same with user_data  {angle} {count} calls natively {time} microseconds
+cffi pointer             {angle} {count} calls natively {time} microseconds
+ctypes pointer           {angle} {count} calls natively {time} microseconds
+Numba cfunc              {angle} {count} calls natively {time} microseconds
+Python function          {angle} {count} calls through Python {time} microseconds
+SciPy, Python function   {angle} {count} calls through Python {time} microseconds
+{plotted}
+ZeroDivisionError:       {division}
+ValueError:              the result of f(t, y) must have 2 numbers (got 1)
+ValueError:              the function has the same sign at both ends
+""",
+}
+NEEDS = {
+    "cpp_numerics/run.py": ["setuptools"],
+    "cython_numerics/run.py": ["setuptools", "Cython"],
+    "integrator/run.py": ["setuptools"],
+    "quad.py": ["scipy"],
+    "raw_consumer/run.py": ["setuptools"],
+    "signature_reader/run.py": ["setuptools"],
+    "solvers/run.py": ["setuptools", "scipy", "numba"],
+}
+
+
+def test_all_examples_are_here():
+    found = {path.name for path in EXAMPLES.glob("[!_]*.py")}
+    found |= {f"{path.parent.name}/run.py" for path in EXAMPLES.glob("*/run.py")}
+    assert found == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name, tmp_path, build):
+    for module in NEEDS.get(name, ()):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    language = "c++" if name.startswith("cpp_") else "c"
+    if name.endswith("/run.py") and build.compiler(language) is None:
+        pytest.skip(f"no {language} compiler")
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    printed, expected = done.stdout.splitlines(), EXPECTED[name].strip().splitlines()
+    assert len(printed) == len(expected)
+    for line, wanted in zip(printed, expected, strict=True):
+        pattern = re.escape(wanted).replace(r"\{time\}", r" *\d+\.\d")
+        pattern = pattern.replace(r"\{count\}", r"\d+").replace(r"\{angle\}", r"0\.999999\d{3}")
+        pattern = pattern.replace(r"\{plotted\}", "plotted: solvers.svg|not plotted: .*")
+        # Python 3.14 leaves the word 'float' out.
+        pattern = pattern.replace(r"\{division\}", "(float )?division by zero")
+        assert re.fullmatch(pattern, line), f"{line!r} is not {wanted!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("cpp_numerics", {"callback.hpp", "module.cpp", "numerics.hpp", "run.py", "setup.py"}),
+        ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
+        ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
+        ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
+        (
+            "signature_reader",
+            {
+                "choice.c",
+                "choice.h",
+                "module.c",
+                "registers.c",
+                "registers.h",
+                "run.py",
+                "setup.py",
+            },
+        ),
+        (
+            "solvers",
+            {
+                "brent.c",
+                "dormand_prince.c",
+                "module.c",
+                "problems.c",
+                "run.py",
+                "setup.py",
+                "solvers.h",
+            },
+        ),
+    ],
+)
+def test_examples_leave_nothing_behind(name, files):
+    assert {path.name for path in (EXAMPLES / name).iterdir()} - {"__pycache__"} == files

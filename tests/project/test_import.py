@@ -1,0 +1,164 @@
+"""Importing: what it pulls in, what it says where it cannot work, and where it refuses to."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+
+PACKAGE = Path(nc.__file__).parent
+HEAVY = ["numpy", "scipy", "llvmlite", "numba", "cffi", "pycparser", "ctypes", "inspect", "typing"]
+
+
+def test_importing_pulls_in_no_optional_library(python):
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import nativecall\n"
+        f"print(*[name for name in {HEAVY} if name in sys.modules and name not in before])\n"
+    )
+    assert python(code).split() in ([], ["typing"]), "typing is cffi's own wish"
+
+
+def test_working_pulls_in_no_optional_library(python):
+    code = (
+        "import sys, nativecall as nc\n"
+        "m = nc.load('m', 'double cos(double); double frexp(double, int *);')\n"
+        "assert m.cos(0) == 1 and m.frexp(8.0, memoryview(bytearray(4)).cast('i')) == 0.5\n"
+        "f = nc.wrap({'d:d': m.cos, 'f:f': m.address('cosf')}); f(1.0); f.entries; f.builtin\n"
+        "m.cos.to_ctypes(); m.cos.to_cffi(); m.cos.to_capsule()\n"
+        "try: nc.wrap(object(), 'd:d')\n"
+        "except TypeError: pass\n"
+        "heavy = 'numpy', 'scipy', 'llvmlite', 'numba'\n"
+        "print(*[name for name in heavy if name in sys.modules])\n"
+    )
+    assert python(code).split() == []
+
+
+def test_importing_is_quick_in_modules(python):
+    code = (
+        "import sys; before = len(sys.modules)\n"
+        "import nativecall\n"
+        "print(len(sys.modules) - before)\n"
+    )
+    assert int(python(code)) < 48
+
+
+def test_public_names():
+    assert sorted(nc.__all__) == list(nc.__all__)
+    for name in nc.__all__:
+        assert getattr(nc, name) is not None
+        assert getattr(nc, name).__doc__, f"{name} has no docstring"
+    from importlib.metadata import version
+
+    assert nc.__version__ == version("nativecall")
+    assert nc.NativeCallable.__module__ == "nativecall"
+
+
+def test_headers_are_installed():
+    include = Path(nc.get_include())
+    headers = {path.name for path in (include / "nativecall").rglob("*.h")}
+    assert {"customslots.h", "extensibletype.h", "nativecallable.h", "calltable.h"} <= headers
+
+
+def without_core(directory: Path) -> Path:
+    """A copy of the package without its compiled module."""
+    copy = directory / "nativecall"
+    shutil.copytree(
+        PACKAGE, copy, ignore=shutil.ignore_patterns("_core*.so", "_core*.pyd", "__pycache__")
+    )
+    return copy
+
+
+IMPORT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+try:
+    import nativecall
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_without_the_compiled_core(python, tmp_path):
+    copy = without_core(tmp_path / "broken")
+    line = python(IMPORT, tmp_path / "broken").strip()
+    assert line.startswith(
+        f"ImportError nativecall's compiled core is missing from {copy} or does not load ("
+    )
+    assert line.endswith("install nativecall again for this Python")
+
+
+def test_in_the_source_tree(python, tmp_path):
+    copy = without_core(tmp_path / "source")
+    (tmp_path / "source" / "meson.build").touch()
+    assert python(IMPORT, tmp_path / "source").strip() == (
+        f"ImportError {copy} is a source tree without its compiled core, and hides an installed "
+        "nativecall because Python started here; run 'pip install .' and start Python in another "
+        "directory (or use the 'nativecall' and 'pytest' commands, which work here), or work on "
+        "the sources with 'pip install --no-build-isolation -e .'"
+    )
+
+
+def test_a_second_import_after_the_first_was_thrown_away(python):
+    code = (
+        "import sys, nativecall\n"
+        "cos = nativecall.load('m').function('cos', 'd:d')\n"
+        "for name in list(sys.modules):\n"
+        "    if name.startswith('nativecall'): del sys.modules[name]\n"
+        "try: import nativecall\n"
+        "except ImportError as error: print(error)\n"
+        "print(cos(0.0))\n"
+    )
+    assert python(code) == (
+        "nativecall's core cannot be loaded twice in one process; restart Python\n1.0\n"
+    )
+
+
+SUBINTERPRETER = """
+import sys
+if sys.argv[1] == "after":
+    import nativecall
+    cos = nativecall.load("m").function("cos", "d:d")
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+    make = lambda: interpreters.create("legacy")
+else:
+    import _xxsubinterpreters as interpreters
+    make = lambda: interpreters.create(isolated=False)
+code = '''
+try:
+    import nativecall
+except ImportError as error:
+    print(type(error).__name__, error, flush=True)
+else:
+    print("imported", flush=True)
+'''
+made = make()
+failure = interpreters.run_string(made, code)
+assert failure is None, failure
+interpreters.destroy(made)
+import nativecall
+print(nativecall.load("m").function("cos", "d:d")(0.0))
+if sys.argv[1] == "after":
+    print(cos(0.0))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_subinterpreters_are_refused(python, when):
+    lines = python(SUBINTERPRETER, when).splitlines()
+    assert lines[0] == (
+        "ImportError nativecall cannot be imported in a subinterpreter: its types are static and "
+        "shared by the process; import it in the main interpreter"
+    )
+    assert set(lines[1:]) == {"1.0"}, "the main interpreter works on"
+
+
+def test_tests_run_against_the_installed_package():
+    assert "site-packages" in str(PACKAGE) or "build" in str(PACKAGE) or sys.flags.isolated
+    root = Path(__file__).resolve().parents[2]
+    assert str(root) not in [str(Path(entry or ".").resolve()) for entry in sys.path]

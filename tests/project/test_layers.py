@@ -1,0 +1,322 @@
+"""The layers: no module imports what stands above it, and no unit of C includes what includes it.
+
+`LAYERS` is the list, bottom to top; `OPEN` is what is still to be undone in C. An import counts
+wherever it stands, also in a function or under TYPE_CHECKING.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "nativecall"
+
+#: Bottom to top: a module may import what stands below its layer. In a layer the modules have
+#: their own order: one may import another, but never in a circle. A folder, with all that is in
+#: it, is written with a slash.
+LAYERS: list[tuple[str, str]] = [
+    # errors, the compiled core, and what needs neither
+    ("ground", "_core _errors _fork _lib _recent _version"),
+    # C types, signatures and declarations; no native code
+    (
+        "types",
+        "_signature/",
+    ),
+    # single values between Python and C memory, and whose boxes hold them
+    ("values", "_values/"),
+    # how one signature becomes another, as a plan
+    ("adapt", "_adapt/"),
+    # native code: generated, or libffi's
+    ("code", "_codegen/ _libffi/"),
+    # the one object, and what it is asked for
+    ("callable", "_callable/"),
+    # what users call
+    ("verbs", "__init__ _callback _library _slots"),
+    # other libraries' boxes, and the command line
+    ("outside", "__main__ _bridges/ _cli/"),
+]
+MOST_LEVELS = 8
+#: The modules that import others by a name that they compute, and what.
+BY_NAME = {
+    "_values.boxes": "a bridge, by the library whose box it is asked about",
+    "_cli.inspection": "what the user names",
+}
+
+#: Includes that close circles of C units (x.c and x.h are one), and why they are there. They are
+#: to become none; no other may come.
+OPEN: dict[tuple[str, str], str] = {
+    # callable.h is the layout of the object, which everything above reads; callable.c is what it
+    # does, which needs all of that. The layout is to be a unit of its own.
+    ("object/callable", "values/pointers"): "callable.c makes arguments and results of calls",
+    (
+        "object/callable",
+        "codegen/symbols",
+    ): "it gives each callable the table of nc_jit_table()",
+    # symbols.c is the table of all that generated code may call, closures' functions too; symbols.h
+    # also declares what whoever makes a callback needs of it. The table is to stand on top.
+    (
+        "callback/callback",
+        "codegen/symbols",
+    ): "it gives each callback the table of nc_jit_table()",
+}
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+# -- Python --------------------------------------------------------------------------------------
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """The modules of the package by their names without it; the package itself is `__init__`."""
+    found = {"_core": root / "_core.pyi"}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts = parts[:-1]
+        found[".".join(parts)] = path
+    return found
+
+
+@functools.cache
+def statements(text: str) -> list[ast.Import | ast.ImportFrom]:
+    """The import statements of a module, wherever they stand."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, _IMPORTS)]
+
+
+def imports(name: str, path: Path, known: set[str]) -> Iterator[tuple[int, str]]:
+    """The modules of the package that a module imports, each with the line."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    package = [part for part in package if part != "__init__"]
+
+    def nearest(parts: list[str]) -> str:
+        while parts and ".".join(parts) not in known:
+            parts = parts[:-1]
+        return ".".join(parts) or "__init__"
+
+    for node in statements(path.read_text()):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                head, *rest = one.name.split(".")
+                if head == PACKAGE:
+                    yield node.lineno, nearest(rest)
+        else:
+            base = (node.module or "").split(".") if node.module else []
+            if node.level:
+                base = package[: len(package) - node.level + 1] + base
+            elif not base or base.pop(0) != PACKAGE:
+                continue
+            for one in node.names:
+                yield node.lineno, nearest([*base, one.name])
+
+
+def layer_of(name: str) -> int:
+    """The place of a module in `LAYERS`."""
+    for level, (_, members) in enumerate(LAYERS):
+        for member in members.split():
+            inside = member.endswith("/") and f"{name}.".startswith(f"{member[:-1]}.")
+            if name == member or inside:
+                return level
+    raise AssertionError(
+        f"{PACKAGE}/{name.replace('.', '/')}.py stands in no layer; add it to LAYERS in {__file__}"
+    )
+
+
+def below(level: int) -> str:
+    """What may be imported by a layer, for messages."""
+    return "; ".join([f"{label}: {members}" for label, members in LAYERS[: level + 1]])
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of nodes of which each reaches all others, where there is more than one (Tarjan)."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = lowest[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in index:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], index[other])
+        if lowest[node] == index[node]:
+            place = stack.index(node)
+            circle = stack[place:]
+            del stack[place:]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def problems(root: Path) -> list[str]:
+    """Every import that the layers do not allow, with what may be imported instead."""
+    known = modules(root)
+    found = []
+    graph: dict[str, set[str]] = {}
+    where: dict[tuple[str, str], str] = {}
+    for name, path in known.items():
+        if name == "_core":
+            continue
+        level = layer_of(name)
+        graph[name] = set()
+        for line, other in imports(name, path, set(known)):
+            place = f"{path.relative_to(root.parent)}:{line}"
+            if other == name:
+                continue
+            if layer_of(other) > level:
+                found.append(
+                    f"{place} imports {other}, which is in the layer "
+                    f"{LAYERS[layer_of(other)][0]!r}, above {LAYERS[level][0]!r}; "
+                    f"{name} may import {below(level)}"
+                )
+            else:
+                graph[name].add(other)
+                where.setdefault((name, other), place)
+    for circle in circles(graph):
+        steps = [
+            f"{place} imports {other}"
+            for (name, other), place in where.items()
+            if name in circle and other in circle
+        ]
+        found.append(f"a circle of {len(circle)} modules ({', '.join(circle)}): {'; '.join(steps)}")
+    return found
+
+
+def test_no_module_imports_what_stands_above_it():
+    assert not problems(ROOT / PACKAGE), "\n".join(problems(ROOT / PACKAGE))
+
+
+def test_the_layers_are_few_and_each_module_has_one():
+    assert len(LAYERS) <= MOST_LEVELS
+    members = [member for _, row in LAYERS for member in row.split()]
+    assert len(members) == len(set(members))
+    known = modules(ROOT / PACKAGE)
+    for member in members:
+        assert member.rstrip("/") in known, f"{member} of LAYERS is no module"
+
+
+def test_modules_are_imported_by_name_where_that_is_said():
+    by_name = {
+        name
+        for name, path in modules(ROOT / PACKAGE).items()
+        if re.search(r"\b(import_module|__import__)\(", path.read_text())
+    }
+    assert by_name == set(BY_NAME)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("from .callable import wrap\n", "ctype.py:1 imports callable, which is in the layer"),
+        ("def f():\n    from . import entry\n", "ctype.py:2 imports entry, which is in the layer"),
+        (
+            "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from .jit.engine import Code\n",
+            "ctype.py:3 imports jit.engine, which is in the layer 'code', above 'types'; "
+            "ctype may import ground: _core _fork",
+        ),
+        ("import nativecall._library\n", "ctype.py:1 imports library"),
+        ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),
+        ("from .signature import Signature\n", "a circle of 2 modules (ctype, signature): "),
+    ],
+)
+def test_what_is_not_allowed_is_found(tmp_path, text, message):
+    root = tmp_path / PACKAGE
+    for name, path in modules(ROOT / PACKAGE).items():
+        copy = root / path.relative_to(ROOT / PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text if name == "ctype" else path.read_text())
+    found = problems(root)
+    assert len(found) == 1, found
+    assert message in found[0]
+
+
+# -- C -------------------------------------------------------------------------------------------
+
+
+def units(root: Path) -> dict[str, list[Path]]:
+    """The files of each unit: x.c and x.h are one, and so is a header of its own."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted([*root.rglob("*.c"), *root.rglob("*.h")]):
+        found.setdefault(str(path.relative_to(root).with_suffix("")), []).append(path)
+    return found
+
+
+def included(root: Path, path: Path) -> Iterator[tuple[int, str]]:
+    """The units that a file includes by their names in quotes, each with the line."""
+    for line, text in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', text)
+        if match is None:
+            continue
+        # As the compiler looks: beside the file, then in the directories that it is told of.
+        for folder in (path.parent, root, root / "include"):
+            target = folder / match.group(1)
+            if target.exists():
+                yield line, str(target.resolve().relative_to(root.resolve()).with_suffix(""))
+                break
+        else:
+            raise AssertionError(f"{path}:{line} includes {match.group(1)}, which is nowhere")
+
+
+def c_circles(root: Path, without: Iterable[tuple[str, str]] = ()) -> dict[frozenset[str], str]:
+    """The circles of units, each with the includes that make it, but for some of these."""
+    graph: dict[str, set[str]] = {}
+    where: dict[tuple[str, str], str] = {}
+    for unit, paths in units(root).items():
+        graph[unit] = set()
+        for path in paths:
+            for line, other in included(root, path):
+                if other != unit and (unit, other) not in without:
+                    graph[unit].add(other)
+                    where[unit, other] = f"{path.relative_to(root.parent)}:{line} includes {other}"
+    return {
+        frozenset(circle): "; ".join(
+            [text for (unit, other), text in where.items() if {unit, other} <= {*circle}]
+        )
+        for circle in circles(graph)
+    }
+
+
+def test_no_unit_of_c_includes_what_includes_it():
+    found = c_circles(ROOT / "csrc", OPEN)
+    assert not found, "\n".join([f"{sorted(circle)}: {text}" for circle, text in found.items()])
+
+
+@pytest.mark.parametrize("include", sorted(OPEN), ids="->".join)
+def test_what_is_open_still_closes_a_circle(include):
+    others = [one for one in OPEN if one != include]
+    assert c_circles(ROOT / "csrc", others), f"{include} closes no circle; take it out of OPEN"
+
+
+def test_public_headers_include_public_headers_only():
+    include = ROOT / "csrc" / "include"
+    for path in sorted(include.rglob("*.h")):
+        for line, other in included(include, path):
+            assert other.startswith(PACKAGE), f"{path}:{line}"
+
+
+def test_a_circle_of_units_is_found(tmp_path):
+    root = tmp_path / "csrc"
+    (root / "include" / PACKAGE).mkdir(parents=True)
+    (root / "a.h").write_text("")
+    (root / "a.c").write_text('#include "a.h"\n# include "b.h"\n')
+    (root / "b.h").write_text('#include "nativecall/c.h"\n')
+    (root / "b.c").write_text('#include "b.h"\n')
+    (root / "include" / PACKAGE / "c.h").write_text('#include "d.h"\n')
+    (root / "include" / PACKAGE / "d.h").write_text("#include <stdint.h>\n")
+    assert c_circles(root) == {}
+    (root / "b.c").write_text('#include "b.h"\n#include "a.h"\n')
+    circle = "csrc/a.c:2 includes b; csrc/b.c:2 includes a"
+    assert c_circles(root) == {frozenset({"a", "b"}): circle}
+    assert c_circles(root, [("b", "a")]) == {}

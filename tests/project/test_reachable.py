@@ -1,0 +1,420 @@
+"""What Python code can reach: no wrong object, attribute or order of calls ends the process.
+
+Everything in `nativecall` and its modules is called, set, deleted, copied and made again with
+objects that are wrong for it, in a process of its own. What it raises is its own affair. Left out
+are functions that take the address of memory or of code, for which the caller vouches.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import nativecall as nc
+
+# What takes addresses, or makes what is called with one. Of the package's modules, functions whose
+# names begin with an underscore and those that have a parameter called `address` are left out too.
+TAKES_ADDRESSES = {
+    "NativeCallable": "the address of a function",
+    "wrap": "the address of a function",
+    "add": "the address of a function",
+    "_set_single": "the address of a function",
+    "_replace": "the address of a function",
+    "capsule": "the address of a function",
+    "Trampoline": "the address of code",
+    "Stub": "the address of code",
+    "Closure": "the address of code",
+    "Memory": "the address of memory",
+    "PointerReader": "makes pointers of addresses",
+    "Record": "reads structs at addresses",
+    "store": "an address to write to",
+    "store_scalar": "an address to write to",
+    "load_scalar": "an address to read from",
+    "convert_number": "addresses to read and write",
+    "object_at": "the address of an object",
+    "take_object": "the address of an object",
+}
+# What a fork does before and after: it takes locks, and waits where they are held.
+AROUND_A_FORK = ("hold", "release", "begin_anew")
+
+ATTACK = r"""
+import copy, faulthandler, gc, importlib, inspect, pickle, pkgutil, random, sys, types, warnings
+faulthandler.enable()
+warnings.simplefilter("ignore")
+import array, ctypes
+import nativecall as nc
+import nativecall._signature.declarations, nativecall._signature.packed
+import nativecall._signature.bufferformat, nativecall._adapt.rules
+from nativecall._lib import types as core
+
+ADDRESSES, seed, part = set(sys.argv[1].split(",")), int(sys.argv[2]), sys.argv[3]
+chance = random.Random(seed)
+m = nc.load("m", "double cos(double); double frexp(double, int *); double pow(double x, double y);")
+f = nc.wrap({"d:d": m.cos, "d:dd": m.pow}, name="f")
+g = nc.callback("d:T{di}&dX{i:i}", lambda *args: 1.0)
+cos, power = m.cos, m.pow
+cos(1.0), f(1.0), cos.builtin
+
+class Evil:
+    value = address = _handle = 5
+    depth = 0
+    def __getattr__(self, name):
+        # Not without end: what asks for the elements of elements would ask for ever.
+        if name.startswith("__") or self.depth > 9:
+            raise AttributeError(name)
+        made = Evil()
+        made.depth = self.depth + 1
+        return made
+    def __call__(self, *args, **named): return Evil()
+    def __index__(self): return 3
+    def __len__(self): return 2
+    def __iter__(self): return iter((1, 2))
+    def __getitem__(self, key): return Evil()
+    def __eq__(self, other): return True
+    def __hash__(self): return 1
+
+class Text(str): pass
+class Number(int): pass
+
+# Taken before anything is changed.
+parts = [f["d:d"], f.entries, f.entries[0], cos._plan, f._parts, cos._generated, g._closure]
+parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
+
+def samples():
+    return parts + [
+        None, True, 0, -1, 3, 2**70, 1.5, float("nan"), 2j, "", "d:d", "d:dd", "T{di}", "x\0y",
+        "int f(int);", "\ud800", b"", b"m", b"libm.so.6", bytearray(b"12345678"), (), (1, 2),
+        (None,) * 12, [], [1.0, 2.0], {}, {"a": 1}, {"d:d": cos}, set(), object(), Evil(), Evil,
+        int, type, lambda *args: None, len, print, array.array("d", [1.0] * 4),
+        memoryview(b"12345678"), ctypes.c_int(5), ctypes.c_void_p(0), ctypes.py_object(3),
+        Text("d:d"), Number(3), m, cos, f, g, nc.Signature, nc.wrap,
+        nc._signature.spelling.parse("d:d"), nc._signature.spelling.parse("v:P&dT{di}."),
+        nc._signature.spelling.parse_type("T{di}"), nc._signature.spelling.parse_type("[2]d"),
+        ValueError("x"), KeyError,
+        core.Stash(), iter(()), range(3),
+        types.SimpleNamespace(value=5, text="d:d", args=(), result=None), ...,
+    ]
+
+def reachable():
+    # (name, object) of all functions, classes and objects of modules, and of their members.
+    modules = [nc, core]
+    for found in pkgutil.walk_packages(nc.__path__, "nativecall."):
+        name = found.name
+        if not any(word in name for word in ("__main__", "_core", ".cli", "numba")):
+            modules.append(importlib.import_module(name))
+    seen, found = set(), []
+    for module in modules:
+        for name, thing in sorted(vars(module).items()):
+            owner = getattr(thing, "__module__", None) or ""
+            ours = str(owner).startswith("nativecall") or module is core
+            if id(thing) in seen or not ours or name.startswith("__"):
+                continue
+            seen.add(id(thing))
+            found.append((name, thing))
+    return found
+
+def attempt(function, /, *args, **named):
+    try:
+        made = function(*args, **named)
+        if isinstance(made, types.GeneratorType):
+            next(made, None)
+        repr(made)
+        return made
+    except Exception:
+        return None
+
+def arguments():
+    pool = samples()
+    return [chance.choice(pool) for _ in range(chance.randrange(7))]
+
+def call(name, thing):
+    if name in ADDRESSES or not callable(thing):
+        return
+    if isinstance(thing, types.FunctionType) and (
+        name.startswith("_") or {"address", "pointer"} & {*inspect.signature(thing).parameters}
+    ):
+        return
+    for _ in range(25):
+        named = {}
+        if chance.random() < 0.3:
+            try:
+                names = [*inspect.signature(thing).parameters]
+            except (TypeError, ValueError):
+                names = ["x", "signature"]
+            named = {name: chance.choice(samples()) for name in names if chance.random() < 0.4}
+        attempt(thing, *arguments(), **named)
+
+def use(made):
+    for name in dir(type(made)):
+        if name in ADDRESSES or name in ("__class__", "__del__", "__init_subclass__"):
+            continue
+        if isinstance(made, core.Closure) and name == "__call__":
+            continue  # what ctypes calls leaves exceptions for ctypes to raise
+        member = attempt(getattr, made, name)
+        if callable(member) and getattr(member, "__self__", None) is made:
+            attempt(member)
+            for _ in range(3):
+                attempt(member, *arguments())
+
+def change(made):
+    names = {*dir(type(made)), *dir(made), "value", "x", "_handle"}
+    for name in sorted(names - {"__dict__"}):
+        for value in chance.sample(samples(), 4):
+            attempt(setattr, made, name, value)
+        attempt(delattr, made, name)
+    for name in sorted(vars(made)) if isinstance(getattr(made, "__dict__", None), dict) else ():
+        attempt(vars(made).update, {name: chance.choice(samples())})
+
+def calls():
+    attempt(cos, 1.0), attempt(f, 1.0), attempt(f, 1.0, 2.0), attempt(g, (1.0, 2), None, None)
+    attempt(nc.wrap, m, "d:d"), attempt(getattr, m, "pow")
+
+if part == "functions":
+    for name, thing in reachable():
+        if name not in ("set_call_hooks", "set_value_hooks"):
+            call(name, thing)
+        if isinstance(thing, type) and name not in ADDRESSES:
+            blank = attempt(object.__new__, thing) or attempt(thing.__new__, thing)
+            if blank is not None and not isinstance(blank, type):
+                use(blank)
+                change(blank)
+                for taken in (copy.copy, copy.deepcopy, pickle.dumps):
+                    attempt(taken, blank)
+            attempt(type, "Sub", (thing,), {"__slots__": ("a", "b")})
+            attempt(type, "Sub", (thing, int), {})
+            attempt(type, "Sub", (thing,), {"__new__": lambda cls, *args: 5})
+    calls()
+elif part == "hooks":
+    for name in ("set_call_hooks", "set_value_hooks"):
+        for count in range(10):
+            attempt(getattr(core, name), *[Evil()] * count)
+            attempt(getattr(core, name), *[None] * count)
+    calls()
+else:
+    kept = samples()
+    made = [m, cos, f, g, f["d:d"], cos._plan, g._closure, cos._generated, cos.builtin]
+    made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
+    made += [nc._signature.spelling.parse("d:P&dT{di}"), m.declarations,
+             *nc._signature.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
+             nc._signature.spelling.parse_type("T{di}").fields[0]]
+    made += [nc.customslots(f), nc.callback("d:d", abs), f.specialize, power.bind(1.0)]
+    # What keeps code and memory there, and what that consists of.
+    called = [nc.callback("d:d", abs), power.bind(1.0), cos.convert("f:f"), g]
+    called.append(power.convert("d:i&d"))
+    owners = [entry.owner for one in [*called, cos] for entry in one.entries]
+    for one in owners:
+        for name in dir(one) if len(owners) < 300 else ():
+            value = attempt(getattr, one, name)
+            if type(value).__module__.startswith("nativecall") and value not in owners:
+                owners.append(value)
+    del one, value
+    for place in range(len(made) + len(owners)):
+        one = (made + owners)[place]
+        change(one)
+        gc.collect()
+        for function in called:
+            attempt(function, 1.0), attempt(function, 2, array.array("d", [1.0, 2.0]))
+            attempt(function, (1.0, 2), None, None)
+        use(one)
+        for init in (getattr(type(one), name, None) for name in ("__init__", "__setstate__")):
+            for _ in range(10):
+                attempt(init, one, *arguments())
+        attempt(setattr, one, "__class__", nc.Callback), attempt(setattr, one, "__class__", Evil)
+        attempt(copy.copy, one), attempt(copy.deepcopy, one), attempt(pickle.dumps, one)
+        calls()
+gc.collect()
+print("survived")
+"""
+
+
+@pytest.mark.parametrize("jit", ["1", "0"])
+@pytest.mark.parametrize("part", ["functions", "hooks", "attributes"])
+def test_nothing_that_python_reaches_ends_the_process(part: str, jit: str, tmp_path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ATTACK, ",".join([*TAKES_ADDRESSES, *AROUND_A_FORK]), "11", part],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "NATIVECALL_JIT": jit},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["survived"]), done.stderr[
+        -3000:
+    ]
+
+
+LIBM = "double cos(double x); float cosf(float x); double pow(double x, double y);"
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "message"),
+    [
+        (lambda m: nc.callback(abs), TypeError, "'signature' is missing: write @nativecall.callb"),
+        (
+            lambda m: nc.callback(abs, "d:d"),
+            TypeError,
+            "'signature' comes first: write @nativecall",
+        ),
+        (lambda m: nc.callback("d:d", "d:d"), TypeError, "'function' must be callable (got str)"),
+        (lambda m: nc.callback(b"d:d"), TypeError, "a signature must be str (got bytes; decode it"),
+        (
+            lambda m: nc.callback("d:d", abs, errors=True),
+            ValueError,
+            "'errors' must be None, a val",
+        ),
+        (lambda m: nc.callback("d:d", abs, name=""), ValueError, "'name' must not be empty"),
+        (lambda m: nc.wrap(m.cos, name=""), ValueError, "'name' must not be empty"),
+        (
+            lambda m: nc.wrap("cos", "d:d"),
+            TypeError,
+            "'target' must be an address, a native callab",
+        ),
+        (
+            lambda m: nc.wrap("d:d", m.cos),
+            TypeError,
+            "a signature must be str or Signature (got Na",
+        ),
+        (
+            lambda m: nc.wrap(m.cos, "d:d", errors=True),
+            ValueError,
+            "'errors' must be one of 'none'",
+        ),
+        (lambda m: nc.wrap(m.cos, "d:d", errno=1), TypeError, "'errno' must be True or False (got"),
+        (
+            lambda m: m.cos.add(m.cosf, "f:f"),
+            TypeError,
+            "a signature must be str or Signature (got",
+        ),
+        (
+            lambda m: m.cos.add("d:d", m.cos, replace=1),
+            TypeError,
+            "'replace' must be True or False",
+        ),
+        (
+            lambda m: m.cos.add("f:f", m.cosf, replace="no"),
+            TypeError,
+            "'replace' must be True or F",
+        ),
+        (
+            lambda m: setattr(m.cos, "specialize", 5),
+            TypeError,
+            "'specialize' must be a function of",
+        ),
+        (
+            lambda m: m.function("cos", m.cos),
+            TypeError,
+            "a signature must be str or Signature (got",
+        ),
+        (lambda m: m.address(m.cos), TypeError, "'symbol' must be a str (got NativeCallable)"),
+        (
+            lambda m: m.cos.convert(m.cosf),
+            TypeError,
+            "a signature must be str or Signature (got Na",
+        ),
+        (lambda m: m.pow.bind(z=1), TypeError, "'pow' has no argument 'z'; its arguments are"),
+        (lambda m: nc.load("m", "d:d"), nc.SignatureError, "unexpected 'd' at column 1"),
+        (lambda m: nc.load(LIBM, "m"), nc.SignatureError, "unexpected 'm' at column 1"),
+        (lambda m: nc.Signature("d:d"), TypeError, "a result must be a CType (got str)"),
+    ],
+)
+def test_a_wrong_call_is_told_at_once(misuse, error, message) -> None:
+    m = nc.load("m", LIBM)
+    with pytest.raises(error) as info:
+        misuse(m)
+    assert str(info.value).startswith(message)
+    assert m.cos.signatures == ("d:d",)
+    assert m.cos(0.0) == 1.0
+
+
+def test_what_is_immutable_is_not_made_again() -> None:
+    signature = nc.load("m", LIBM).cos._plan.signature
+    field = nc.wrap(1, "v:T{di}")._plan.signature.args[0].fields[0]
+    for one, values in ((signature, (signature.result, ())), (field, ("x", field.type, 3))):
+        with pytest.raises(AttributeError, match="is immutable; it has been made already"):
+            one.__init__(*values)
+    with pytest.raises(TypeError, match="cannot be a subclass of a CType"):
+        type("Wide", (type(signature.result),), {"size": 1})
+    assert signature.text == "d:d"
+
+
+RELOAD = """
+import importlib, sys
+import nativecall as nc
+lib = nc.load("m", "double cos(double);")
+cos = lib.cos
+module = importlib.import_module(sys.argv[1])
+try:
+    importlib.reload(module)
+except ImportError as error:
+    assert "cannot be reloaded" in str(error) or "loaded twice" in str(error), error
+assert cos(0.0) == 1.0
+assert nc.wrap(cos.to_ctypes(), "d:d")(0.0) == 1.0
+assert nc.wrap(cos.address(), "double (double)")(0.0) == 1.0
+assert nc.load("m", "double pow(double x, double y);").pow.bind(2.0)(3.0) == 8.0
+assert cos.convert("f:f")(0.0) == 1.0
+assert nc.callback("d:d", lambda x: x + 1)(2.0) == 3.0
+assert nc.wrap(cos.to_capsule())(0.0) == 1.0
+try:
+    nc.wrap(cos, "w:w")
+except nc.SignatureError:
+    print("works")
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "nativecall",
+        *[
+            f"nativecall.{name}"
+            for name in (
+                "_lib",
+                "_recent",
+                "_version",
+                "arguments",
+                "bufferformat",
+                "callable",
+                "callback",
+                "callbackfactory",
+                "cconstant",
+                "cdecl",
+                "conversion",
+                "convert",
+                "csource",
+                "ctype",
+                "entry",
+                "errors",
+                "failure",
+                "ffitype",
+                "foreign",
+                "libffi",
+                "libffithunk",
+                "library",
+                "packed",
+                "signature",
+                "slots",
+                "specialize",
+                "spelling",
+                "thunk",
+                "variadic",
+                "bridges.capsule",
+                "bridges.cffi",
+                "bridges.ctypes",
+                "jit.cache",
+                "jit.closure",
+                "jit.engine",
+                "jit.thunk",
+                "jit.trampoline",
+                "jit.writer",
+                "jit.abi",
+            )
+        ],
+    ],
+)
+def test_a_module_is_reloaded_or_says_that_it_cannot_be(module: str, python) -> None:
+    assert python(RELOAD, module) == "works\n"

@@ -1,0 +1,303 @@
+"""C types: layout against the C compiler, ctypes and cffi; identity; what C forbids."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nativecall._errors import SignatureError
+from nativecall._signature import ctype as ct
+from nativecall._signature.declarations import ffi, parse_function, to_ffi
+from nativecall._signature.spelling import parse_type
+
+CTYPES = {
+    "?": ctypes.c_bool,
+    "c": ctypes.c_char,
+    "b": ctypes.c_byte,
+    "B": ctypes.c_ubyte,
+    "h": ctypes.c_short,
+    "H": ctypes.c_ushort,
+    "i": ctypes.c_int,
+    "I": ctypes.c_uint,
+    "l": ctypes.c_long,
+    "L": ctypes.c_ulong,
+    "q": ctypes.c_longlong,
+    "Q": ctypes.c_ulonglong,
+    "n": ctypes.c_ssize_t,
+    "N": ctypes.c_size_t,
+    "f": ctypes.c_float,
+    "d": ctypes.c_double,
+    "g": ctypes.c_longdouble,
+}
+
+scalars = st.sampled_from(sorted(ct.SCALARS)).map(ct.scalar)
+simple = st.one_of(scalars, st.just(ct.VOIDPTR), st.just(ct.PyObjectPointer()))
+names = st.from_regex(r"[a-z]_[a-z0-9_]{0,5}", fullmatch=True)
+
+
+def _structs(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
+    members = types.filter(lambda t: t.kind not in ("void", "view"))
+    unnamed = st.lists(members, min_size=1, max_size=4)
+    named = st.lists(st.tuples(names, members), min_size=1, max_size=4, unique_by=lambda f: f[0])
+    return st.builds(ct.Struct, st.one_of(unnamed, named), st.booleans())
+
+
+def _arrays(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
+    shapes = st.lists(st.integers(1, 4), min_size=1, max_size=2)
+    return st.builds(ct.Array, types.filter(lambda t: t.kind != "view"), shapes)
+
+
+def _functions(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
+    results = types.filter(lambda t: t.kind not in ("array", "view")) | st.just(ct.VOID)
+    args = st.lists(types.filter(lambda t: t.kind != "array"), min_size=1, max_size=3)
+    return st.builds(ct.FunctionPointer, results, args, st.booleans())
+
+
+def _views(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
+    items = types.filter(lambda t: t.kind not in ("array", "view"))
+    return st.builds(ct.View, items, st.integers(1, 5))
+
+
+types = st.recursive(
+    simple,
+    lambda inner: st.one_of(
+        inner.filter(lambda t: t.kind != "view").map(ct.pointer),
+        _structs(inner),
+        _arrays(inner),
+        _functions(inner),
+        _views(inner),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("code", sorted(CTYPES))
+def test_scalars_have_the_size_and_alignment_that_ctypes_says(code: str) -> None:
+    assert ct.scalar(code).size == ctypes.sizeof(CTYPES[code])
+    assert ct.scalar(code).alignment == ctypes.alignment(CTYPES[code])
+
+
+@pytest.mark.parametrize("code", sorted(set(CTYPES) - set("?fdgc")))
+def test_integers_have_the_sign_that_ctypes_says(code: str) -> None:
+    assert ct.scalar(code).signed == (CTYPES[code](-1).value < 0)
+
+
+def test_pointers_have_the_size_that_ctypes_says() -> None:
+    for text in ("P", "O", "&d", "X{d:d}", "[3]d"):
+        assert parse_type(text).size == ctypes.sizeof(ctypes.c_void_p)
+        assert parse_type(text).alignment == ctypes.alignment(ctypes.c_void_p)
+
+
+def test_complex_is_two_reals() -> None:
+    for code in "fdg":
+        real, both = ct.scalar(code), ct.scalar("Z" + code)
+        assert (both.size, both.alignment) == (2 * real.size, real.alignment)
+    assert (ct.scalar("e").size, ct.scalar("e").alignment) == (2, 2)
+
+
+def test_layout_agrees_with_the_c_compiler(tmp_path) -> None:
+    texts = [
+        "T{bd}",
+        "=T{bd}",
+        "T{b(3)he}",
+        "T{b=T{hi}?}",
+        "T{bT{Zfb}g}",
+        "=T{bT{bd}Zg}",
+        "T{cZdB}",
+    ]
+    lines = ["#include <stddef.h>", "#include <stdint.h>", "#include <stdio.h>"]
+    lines += ["#include <stdbool.h>", '#define P(x) printf("%zu ", (size_t)(x))']
+    lines += ["int main(void) {", "    P((char)-1 < 0);"]
+    expected = [int(ct.scalar("c").signed)]
+    for number, text in enumerate(texts):
+        struct = parse_type(text)
+        assert isinstance(struct, ct.Struct)
+        spelled = struct.c_declaration(f"t{number}").replace("_Float16", "uint16_t")
+        lines += [f"typedef {spelled};", f"P(sizeof(t{number})); P(_Alignof(t{number}));"]
+        lines += [f"P(offsetof(t{number}, {name}));" for name in struct.field_names]
+        expected += [struct.size, struct.alignment, *[field.offset for field in struct.fields]]
+    source = tmp_path / "layout.c"
+    source.write_text("\n".join([*lines, "return 0; }"]))
+    program = tmp_path / "layout"
+    subprocess.run(["cc", "-std=gnu11", "-o", program, source], check=True)
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    assert [int(number) for number in printed.split()] == expected
+
+
+@given(types)
+def test_layout_agrees_with_cffi(ctype: ct.CType) -> None:
+    there = to_ffi(ctype)
+    assert ffi().sizeof(there) == ctype.size
+    if ctype.kind != "array":
+        assert ffi().alignof(there) == ctype.alignment
+    if isinstance(ctype, ct.Struct):
+        assert [field.offset for _, field in there.fields] == [f.offset for f in ctype.fields]
+
+
+@given(types)
+def test_text_is_read_back_as_the_same_type(ctype: ct.CType) -> None:
+    for text in (ctype.text, ctype.named):
+        again = parse_type(text)
+        assert again == ctype
+        assert hash(again) == hash(ctype)
+        assert again.text == ctype.text
+    assert parse_type(ctype.named).named == ctype.named
+
+
+@given(types)
+def test_types_survive_pickling_and_copying(ctype: ct.CType) -> None:
+    again = pickle.loads(pickle.dumps(ctype))
+    assert again == ctype
+    assert again.named == ctype.named
+    assert copy.deepcopy(ctype) is ctype is copy.copy(ctype)
+
+
+@given(types)
+def test_a_declaration_in_c_is_read_back_as_the_same_type(ctype: ct.CType) -> None:
+    assume("[" not in ctype.text)  # C has no strided views
+    if ctype.kind == "array":
+        ctype = ct.pointer(ctype)
+    parsed = parse_function(f"void ({ctype.c_declaration('x')})")
+    assert parsed.args == (ctype,)
+    assert parsed.names == ("x",)
+
+
+def test_codes_of_one_width_are_one_type() -> None:
+    word = "q" if sys.maxsize > 2**32 else "i"
+    assert ct.scalar("n") is ct.scalar(word)
+    assert ct.scalar("N") is ct.scalar(word.upper())
+    assert ct.scalar("l").text == {4: "i", 8: "q"}[ctypes.sizeof(ctypes.c_long)]
+    assert ct.scalar("c") is ct.scalar("b" if ct.scalar("c").signed else "B")
+    assert ct.pointer(ct.scalar("l")) == ct.pointer(ct.scalar(ct.scalar("l").text))
+
+
+def test_field_names_are_kept_and_no_part_of_the_identity() -> None:
+    named, other = parse_type("T{d:x:d:y:}"), parse_type("T{d:re:d:im:}")
+    assert named == other == parse_type("T{dd}")
+    assert hash(named) == hash(other)
+    assert named.named == "T{d:x:d:y:}"
+    assert named.field_names == ("x", "y")
+    assert parse_type("T{dd}").field_names == ("f0", "f1")
+    assert parse_type("T{dd:f0:}").field_names == ("f0_", "f0")
+    assert parse_type("T{dd}") != parse_type("=T{dd}")
+
+
+def test_nested_arrays_are_one_array() -> None:
+    array = ct.Array(ct.Array(ct.scalar("d"), (3, 4)), (2,))
+    assert (array.text, array.shape, array.length) == ("(2,3,4)d", (2, 3, 4), 24)
+    assert array.item is ct.scalar("d")
+
+
+def test_a_pointer_to_void_is_voidptr() -> None:
+    assert ct.pointer(ct.VOID) is ct.VOIDPTR
+    with pytest.raises(SignatureError, match="a pointer to void is 'P'"):
+        ct.Pointer(ct.VOID)
+
+
+def test_a_view_is_passed_as_a_pointer_to_its_descriptor() -> None:
+    view = parse_type("[2]f")
+    assert (view.ndim, view.item.text) == (2, "f")
+    word = ct.scalar("n").text
+    assert view.descriptor.text == f"T{{&f(2){word}(2){word}}}"
+    assert view.descriptor.field_names == ("data", "shape", "strides")
+
+
+@pytest.mark.parametrize(
+    ("text", "declaration"),
+    [
+        ("&d", "double *x"),
+        ("&(2,3)d", "double (*x)[2][3]"),
+        ("(2)&d", "double *x[2]"),
+        ("X{v:}", "void (*x)(void)"),
+        ("X{X{d:i}:&H.}", "double (*(*x)(uint16_t *, ...))(int32_t)"),
+        ("T{b:a:Zd:z:}", "struct { int8_t a; double _Complex z; } x"),
+        ("O", "PyObject *x"),
+        ("P", "void *x"),
+        ("&&O", "PyObject ***x"),
+    ],
+)
+def test_declarations_read_like_c(text: str, declaration: str) -> None:
+    assert parse_type(text).c_declaration("x") == declaration
+
+
+def test_types_are_immutable() -> None:
+    struct = parse_type("T{d:x:}")
+    for target, name in ((struct, "text"), (struct, "new"), (struct.fields[0], "offset")):
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(target, name, 1)
+    with pytest.raises(AttributeError, match="immutable"):
+        del struct.text
+    assert struct.text == "T{d}"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ct.Array(ct.scalar("d"), (0,)), "at least one element"),
+        (lambda: ct.Array(ct.scalar("d"), ()), "1 to 64 dimensions"),
+        (lambda: ct.Array(ct.scalar("d"), (2**62, 2**62)), "address space"),
+        (lambda: ct.Array(ct.scalar("d"), (2**61,)), "address space"),
+        (lambda: ct.Array(ct.VOID, (1,)), "result of a function"),
+        (lambda: ct.View(ct.scalar("d"), 0), "1 to 64 dimensions"),
+        (lambda: ct.View(ct.View(ct.scalar("d"), 1), 1), "cannot be an element"),
+        (lambda: ct.Struct([]), "at least one field"),
+        (lambda: ct.Struct([ct.VOID]), "result of a function"),
+        (lambda: ct.Struct([("a b", ct.VOIDPTR)]), "'a b' is not a name"),
+        (lambda: ct.Struct([("a", ct.VOIDPTR), ("a", ct.VOIDPTR)]), "two fields called 'a'"),
+        (lambda: ct.FunctionPointer(ct.VOID, [ct.VOID]), "'v' cannot be an argument"),
+        (lambda: ct.FunctionPointer(ct.VOID, [], True), "at least one argument"),
+        (lambda: ct.FunctionPointer(ct.Array(ct.VOIDPTR, (1,))), "cannot be a result"),
+        (lambda: ct.scalar("w"), "unknown scalar code 'w'"),
+    ],
+)
+def test_what_c_forbids_cannot_be_made(make, message: str) -> None:
+    with pytest.raises(SignatureError, match=message):
+        make()
+
+
+def test_texts_are_not_made_longer_than_their_bound() -> None:
+    part = ct.Struct([ct.scalar("d")] * 4000)
+    taken = 0
+
+    def parts():
+        nonlocal taken
+        while taken < 10**6:
+            taken += 1
+            yield part
+
+    with pytest.raises(SignatureError, match="more than 4096 characters"):
+        ct.Struct(parts())
+    assert taken == 2
+
+
+def test_depth_and_length_are_bounded() -> None:
+    ctype = ct.scalar("d")
+    for _ in range(ct.MAX_DEPTH):
+        ctype = ct.pointer(ctype)
+    with pytest.raises(SignatureError, match="64 levels"):
+        ct.pointer(ctype)
+    wide = ct.Struct([ct.scalar("d")] * 2000)
+    with pytest.raises(SignatureError, match="4096 characters"):
+        ct.Struct([wide, wide, wide])
+
+
+def test_a_wrong_python_type_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="must be a CType"):
+        ct.Pointer("d")
+    with pytest.raises(TypeError, match="must be a CType"):
+        ct.Struct([("x", "d")])
+
+
+def test_interning_forgets_but_equality_stays() -> None:
+    before = parse_type("T{ddd:keep:}")
+    for length in range(1, 9000):
+        ct.Array(ct.scalar("b"), (length,))
+    assert parse_type("T{ddd:keep:}") == before
+    assert len(ct._interned) <= ct._INTERN_LIMIT
