@@ -154,7 +154,7 @@ def threads(session: nox.Session) -> None:
                 "tests/core/test_race.py",
                 "tests/callable/test_threads.py",
                 "tests/headers/test_callback.py",
-                "tests/verbs/test_callback.py",
+                "tests/test_callback.py",
             ]
         ),
         env={
@@ -185,7 +185,7 @@ def leaks(session: nox.Session) -> None:
         "pytest",
         "tests/project/test_leaks.py",
         "tests/headers/test_callback.py",
-        "tests/verbs/test_callback.py",
+        "tests/test_callback.py",
         env={"NATIVECALL_TEST_REPEAT": "100000"},
     )
 

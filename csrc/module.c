@@ -5,7 +5,8 @@
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
 #include "object/callable.h"
-#include "callback/callback.h"
+#include "object/callspec.h"
+#include "callback/pycallback.h"
 #include "values/pointers.h"
 #include "core/core.h"
 #include "object/failure.h"
@@ -28,7 +29,7 @@ static int refuse_again(PyObject *hook)
     return 0;
 }
 
-/* set_call_hooks(generate, make_invoke, failure, specialize) */
+/* set_call_hooks(generate, make_fallback, failure, specialize) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *hooks[4];
@@ -37,7 +38,7 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     nc_hooks.generate = Py_NewRef(hooks[0]);
-    nc_hooks.make_invoke = Py_NewRef(hooks[1]);
+    nc_hooks.make_fallback = Py_NewRef(hooks[1]);
     nc_hooks.failure = Py_NewRef(hooks[2]);
     nc_hooks.specialize = Py_NewRef(hooks[3]);
     Py_RETURN_NONE;
@@ -336,7 +337,7 @@ static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
 static PyMethodDef functions[] = {
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
-    {"plan", nc_plan, METH_O, NULL},
+    {"callspec", nc_callspec, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
@@ -358,8 +359,8 @@ static PyMethodDef functions[] = {
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
     {"object_at", nc_object_at, METH_VARARGS, NULL},
     {"take_object", nc_object_taken, METH_VARARGS, NULL},
-    {"jit_layout", nc_jit_layout, METH_NOARGS, NULL},
-    {"jit_symbols", nc_jit_symbols, METH_NOARGS, NULL},
+    {"code_layout", nc_code_layout, METH_NOARGS, NULL},
+    {"code_symbols", nc_code_symbols, METH_NOARGS, NULL},
     {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
     {"thunk_services", nc_thunk_services, METH_NOARGS, NULL},
     {"convert_number", nc_convert_number, METH_VARARGS, NULL},
@@ -381,13 +382,15 @@ static int module_exec(PyObject *module)
                         "nativecall's core cannot be loaded twice in one process; restart Python");
         return -1;
     }
+    nc_symbols_ready();
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
         PyType_Ready(&NcGenerated_Type) < 0 ||
         PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
         PyType_Ready(&NcStub_Type) < 0 ||
         PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
-        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 || nc_closure_ready(module) < 0 ||
-        nc_reader_ready(module) < 0 || PyType_Ready(&Library_Type) < 0 ||
+        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 ||
+        nc_pycallback_ready(module) < 0 || nc_records_ready(module) < 0 ||
+        PyType_Ready(&Library_Type) < 0 ||
         PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||
         PyType_Ready(&NcMemory_Type) < 0 ||
         PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||

@@ -39,11 +39,11 @@
 # name of a constant, as above, it is written out wherever the constant is used, and folded by the C
 # compiler. An `enum` will not do: to Cython it is an `int`.
 #
-# Callbacks. Thunks are made by macros at file scope, hence in verbatim C:
+# Callbacks. Callback functions are made by macros at file scope, hence in verbatim C:
 #
 #     cdef extern from "nativecall/callback.h":
 #         """
-#         NC_CALLBACK_THUNK_WITH_DATA(integrand, double, (double, user_data), NAN);
+#         NC_CALLBACK_DECLARE_WITH_DATA(integrand, double, (double, user_data), NAN);
 #         static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
 #                                                  NC_CALLBACK_ACCEPT(integrand)};
 #         """
@@ -77,7 +77,7 @@ from libc.stdint cimport intptr_t, uint64_t, uintptr_t
 
 # ---- status and versions -------------------------------------------------------------------------
 
-cdef extern from "nativecall/core/base.h" nogil:
+cdef extern from "nativecall/detail/core/base.h" nogil:
     enum:
         NC_ABI_VERSION
 
@@ -97,7 +97,7 @@ cdef extern from "nativecall/core/base.h" nogil:
 
 # ---- slots ---------------------------------------------------------------------------------------
 
-cdef extern from "nativecall/core/slottable.h" nogil:
+cdef extern from "nativecall/detail/core/slottable.h" nogil:
     # The union has no name in C: use its members only.
     ctypedef union _PyCustomSlotData:
         void *pointer
@@ -109,7 +109,7 @@ cdef extern from "nativecall/core/slottable.h" nogil:
         _PyCustomSlotData data
 
 
-cdef extern from "nativecall/core/runtime.h" nogil:
+cdef extern from "nativecall/detail/core/runtime.h" nogil:
     const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID
     const uintptr_t PYCUSTOMSLOT_PACKEDCALLABLE_ID
     enum:
@@ -139,7 +139,7 @@ cdef extern from "nativecall/customslots.h" nogil:
 
 # ---- signatures ----------------------------------------------------------------------------------
 
-cdef extern from "nativecall/core/signaturetext.h" nogil:
+cdef extern from "nativecall/detail/core/signaturetext.h" nogil:
     enum:
         NC_SIGNATURE_MAX_LENGTH
         NC_SIGNATURE_MAX_DEPTH
@@ -198,7 +198,7 @@ cdef extern from "nativecall/core/signaturetext.h" nogil:
         const NcSignatureType *type, size_t axis, size_t *length) noexcept
 
 
-cdef extern from "nativecall/core/packed.h" nogil:
+cdef extern from "nativecall/detail/core/packed.h" nogil:
     enum:
         NC_PACKED_MAX_WORDS
     const uint64_t NC_PACKED_START
@@ -230,7 +230,7 @@ cdef extern from "nativecall/core/packed.h" nogil:
 
 # ---- native callables ----------------------------------------------------------------------------
 
-cdef extern from "nativecall/core/calltable.h" nogil:
+cdef extern from "nativecall/detail/core/calltable.h" nogil:
     const uintptr_t NC_FLAG_NEEDS_GIL
     const uintptr_t NC_FLAG_TAKES_GIL
     const uintptr_t NC_FLAG_RELEASE_GIL
@@ -337,7 +337,7 @@ cdef extern from "nativecall/dynamiccall.h":
 
 cdef extern from "nativecall/detail/callbackcalls.h" nogil:
     enum:
-        NC_THUNK_POOL
+        NC_CALLBACK_POOL
         NC_FAILED_RAISED
         NC_FAILED_SHUTDOWN
         NC_FAILED_RELEASED
@@ -348,7 +348,7 @@ cdef extern from "nativecall/detail/callbackcalls.h" nogil:
 
     ctypedef void (*NcFunction)() noexcept
 
-    ctypedef struct NcThunk:
+    ctypedef struct NcCallbackFunction:
         const char *signature
         int user_data
 
@@ -366,7 +366,7 @@ cdef extern from "nativecall/callback.h":
     ctypedef struct NcCallbackSignature:
         const char *signature
         int user_data
-        const NcThunk *thunk
+        const NcCallbackFunction *python
         const char *interned    # NULL at first
 
     int nc_callback_prepare(

@@ -10,8 +10,6 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from __future__ import annotations
-
 from ._callable.callable import NativeCallable, wrap
 from ._callable.entry import Entry
 from ._callback import Callback, callback
@@ -54,10 +52,10 @@ __all__ = [
 ]
 
 # Messages, reprs and pickles name what people use where they find it.
-for _name in __all__:
-    if isinstance(globals().get(_name), type):
-        globals()[_name].__module__ = __name__
-del _name
+for _one in [globals()[_name] for _name in __all__ if _name in globals()]:
+    if isinstance(_one, type) and _one.__module__ != __name__:
+        _one.__module__ = __name__
+del _one
 
 
 def get_errno() -> int:

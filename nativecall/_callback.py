@@ -4,7 +4,7 @@
 C code in any thread (pythonfunction.py says how).
 
 Guarantees: no exception is lost, and none reaches C code as a wrong result without being raised or
-reported (csrc/callback/callback.h says where each goes); a pointer stays valid as long as its
+reported (csrc/callback/pycallback.h says where each goes); a pointer stays valid as long as its
 callback, also after `close`, when calls give the sentinel and RuntimeError.
 """
 
@@ -15,7 +15,7 @@ import sys
 from . import _lib
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import Found, Options
-from ._callable.pythonfunction import closure
+from ._callable.pythonfunction import callback_of
 from ._errors import SignatureError
 from ._signature.signature import Signature
 from ._signature.spelling import parse
@@ -44,8 +44,8 @@ closed : bool
 
 class Callback(NativeCallable):
     __doc__ = Doc(_CLASS_DOC)
-    __slots__ = ("_closure",)
-    _closure: Any
+    __slots__ = ("_made",)
+    _made: Any
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Callback(NativeCallable):
         name: str | None = None,
         doc: str | None = None,
     ) -> None:
-        if self._plan is not None or self._parts is not None:
+        if self._spec is not None or self._parts is not None:
             raise RuntimeError(f"{self!r} is initialised already")
         if not callable(function):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
@@ -82,30 +82,30 @@ class Callback(NativeCallable):
         needs = gil == "need" or "O" in wanted.text
         flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
         assert name is not None
-        address, made, owner = closure(
+        address, made, owner = callback_of(
             wanted,
             function,
             name,
             f"the result of '{name}'",
             sentinel=sentinel,
             keep=kept,
-            holding=gil == "need",
-            stays=convention == "python",
+            has_gil=gil == "need",
+            python_errors=convention == "python",
         )
-        self._closure = made
+        self._made = made
         self._describe(name, doc, None)
         self._set_single(*Found(address, wanted, flags, owner, None).single())
 
     @property
     def function(self) -> Callable[..., object] | None:
         """The Python function; None once closed."""
-        found: Callable[..., object] | None = self._closure.function
+        found: Callable[..., object] | None = self._made.function
         return found
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closure.function is None
+        return self._made.function is None
 
     def close(self) -> None:
         """Let go of the function.
@@ -114,7 +114,7 @@ class Callback(NativeCallable):
         pointer, which stays valid as long as this object lives, are RuntimeError; C gets what it
         gets when the function raises. Closing again does nothing.
         """
-        self._closure.close()
+        self._made.close()
 
     def __enter__(self) -> Callback:
         return self

@@ -9,7 +9,7 @@
  * Usage: intern [calls a thread and round, 4000000 by default]; JSON on stdout. */
 #define _POSIX_C_SOURCE 200112L
 
-#include "nativecall/core/intern.h"
+#include "nativecall/detail/core/intern.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -23,7 +23,7 @@
 
 #ifndef BENCH_WITHOUT_NATIVECALL
 #include "nativecall/nativecallable.h"
-#include "nativecall/core/packedliteral.h"
+#include "nativecall/detail/core/packedliteral.h"
 #endif
 
 #if defined(__GNUC__)

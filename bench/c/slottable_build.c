@@ -1,6 +1,6 @@
 /* bench/c/slottable_build.c: what it costs to build a slot table, beside the original's algorithm.
  *
- * Builds tables of random keys, 8 to 64 of them, with nativecall/core/slottable.h and with the
+ * Builds tables of random keys, 8 to 64 of them, with nativecall/detail/core/slottable.h and with the
  * algorithm that SEP 200 and its implementation describe; allocating and freeing the table is in
  * both times. The original works on 64-bit pre-hashes: position = ((h >> r) & m_f) ^ d[h & m_g], a
  * table that is exactly full (n a power of two), bins placed largest first, r tried in turn. It may
@@ -10,7 +10,7 @@
  * Usage: slottable_build [tables a round, 4096 by default]; JSON on stdout. */
 #define _POSIX_C_SOURCE 200112L
 
-#include "nativecall/core/slottable.h"
+#include "nativecall/detail/core/slottable.h"
 
 #include <inttypes.h>
 #include <stdio.h>

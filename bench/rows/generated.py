@@ -48,7 +48,7 @@ def run_first() -> dict[str, Any]:
     made = []
     for signature, kernel in MANY.items():
         function = nc.wrap(kernels.address_of(kernel), signature)
-        if function._plan.trampoline is None:
+        if function._spec.trampoline is None:
             made.append((function, [arguments[code] for code in signature[2:]]))
     warm, values = made.pop()
     warm(*values)
@@ -63,7 +63,7 @@ def run_first() -> dict[str, Any]:
     more = []
     for number in range(CALLABLES):
         function, values = used[number % len(used)]
-        another = nc.wrap(function.address(), str(function._plan.signature))
+        another = nc.wrap(function.address(), str(function._spec.signature))
         another(*values)
         more.append(another)
     return {

@@ -2,7 +2,8 @@
 #include "symbols.h"
 
 #include "values/aggregates.h"
-#include "callback/callback.h"
+#include "callback/pycallback.h"
+#include "object/callable.h"
 #include "object/failure.h"
 #include "values/records.h"
 #include "ground/stack.h"
@@ -219,17 +220,17 @@ static const Number layout[] = {
     {"long_bytes", sizeof(long)},
     {"callable_target", offsetof(NcCallable, target)},
     {"callable_name", offsetof(NcCallable, name)},
-    {"callable_plan", offsetof(NcCallable, plan)},
+    {"callable_spec", offsetof(NcCallable, spec)},
     {"callable_symbols", offsetof(NcCallable, symbols)},
-    {"plan_arguments", offsetof(NcPlan, arguments)},
+    {"spec_arguments", offsetof(NcCallSpec, arguments)},
     {"argument_bytes", sizeof(NcArgument)},
     {"argument_size", offsetof(NcArgument, export.size)},
     {"argument_mask", offsetof(NcArgument, export.mask)},
     {"argument_flags", offsetof(NcArgument, export.flags)},
     {"argument_format", offsetof(NcArgument, export.format)},
-    {"closure_symbols", offsetof(NcClosure, symbols)},
-    {"closure_enter", offsetof(NcClosure, enter)},
-    {"closure_call_bytes", sizeof(NcClosureCall)},
+    {"pycallback_symbols", offsetof(NcPyCallback, symbols)},
+    {"pycallback_enter", offsetof(NcPyCallback, enter)},
+    {"pycallback_call_bytes", sizeof(NcPyCallbackCall)},
     {"stub_context", offsetof(NcStubSlot, context)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
@@ -244,7 +245,7 @@ static const Number layout[] = {
     {"METH_FASTCALL", METH_FASTCALL},
 };
 
-PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *found = PyDict_New();
     for (size_t i = 0; found != NULL && i < sizeof(layout) / sizeof(layout[0]); i++) {
@@ -282,9 +283,9 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(Py_DecRef)                                                                            \
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_call_irregular)                                                                    \
-    FUNCTION(nc_closure_argument)                                                                  \
-    FUNCTION(nc_closure_float)                                                                     \
-    FUNCTION(nc_closure_run)                                                                       \
+    FUNCTION(nc_pycallback_argument)                                                               \
+    FUNCTION(nc_pycallback_float)                                                                  \
+    FUNCTION(nc_pycallback_run)                                                                    \
     FUNCTION(nc_convert_arguments)                                                                 \
     FUNCTION(nc_convert_pointer_on)                                                                \
     FUNCTION(nc_drop_result)                                                                       \
@@ -313,23 +314,21 @@ PyObject *nc_jit_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static const char *const symbol_names[] = {SYMBOLS(DATA_NAME, SYMBOL_NAME)};
 static void *places[sizeof(symbol_names) / sizeof(symbol_names[0])];
 
-void *const *nc_jit_table(void)
+void *const *const nc_symbols = places;
+
+void nc_symbols_ready(void)
 {
-    if (places[1] == NULL) {
-        /* Not static: on Windows the addresses of imported data are known only now. */
-        void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
-        memcpy(places, addresses, sizeof(places));
-        nc_left_mirror(&places[0]);
-    }
-    return places;
+    /* Not static: on Windows the addresses of imported data are known only now. */
+    void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
+    memcpy(places, addresses, sizeof(places));
+    nc_left_mirror(&places[0]);
 }
 
-PyObject *nc_jit_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    void *const *table = nc_jit_table();
     PyObject *found = PyDict_New();
     for (size_t i = 0; found != NULL && i < sizeof(symbol_names) / sizeof(symbol_names[0]); i++) {
-        PyObject *address = PyLong_FromVoidPtr(table[i]);
+        PyObject *address = PyLong_FromVoidPtr(places[i]);
         if (address == NULL || PyDict_SetItemString(found, symbol_names[i], address) < 0) {
             Py_CLEAR(found);
         }

@@ -2,13 +2,13 @@
  *
  * nativecall/_codegen/trampoline.py writes code that reads objects and calls functions. It
  * hard-codes neither offsets nor addresses: both come from here, as they are in this process. */
-#ifndef NC_JIT_H
-#define NC_JIT_H
+#ifndef NC_SYMBOLS_H
+#define NC_SYMBOLS_H
 
 #include "values/pointers.h"
 
 /* How an argument is converted, as one word of a table that generated code has:
- *     bits 0 to 7    letter of the argument, as in a plan
+ *     bits 0 to 7    letter of the argument, as in a call spec
  *     bit 8          1 when it has an owner: the next NcPointer at the start of the frame
  *     bits 9 to 15   dimensions of a view
  *     bits 16 to 31  number of the argument, from 0
@@ -43,14 +43,15 @@ PyObject *nc_result_integer(long long number);
  * 0, or -1 with that exception. The pointers stay to be released. */
 int nc_settle(NcPointer *pointers, size_t count);
 
-/* jit_layout(): {name: offset, size or other number}. */
-PyObject *nc_jit_layout(PyObject *module, PyObject *none);
+/* code_layout(): {name: offset, size or other number}. */
+PyObject *nc_code_layout(PyObject *module, PyObject *none);
 
-/* The addresses of all that generated code may refer to; callables have it. The first place is the
- * number of threads with an exception that a Python function left there (nc_left_count). */
-void *const *nc_jit_table(void);
+/* Fills the table `nc_symbols` (layout.h), before anything is made that has it. Its first
+ * place is the number of threads with an exception that a Python function left there
+ * (nc_left_count). */
+void nc_symbols_ready(void);
 
-/* jit_symbols(): {name: address}, in the order of that table. */
-PyObject *nc_jit_symbols(PyObject *module, PyObject *none);
+/* code_symbols(): {name: address}, in the order of that table. */
+PyObject *nc_code_symbols(PyObject *module, PyObject *none);
 
 #endif

@@ -12,7 +12,6 @@
 #include <structmember.h>
 
 #include "values/pointers.h"
-#include "codegen/symbols.h"
 #include "nativecall/nativeapi.h"
 
 NcHooks nc_hooks;
@@ -22,12 +21,12 @@ NcHooks nc_hooks;
 
 /* ---- calls without an ahead-of-time trampoline ----------------------------------------------- */
 
-static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size_t nargsf,
-                                   PyObject *kwnames);
+static PyObject *vectorcall_fallback(PyObject *object, PyObject *const *args, size_t nargsf,
+                                     PyObject *kwnames);
 
 static int has_ahead_of_time(const NcCallable *self)
 {
-    return self->plan->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
+    return self->spec->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
 }
 
 /* Lets a single call through a generated trampoline, unless it has one. */
@@ -37,9 +36,9 @@ static void adopt(NcCallable *self, PyObject *made)
     if (self->generated == NULL) {
         self->generated = (NcGenerated *)(void *)Py_NewRef(made);
         self->method = self->generated->code.method;
-        self->symbols = nc_jit_table();
+        self->symbols = nc_symbols;
         /* Meanwhile there may be other entries, or the collector has cleared the callable. */
-        if (self->vectorcall == vectorcall_invoke) {
+        if (self->vectorcall == vectorcall_fallback) {
             self->vectorcall = self->generated->code.vectorcall;
         }
     }
@@ -69,58 +68,58 @@ static int generate(NcCallable *self, PyObject *fixed)
 }
 
 /* A single without a trampoline for these arguments: they are counted here and converted there. */
-static PyObject *call_invoke(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *invoke = Py_XNewRef(self->invoke);
+    PyObject *fallback = Py_XNewRef(self->fallback);
     PyObject *result;
-    if (invoke == NULL) {
+    if (fallback == NULL) {
         /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
          * is kept must call the new one. */
         void *target = self->target;
-        invoke = PyObject_CallOneArg(nc_hooks.make_invoke, (PyObject *)self);
-        if (invoke == NULL) {
+        fallback = PyObject_CallOneArg(nc_hooks.make_fallback, (PyObject *)self);
+        if (fallback == NULL) {
             return NULL;
         }
         if (self->target == target) {
-            Py_XSETREF(self->invoke, Py_NewRef(invoke));
+            Py_XSETREF(self->fallback, Py_NewRef(fallback));
         }
     }
-    result = PyObject_Vectorcall(invoke, args, (size_t)nargs, NULL);
-    Py_DECREF(invoke);
+    result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
+    Py_DECREF(fallback);
     return result;
 }
 
-static PyObject *vectorcall_invoke(PyObject *object, PyObject *const *args, size_t nargsf,
-                                   PyObject *kwnames)
+static PyObject *vectorcall_fallback(PyObject *object, PyObject *const *args, size_t nargsf,
+                                     PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (kwnames != NULL || nargs < self->plan->nargs ||
-        (nargs > self->plan->nargs && !self->plan->variadic)) {
+    if (kwnames != NULL || nargs < self->spec->nargs ||
+        (nargs > self->spec->nargs && !self->spec->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
     if (!self->decided && generate(self, NULL) < 0) {
         return NULL;
     }
-    if (self->vectorcall != vectorcall_invoke) {
+    if (self->vectorcall != vectorcall_fallback) {
         return self->vectorcall(object, args, nargsf, NULL);
     }
-    return call_invoke(self, args, nargs);
+    return call_fallback(self, args, nargs);
 }
 
-static PyObject *method_invoke(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *method_fallback(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
-    return vectorcall_invoke(object, args, (size_t)nargs, NULL);
+    return vectorcall_fallback(object, args, (size_t)nargs, NULL);
 }
 
-static PyObject *method_invoke_O(PyObject *object, PyObject *arg)
+static PyObject *method_fallback_O(PyObject *object, PyObject *arg)
 {
-    return vectorcall_invoke(object, &arg, 1, NULL);
+    return vectorcall_fallback(object, &arg, 1, NULL);
 }
 
-static PyObject *method_invoke_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+static PyObject *method_fallback_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    return vectorcall_invoke(object, NULL, 0, NULL);
+    return vectorcall_fallback(object, NULL, 0, NULL);
 }
 
 static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
@@ -140,9 +139,9 @@ static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(a
 
 static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 {
-    Py_ssize_t nargs = self->plan->nargs;
+    Py_ssize_t nargs = self->spec->nargs;
     PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", self->name,
-                 self->plan->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
+                 self->spec->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
                  given);
     return NULL;
 }
@@ -150,8 +149,8 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 /* Where keyword `name` goes, or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
 {
-    PyObject *names = self->plan->names;
-    for (Py_ssize_t i = 0; names != NULL && i < self->plan->nargs; i++) {
+    PyObject *names = self->spec->names;
+    for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
         if (equal < 0) {
@@ -175,23 +174,23 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames)
 {
-    const NcPlan *plan = self->plan;
+    const NcCallSpec *spec = self->spec;
     Py_ssize_t given = PyVectorcall_NARGS(nargsf);
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject **ordered = NULL;
     PyObject *result = NULL;
     if (keywords == 0) {
-        if (given < plan->nargs || (given > plan->nargs && !plan->variadic)) {
+        if (given < spec->nargs || (given > spec->nargs && !spec->variadic)) {
             return wrong_count(self, given);
         }
         /* The trampoline of a variadic function takes its fixed arguments only. */
-        if (given > plan->nargs && self->generated != NULL &&
+        if (given > spec->nargs && self->generated != NULL &&
             self->vectorcall == self->generated->code.vectorcall) {
-            return call_invoke(self, args, given);
+            return call_fallback(self, args, given);
         }
         return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
     }
-    ordered = (PyObject **)PyMem_Calloc((size_t)(given + keywords) + (size_t)plan->nargs + 1,
+    ordered = (PyObject **)PyMem_Calloc((size_t)(given + keywords) + (size_t)spec->nargs + 1,
                                         sizeof(PyObject *));
     if (ordered == NULL) {
         return PyErr_NoMemory();
@@ -212,11 +211,11 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
         }
         ordered[position] = args[given + k];
     }
-    if (given + keywords != plan->nargs && (given + keywords < plan->nargs || !plan->variadic)) {
+    if (given + keywords != spec->nargs && (given + keywords < spec->nargs || !spec->variadic)) {
         wrong_count(self, given + keywords);
         goto done;
     }
-    for (Py_ssize_t i = 0; i < plan->nargs; i++) {
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
         if (ordered[i] == NULL) {
             wrong_count(self, given + keywords);
             goto done;
@@ -234,8 +233,8 @@ done:
 static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_VISIT(self->plan);
-    Py_VISIT(self->invoke);
+    Py_VISIT(self->spec);
+    Py_VISIT(self->fallback);
     Py_VISIT(self->parts);
     Py_VISIT(self->only);
     Py_VISIT(self->owners);
@@ -245,13 +244,13 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 
 /* The collector clears only what no reference from outside reaches, so no native caller is left: a
  * reader holds a reference. Finalisers that still see the object get the error of an empty one.
- * Plan and trampoline stay, because views call them. */
+ * CallSpec and trampoline stay, because views call them. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     self->vectorcall = vectorcall_empty;
     nc_nativetable_clear(&self->native);
-    Py_CLEAR(self->invoke);
+    Py_CLEAR(self->fallback);
     nc_dispatcher_release(self->dispatcher);
     self->dispatcher = NULL;
     Py_CLEAR(self->parts);
@@ -269,7 +268,7 @@ static void callable_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     (void)callable_clear(object);
-    Py_CLEAR(self->plan);
+    Py_CLEAR(self->spec);
     Py_CLEAR(self->generated);
     Py_CLEAR(self->view);
     Py_CLEAR(self->name);
@@ -354,23 +353,23 @@ static PyObject *raise_status(int status)
     return NULL;
 }
 
-static int append_entry(NcCallable *self, const NcPlan *plan, uintptr_t flags, void *target)
+static int append_entry(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
 {
-    return nc_nativetable_add_packed(&self->native, plan->text, plan->words, plan->word_count,
+    return nc_nativetable_add_packed(&self->native, spec->text, spec->words, spec->word_count,
                                      flags, target);
 }
 
-/* _set_single(plan, address, flags, owner): the only entry of an empty callable. */
+/* _set_single(spec, address, flags, owner): the only entry of an empty callable. */
 static PyObject *callable_set_single(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *plan;
+    PyObject *spec;
     PyObject *address;
     PyObject *owner;
     void *target;
     Py_ssize_t flags;
     int status;
-    if (!PyArg_ParseTuple(args, "O!O!nO", &NcPlan_Type, &plan, &PyLong_Type, &address, &flags,
+    if (!PyArg_ParseTuple(args, "O!O!nO", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
                           &owner)) {
         return NULL;
     }
@@ -378,7 +377,7 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
     if (target == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    if (self->plan != NULL || self->parts != NULL) {
+    if (self->spec != NULL || self->parts != NULL) {
         PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", self->name);
         return NULL;
     }
@@ -391,16 +390,16 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
     }
     self->target = target;
     self->flags = (uintptr_t)flags;
-    status = append_entry(self, (NcPlan *)(void *)plan, (uintptr_t)flags, target);
+    status = append_entry(self, (NcCallSpec *)(void *)spec, (uintptr_t)flags, target);
     if (status != NC_OK) {
         return raise_status(status);
     }
-    self->plan = (NcPlan *)(void *)Py_NewRef(plan);
+    self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
     if (has_ahead_of_time(self)) {
-        self->vectorcall = self->plan->trampoline->vectorcall;
+        self->vectorcall = self->spec->trampoline->vectorcall;
         self->decided = 1;
     } else {
-        self->vectorcall = vectorcall_invoke;
+        self->vectorcall = vectorcall_fallback;
     }
     Py_RETURN_NONE;
 }
@@ -409,7 +408,7 @@ static int is_single(PyObject *object)
 {
     return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
            ((NcCallable *)(void *)object)->parts == NULL &&
-           ((NcCallable *)(void *)object)->plan != NULL;
+           ((NcCallable *)(void *)object)->spec != NULL;
 }
 
 /* _set_parts(parts): a longer tuple of singles, the present ones first. Appends the entries of the
@@ -428,7 +427,7 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
             PyErr_SetString(PyExc_TypeError, "parts must be other, single callables");
             return NULL;
         }
-        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(parts, i))->plan->text !=
+        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(parts, i))->spec->text !=
                                self->native.calls.published->entries[i].signature) {
             PyErr_SetString(PyExc_ValueError, "parts must begin with those of the present entries");
             return NULL;
@@ -440,7 +439,7 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
         if (own(self, (PyObject *)part) < 0) {
             return NULL;
         }
-        status = append_entry(self, part->plan, part->flags, part->target);
+        status = append_entry(self, part->spec, part->flags, part->target);
         if (status != NC_OK) {
             return raise_status(status);
         }
@@ -461,20 +460,20 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
     Py_RETURN_NONE;
 }
 
-/* _replace(position, address, owner, plan): another function for an entry, with the names and
- * promises of another plan of the same signature. The old owner and the old plan stay: calls that
+/* _replace(position, address, owner, spec): another function for an entry, with the names and
+ * promises of another spec of the same signature. The old owner and the old spec stay: calls that
  * are under way use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *address;
     PyObject *owner;
-    PyObject *plan;
+    PyObject *spec;
     Py_ssize_t position;
     void *target;
     int status;
-    if (!PyArg_ParseTuple(args, "nO!OO!", &position, &PyLong_Type, &address, &owner, &NcPlan_Type,
-                          &plan)) {
+    if (!PyArg_ParseTuple(args, "nO!OO!", &position, &PyLong_Type, &address, &owner,
+                          &NcCallSpec_Type, &spec)) {
         return NULL;
     }
     target = PyLong_AsVoidPtr(address);
@@ -483,12 +482,12 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     }
     if (position < 0 || (size_t)position >= nc_calltable_count(self->native.calls.published) ||
         self->native.calls.published->entries[position].signature !=
-            ((NcPlan *)(void *)plan)->text ||
+            ((NcCallSpec *)(void *)spec)->text ||
         target == NULL) {
         PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
         return NULL;
     }
-    if (self->parts == NULL && own(self, (PyObject *)self->plan) < 0) {
+    if (self->parts == NULL && own(self, (PyObject *)self->spec) < 0) {
         return NULL;
     }
     /* The last owner is the present one's, None too. */
@@ -501,8 +500,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     }
     if (self->parts == NULL) {
         nc_store_release_ptr(&self->target, target);
-        Py_XSETREF(self->plan, (NcPlan *)(void *)Py_NewRef(plan));
-        Py_CLEAR(self->invoke);
+        Py_XSETREF(self->spec, (NcCallSpec *)(void *)Py_NewRef(spec));
+        Py_CLEAR(self->fallback);
     }
     Py_RETURN_NONE;
 }
@@ -517,18 +516,18 @@ static PyObject *living_view(NcCallable *self)
 /* The built-in form of what calls a single; of the same convention whatever that is. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
-    const NcPlan *plan = self->plan;
-    if (self->vectorcall != vectorcall_invoke) {
+    const NcCallSpec *spec = self->spec;
+    if (self->vectorcall != vectorcall_fallback) {
         const NcTrampoline *code =
-            self->generated != NULL ? &self->generated->code : plan->trampoline;
+            self->generated != NULL ? &self->generated->code : spec->trampoline;
         method->ml_meth = code->method;
         method->ml_flags = code->method_flags;
-    } else if (plan->nargs > 1 || plan->variadic) {
-        method->ml_meth = (PyCFunction)(void (*)(void))method_invoke;
+    } else if (spec->nargs > 1 || spec->variadic) {
+        method->ml_meth = (PyCFunction)(void (*)(void))method_fallback;
         method->ml_flags = METH_FASTCALL;
     } else {
-        method->ml_meth = plan->nargs == 1 ? method_invoke_O : method_invoke_NOARGS;
-        method->ml_flags = plan->nargs == 1 ? METH_O : METH_NOARGS;
+        method->ml_meth = spec->nargs == 1 ? method_fallback_O : method_fallback_NOARGS;
+        method->ml_flags = spec->nargs == 1 ? METH_O : METH_NOARGS;
     }
 }
 
@@ -549,7 +548,7 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
     if (view != NULL) {
         return view;
     }
-    if (self->plan == NULL && self->parts == NULL) {
+    if (self->spec == NULL && self->parts == NULL) {
         return vectorcall_empty(object, NULL, 0, NULL);
     }
     if (self->parts == NULL && !self->decided && generate(self, NULL) < 0) {
@@ -592,24 +591,24 @@ static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* (plan, address, flags) of a single as they are at one moment; None without entries. */
+/* (spec, address, flags) of a single as they are at one moment; None without entries. */
 static PyObject *callable_single(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcPlan *plan = self->plan;
+    NcCallSpec *spec = self->spec;
     uintptr_t flags = self->flags;
     PyObject *address;
-    if (plan == NULL) {
+    if (spec == NULL) {
         Py_RETURN_NONE;
     }
     /* What follows may run code that replaces the entry. */
-    Py_INCREF(plan);
+    Py_INCREF(spec);
     address = PyLong_FromVoidPtr(self->target);
     if (address == NULL) {
-        Py_DECREF(plan);
+        Py_DECREF(spec);
         return NULL;
     }
-    return Py_BuildValue("(NNn)", plan, address, (Py_ssize_t)flags);
+    return Py_BuildValue("(NNn)", spec, address, (Py_ssize_t)flags);
 }
 
 /* Rows of the call table as readers see them: [(text, address, flags)]. */
@@ -652,15 +651,15 @@ static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (self->plan == NULL) {
+    if (self->spec == NULL) {
         return vectorcall_empty(object, NULL, 0, NULL);
     }
     if (!self->decided && generate(self, NULL) < 0) {
         return NULL;
     }
-    return PyUnicode_FromString(self->generated != NULL                 ? "generated"
-                                : self->vectorcall == vectorcall_invoke ? "libffi"
-                                                                        : "ahead of time");
+    return PyUnicode_FromString(self->generated != NULL                   ? "generated"
+                                : self->vectorcall == vectorcall_fallback ? "libffi"
+                                                                          : "ahead of time");
 }
 
 /* _choose(way): makes a single that was neither called nor asked for a view call through "libffi";
@@ -675,12 +674,12 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
         PyErr_SetString(PyExc_ValueError, "'way' must be 'libffi', 'generated' or a number");
         return NULL;
     }
-    if (self->plan == NULL || self->parts != NULL || self->generated != NULL ||
-        self->invoke != NULL || self->view_single.ml_name != NULL) {
+    if (self->spec == NULL || self->parts != NULL || self->generated != NULL ||
+        self->fallback != NULL || self->view_single.ml_name != NULL) {
         PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", self->name);
         return NULL;
     }
-    self->vectorcall = vectorcall_invoke;
+    self->vectorcall = vectorcall_fallback;
     self->decided = 1;
     if (!libffi && generate(self, generated ? NULL : way) < 0) {
         return NULL;
@@ -710,7 +709,7 @@ static PyMemberDef callable_members[] = {
     {"__qualname__", T_OBJECT, offsetof(NcCallable, name), READONLY, NULL},
     {"_doc", T_OBJECT, offsetof(NcCallable, doc), READONLY, NULL},
     {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
-    {"_plan", T_OBJECT, offsetof(NcCallable, plan), READONLY, NULL},
+    {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
     {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
     {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT, offsetof(NcCallable, target), READONLY,
      NULL},
@@ -838,11 +837,11 @@ int nc_callable_ready(PyObject *module)
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
-        PyType_Ready(&NcPlan_Type) < 0) {
+        PyType_Ready(&NcCallSpec_Type) < 0) {
         return -1;
     }
     return PyModule_AddObjectRef(module, "CallableBase", (PyObject *)&NcCallable_Type) < 0 ||
-                   PyModule_AddObjectRef(module, "Plan", (PyObject *)&NcPlan_Type) < 0
+                   PyModule_AddObjectRef(module, "CallSpec", (PyObject *)&NcCallSpec_Type) < 0
                ? -1
                : 0;
 }

@@ -1,142 +1,11 @@
-/* csrc/object/callable.h: the native callable and its plan, as the core's own files see them.
+/* csrc/object/callable.h: what a native callable does: it is made, called, and chooses among its
+ * entries. Its structs are in layout.h.
  *
- * Idea. A Plan is everything about a signature that does not depend on a function: there is one
- * for each (signature, read-only arguments, argument names), shared by all callables. A
- * native callable is either *single*, one entry made of a plan and a C function pointer, or
- * *overloaded*, a tuple of singles (`parts`) tried by argument types. Trampolines are functions
- * that know one shape of signature and read the pointer from the callable they are given, so
- * there is one per shape, never one per function. Those of common shapes are compiled into the
- * core; for others the `generate` hook makes one when the callable is first called.
- *
- * Threads: everything here needs the GIL, but for the call table (calltable.h), which readers use
- * without it. */
+ * Threads: everything here needs the GIL. */
 #ifndef NC_CALLABLE_H
 #define NC_CALLABLE_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include "nativecall/nativecallable.h"
-#include "nativecall/nativetable.h"
-
-/* The machine code for one shape: a signature with every pointer written 'P'. The core's own are
- * static; those that were generated live in an NcGenerated. */
-typedef struct {
-    const char *shape;         /* "d:dP"; NULL for generated ones */
-    int method_flags;          /* METH_NOARGS, METH_O or METH_FASTCALL, by arity */
-    PyCFunction method;        /* the built-in form; self is the NcCallable */
-    vectorcallfunc vectorcall; /* the callable form */
-} NcTrampoline;
-
-/* How buffers are taken for a pointer argument, as far as that is the same for all values. */
-typedef struct {
-    Py_ssize_t size; /* bytes of an element */
-    int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
-    size_t mask;     /* the alignment of an element less 1: bits that no address of one has */
-    char format;     /* the usual format of the elements, one letter; 0 when there is none, or when
-                        more than the elements counts */
-} NcExport;
-
-typedef struct {
-    NcExport export; /* how buffers are taken for it */
-    size_t size;     /* bytes of a struct, or of what a pointer points to (0 unknown); of a
-                               view the alignment of its elements */
-    size_t count;    /* items of the array that a pointer leads to; else 0 */
-    char code;       /* its letter, as in a shape */
-    char pointee;    /* the letter of a buffer's elements; 0 where Python code looks at them */
-    unsigned char readonly; /* 1 where the callee promises not to write */
-} NcArgument;
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *signature;   /* the Python Signature */
-    const char *text;      /* interned canonical text: the entry's key */
-    uint64_t *words;       /* the same packed, without flags: the other table's key */
-    size_t word_count;     /* 1, 3, 5 … */
-    Py_ssize_t nargs;      /* fixed arguments */
-    int variadic;          /* more may follow the fixed ones */
-    NcArgument *arguments; /* one each; then the result, of which only the letter is said */
-    PyObject *types;       /* tuple: the ctype of each argument, then of the result */
-    PyObject *names;       /* tuple of str or None an argument, or NULL */
-    const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
-    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
-} NcPlan;
-
-/* The choice among the signatures of overloaded callables (overload.c). */
-typedef struct NcDispatcher NcDispatcher;
-
-/* A generated trampoline, as Python makes it; callables that use it own it. */
-typedef struct {
-    PyObject_HEAD
-    NcTrampoline code;
-    PyObject *keep;     /* what keeps the machine code in memory */
-    PyObject *weakrefs; /* weak references to this object */
-} NcGenerated;
-
-typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
-    void *target;                /* what trampolines call: the single's function pointer */
-    PyCFunction method;          /* of generated code, or NULL */
-    void *const *symbols;        /* what that refers to (symbols.c) */
-    NcNativeTable native;        /* both tables of the entries: what native callers find (D6) */
-    NcPlan *plan;                /* of a single with or without `parts`; NULL while empty */
-    uintptr_t flags;             /* NC_FLAG_* of a single */
-    NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
-    int decided;                 /* whether generating one was tried, or is not needed */
-    PyObject *invoke;            /* Python function for calls that no trampoline takes; or NULL */
-    PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
-    NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
-    PyObject *only;              /* the callable restricted to a single's entry, once asked for */
-    PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
-    PyObject *specializer;       /* whom to ask for missing entries (specialize.py); NULL: nobody */
-    PyObject *name;              /* str */
-    PyObject *doc;               /* str or None */
-    PyObject *module;            /* str or None: __module__ of the built-in view */
-    PyObject *weakrefs;          /* weak references to this object */
-    PyObject *view;              /* weak reference to the living built-in view, or NULL */
-    PyMethodDef view_single;     /* of views made while single: its place is the view's mark */
-    PyMethodDef view_overloaded; /* of views made while overloaded */
-} NcCallable;
-
-/* What the core asks of Python code, set once by nativecall/_callable/. */
-typedef struct {
-    PyObject
-        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
-    PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
-    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_invoke */
-    PyObject *make_invoke;   /* (callable) -> function for calls that no trampoline takes */
-    PyObject *match;         /* (ctype, value, read-only) -> cost of an argument, or -1 */
-    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *failure;       /* (name, convention, result, errno): raises what the result means */
-    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
-    PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
-    PyObject *load;          /* (ctype, address) -> the value in memory */
-    PyObject *record;        /* (struct) -> the class that such structs come back as */
-    PyObject *describe;      /* (Signature) -> the parts of a Plan */
-} NcHooks;
-
-extern NcHooks nc_hooks;
-
-/* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
- * kept is used by borrowed references, so it never changes. Takes the reference. */
-static inline void nc_keep_first(PyObject **place, PyObject *made)
-{
-    if (*place == NULL) {
-        *place = made;
-    } else {
-        Py_DECREF(made);
-    }
-}
-
-extern PyHeapExtensibleTypeObject NcCallable_Type;
-extern PyTypeObject NcPlan_Type;
-extern PyTypeObject NcGenerated_Type;
-
-/* plan(signature): the Plan of a Signature. What a plan says of memory is code's to rely on, so it
- * is asked of the `describe` hook and not of the caller. */
-PyObject *nc_plan(PyObject *module, PyObject *signature);
+#include "layout.h"
 
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);
@@ -155,19 +24,10 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_overloaded_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
-/* match(plan, value): what the first argument of a plan costs in a choice; -1 when it does not take
+/* match(spec, value): what the first argument of a call spec costs in a choice; -1 when it does not take
  * the value. */
 PyObject *nc_match(PyObject *module, PyObject *args);
 /* Gives up a callable's dispatcher, or NULL; callables of the same signatures share it. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
-
-/* The longest shape that has one. */
-#define NC_LONGEST_SHAPE 10
-
-/* The trampoline of a shape, or NULL. Interns all shapes at the first call. */
-const NcTrampoline *nc_trampoline_find(const char *shape);
-
-/* Every shape in nc_trampolines, ended by a NULL shape (generated). */
-extern const NcTrampoline nc_trampolines[];
 
 #endif

@@ -1,15 +1,19 @@
-/* csrc/object/callspec.c: the Plan: everything about a signature that does not depend on a
+/* csrc/object/callspec.c: the call spec: everything about a signature that does not depend on a
  * function.
  *
  * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
  * callables of that signature (nativecall/_callable/entry.py). Immutable, so it needs no care from threads. */
-#include "codegen/symbols.h"
+#include "callspec.h"
+
+#include "trampoline.h"
+#include "values/pointers.h"
+#include "values/scalars.h"
 
 #include <structmember.h>
 
-static void plan_dealloc(PyObject *object)
+static void callspec_dealloc(PyObject *object)
 {
-    NcPlan *self = (NcPlan *)(void *)object;
+    NcCallSpec *self = (NcCallSpec *)(void *)object;
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
@@ -21,7 +25,7 @@ static void plan_dealloc(PyObject *object)
 }
 
 /* Packs the canonical text. */
-static int pack(NcPlan *self, const char *text, size_t length)
+static int pack(NcCallSpec *self, const char *text, size_t length)
 {
     uint64_t words[NC_PACKED_MAX_WORDS];
     int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
@@ -93,7 +97,7 @@ static int describe_argument(NcArgument *self, PyObject *parts)
 }
 
 /* The trampoline of "r:aaa". */
-static const NcTrampoline *find_trampoline(const NcPlan *self)
+static const NcTrampoline *find_trampoline(const NcCallSpec *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
     if (self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
@@ -105,9 +109,9 @@ static const NcTrampoline *find_trampoline(const NcPlan *self)
     return nc_trampoline_find(shape);
 }
 
-/* A plan of its parts: (signature, text, letter of the result, types, arguments, names, variadic).
+/* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic).
  * The types have the result's as the last. */
-static PyObject *plan_new(PyObject *args)
+static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
     PyObject *types;
@@ -117,7 +121,7 @@ static PyObject *plan_new(PyObject *args)
     Py_ssize_t text_length;
     int result;
     int variadic;
-    NcPlan *self;
+    NcCallSpec *self;
     if (!PyArg_ParseTuple(args, "Os#CO!O!Op", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic)) {
         return NULL;
@@ -125,10 +129,10 @@ static PyObject *plan_new(PyObject *args)
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
         (names != Py_None &&
          (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(arguments)))) {
-        PyErr_SetString(PyExc_ValueError, "the parts of a Plan disagree about the arguments");
+        PyErr_SetString(PyExc_ValueError, "the parts of a call spec disagree about the arguments");
         return NULL;
     }
-    self = (NcPlan *)(void *)NcPlan_Type.tp_alloc(&NcPlan_Type, 0);
+    self = (NcCallSpec *)(void *)NcCallSpec_Type.tp_alloc(&NcCallSpec_Type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -162,47 +166,48 @@ fail:
     return NULL;
 }
 
-PyObject *nc_plan(PyObject *Py_UNUSED(module), PyObject *signature)
+PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *signature)
 {
     PyObject *parts = PyObject_CallOneArg(nc_hooks.describe, signature);
     PyObject *made = NULL;
     if (parts != NULL && PyTuple_Check(parts)) {
-        made = plan_new(parts);
+        made = callspec_new(parts);
     } else if (parts != NULL) {
-        PyErr_SetString(PyExc_TypeError, "the parts of a Plan must be a tuple");
+        PyErr_SetString(PyExc_TypeError, "the parts of a call spec must be a tuple");
     }
     Py_XDECREF(parts);
     return made;
 }
 
-static PyMemberDef plan_members[] = {
-    {"signature", T_OBJECT_EX, offsetof(NcPlan, signature), READONLY, "the Signature"},
-    {"nargs", T_PYSSIZET, offsetof(NcPlan, nargs), READONLY, "fixed arguments"},
-    {"types", T_OBJECT_EX, offsetof(NcPlan, types), READONLY, "argument types, then the result's"},
+static PyMemberDef callspec_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcCallSpec, signature), READONLY, "the Signature"},
+    {"nargs", T_PYSSIZET, offsetof(NcCallSpec, nargs), READONLY, "fixed arguments"},
+    {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
+     "argument types, then the result's"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyObject *plan_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+static PyObject *callspec_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
 {
-    const NcPlan *self = (const NcPlan *)(void *)object;
+    const NcCallSpec *self = (const NcCallSpec *)(void *)object;
     if (self->trampoline == NULL) {
         Py_RETURN_NONE;
     }
     return PyUnicode_FromString(self->trampoline->shape);
 }
 
-static PyGetSetDef plan_getset[] = {
-    {"trampoline", plan_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
+static PyGetSetDef callspec_getset[] = {
+    {"trampoline", callspec_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-PyTypeObject NcPlan_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Plan",
+PyTypeObject NcCallSpec_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallSpec",
     .tp_doc = "Everything about a signature that does not depend on a function.",
-    .tp_basicsize = sizeof(NcPlan),
+    .tp_basicsize = sizeof(NcCallSpec),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = plan_dealloc,
-    .tp_members = plan_members,
-    .tp_getset = plan_getset,
+    .tp_dealloc = callspec_dealloc,
+    .tp_members = callspec_members,
+    .tp_getset = callspec_getset,
 };

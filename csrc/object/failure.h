@@ -3,7 +3,7 @@
 #ifndef NC_FAILURE_H
 #define NC_FAILURE_H
 
-#include "callable.h"
+#include "layout.h"
 
 /* Around a call: sets errno to 0; keeps what it is afterwards for this thread, and returns it. Both
  * may be called without the GIL. */

@@ -2,7 +2,7 @@
 
 A shape is a signature with every pointer written ``P`` and ``Zd`` written ``Z``. Signatures of one
 shape share one trampoline, because a pointer's target type matters only to its conversion, which
-reads it from the plan.
+reads it from the spec.
 
 How the set was chosen: by counting the shapes that numerical libraries really export. C99's
 ``<math.h>``, ``<complex.h>`` and the numeric part of ``<stdlib.h>``; the 2,400 functions that SciPy
@@ -157,9 +157,14 @@ def function(shape: str) -> str:
 def main(path: str) -> None:
     """Write the file."""
     all_shapes = shapes()
-    parts = ["/* Written by generate_trampolines.py. */", '#include "object/trampoline.h"', ""]
+    parts = [
+        "/* Written by generate_trampolines.py. */",
+        '#include "object/trampoline.h"',
+        '#include "object/trampolinebody.h"',
+        "",
+    ]
     longest = max(map(len, all_shapes))
-    parts += [f'_Static_assert({longest} == NC_LONGEST_SHAPE, "callable.h says otherwise");', ""]
+    parts += [f'_Static_assert({longest} == NC_LONGEST_SHAPE, "trampoline.h says otherwise");', ""]
     parts += [function(shape) for shape in all_shapes]
     parts.append("const NcTrampoline nc_trampolines[] = {")
     for shape in all_shapes:
@@ -168,7 +173,7 @@ def main(path: str) -> None:
         name = f"{code}_{args}" if args else f"{code}_none"
         method = f"method_{name}" if kind != "FASTCALL" else f"NC_FASTCALL(method_{name})"
         parts.append(f'    {{"{shape}", METH_{kind}, {method}, vectorcall_{name}}},')
-    parts += ["    {NULL, 0, NULL, NULL},", "};", ""]
+    parts += ["};", f"const size_t nc_trampoline_count = {len(all_shapes)};", ""]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(parts))
 

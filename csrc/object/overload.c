@@ -18,6 +18,8 @@
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
  * match swallows its exception, a failed hook does not. */
+#include "callable.h"
+
 #include "values/pointers.h"
 
 #include <string.h>
@@ -120,21 +122,21 @@ static int match_number(char wanted, PyObject *value)
     return COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a plan takes a buffer that suits it: contiguous, long enough, aligned, and
+/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough, aligned, and
  * writable unless it is promised that nobody writes. */
-static int takes_buffer(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
-    int flags = plan->arguments[index].export.flags;
+    int flags = spec->arguments[index].export.flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
     return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
-           !nc_buffer_is_short(plan, index, buffer) && nc_buffer_is_aligned(plan, index, buffer);
+           !nc_buffer_is_short(spec, index, buffer) && nc_buffer_is_aligned(spec, index, buffer);
 }
 
 /* The cost of an argument; -1 when the value is none, -2 with an exception. */
-static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
+static int match(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
 {
-    char code = plan->arguments[index].code;
+    char code = spec->arguments[index].code;
     PyObject *answer;
     long cost;
     if (scalar_kind(code) != '\0') {
@@ -146,7 +148,7 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
     if (code == 'P' && value == Py_None) {
         return COST_WIDER;
     }
-    if (code == 'P' && plan->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
+    if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;
         int suits;
         int boxed;
@@ -155,8 +157,8 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
             return nc_clear_refusal() ? -1 : -2;
         }
         boxed = nc_buffer_is_pointer(&buffer);
-        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(plan, index, value, &buffer);
-        takes = takes_buffer(plan, index, value, &buffer);
+        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
+        takes = takes_buffer(spec, index, value, &buffer);
         PyBuffer_Release(&buffer);
         if (suits < 0) {
             return -2;
@@ -164,13 +166,13 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
         if (!boxed) {
             return !suits                                  ? -1
                    : !takes                                ? COST_REFUSED
-                   : plan->arguments[index].pointee == 'v' ? COST_KIND
+                   : spec->arguments[index].pointee == 'v' ? COST_KIND
                                                            : COST_EXACT;
         }
     }
     answer =
-        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(plan->types, index), value,
-                                     plan->arguments[index].readonly ? Py_True : Py_False, NULL);
+        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
+                                     spec->arguments[index].readonly ? Py_True : Py_False, NULL);
     if (answer == NULL) {
         return -2;
     }
@@ -181,17 +183,17 @@ static int match(const NcPlan *plan, Py_ssize_t index, PyObject *value)
 
 PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan;
+    PyObject *spec;
     PyObject *value;
     int cost;
-    if (!PyArg_ParseTuple(args, "O!O", &NcPlan_Type, &plan, &value)) {
+    if (!PyArg_ParseTuple(args, "O!O", &NcCallSpec_Type, &spec, &value)) {
         return NULL;
     }
-    if (((NcPlan *)(void *)plan)->nargs == 0) {
+    if (((NcCallSpec *)(void *)spec)->nargs == 0) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    cost = match((const NcPlan *)(void *)plan, 0, value);
+    cost = match((const NcCallSpec *)(void *)spec, 0, value);
     return cost == -2 ? NULL : PyLong_FromLong(cost);
 }
 
@@ -218,7 +220,7 @@ static PyObject *describe_parts(PyObject *parts)
     for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
         const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
         Py_SETREF(text,
-                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->plan->text));
+                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->spec->text));
     }
     return text;
 }
@@ -244,13 +246,13 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 {
     Py_ssize_t best = -1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
+        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
         long cost = 0;
-        if (nargs != plan->nargs && (nargs < plan->nargs || !plan->variadic)) {
+        if (nargs != spec->nargs && (nargs < spec->nargs || !spec->variadic)) {
             continue;
         }
-        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            int one = match(plan, i, args[i]);
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            int one = match(spec, i, args[i]);
             if (one == -2) {
                 return -2;
             }
@@ -264,7 +266,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
             best = p;
             *best_cost = cost;
         }
-        if (cost == 0 && nargs == plan->nargs) {
+        if (cost == 0 && nargs == spec->nargs) {
             return p;
         }
     }
@@ -381,7 +383,7 @@ static NcDispatcher *dispatchers[BUCKETS];
 static const char *part_text(PyObject *parts, size_t position)
 {
     PyObject *part = PyTuple_GET_ITEM(parts, (Py_ssize_t)position);
-    return ((const NcCallable *)(void *)part)->plan->text;
+    return ((const NcCallable *)(void *)part)->spec->text;
 }
 
 /* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
@@ -391,10 +393,10 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     unsigned char ends[2][65] = {{0}, {0}};
     unsigned char class_ = CLASS_INT;
     for (size_t p = 0; p < self->count; p++) {
-        const NcPlan *plan =
-            ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->plan;
-        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            const NcIntegerKind *kind = nc_integer_kind(plan->arguments[i].code);
+        const NcCallSpec *spec =
+            ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->spec;
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            const NcIntegerKind *kind = nc_integer_kind(spec->arguments[i].code);
             if (kind != NULL) {
                 ends[0][8 * kind->size - kind->is_signed] = 1;
             }
@@ -418,16 +420,16 @@ static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
-        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            char code = plan->arguments[i].code;
+        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            char code = spec->arguments[i].code;
             int plain =
-                code == 'P' && plan->arguments[i].count == 0 &&
-                (plan->arguments[i].pointee == 'v' || scalar_kind(plan->arguments[i].pointee));
+                code == 'P' && spec->arguments[i].count == 0 &&
+                (spec->arguments[i].pointee == 'v' || scalar_kind(spec->arguments[i].pointee));
             if (!plain && code != 'O' && scalar_kind(code) == '\0') {
                 return 0;
             }
-            if (code == 'P' && plan->arguments[i].pointee == 'v') {
+            if (code == 'P' && spec->arguments[i].pointee == 'v') {
                 /* That depends on a promise, which the signature does not tell. */
                 *bytes = 0;
             }
@@ -602,9 +604,9 @@ static int varies(PyObject *parts, char letter)
         return 0;
     }
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcPlan *plan = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->plan;
-        for (Py_ssize_t i = 0; i < plan->nargs; i++) {
-            const NcIntegerKind *wanted = nc_integer_kind(plan->arguments[i].code);
+        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            const NcIntegerKind *wanted = nc_integer_kind(spec->arguments[i].code);
             if (wanted != NULL && wanted->code != '?' &&
                 (found->low < wanted->low || found->high > wanted->high)) {
                 return 1;

@@ -16,13 +16,13 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     PyObject *who = PyUnicode_FromFormat("argument %zd of '%U'", index + 1, self->name);
     PyObject *keep = PyList_New(0);
     PyObject *done = NULL;
-    if (self->plan->arguments[index].code == 'T') {
-        memset(memory, 0, self->plan->arguments[index].size);
+    if (self->spec->arguments[index].code == 'T') {
+        memset(memory, 0, self->spec->arguments[index].size);
     }
     if (address != NULL && who != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
-            nc_hooks.store, PyTuple_GET_ITEM(self->plan->types, index), value, address, who, keep,
-            self->plan->arguments[index].readonly ? Py_True : Py_False, NULL);
+            nc_hooks.store, PyTuple_GET_ITEM(self->spec->types, index), value, address, who, keep,
+            self->spec->arguments[index].readonly ? Py_True : Py_False, NULL);
     }
     if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
@@ -36,13 +36,13 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
 
 PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
 {
-    NcPlan *plan = self->plan;
+    NcCallSpec *spec = self->spec;
     if (nc_is_left() && nc_left_raise()) {
         return NULL;
     }
-    if (plan->record == NULL) {
+    if (spec->record == NULL) {
         PyObject *found =
-            PyObject_CallOneArg(nc_hooks.record, PyTuple_GET_ITEM(plan->types, plan->nargs));
+            PyObject_CallOneArg(nc_hooks.record, PyTuple_GET_ITEM(spec->types, spec->nargs));
         if (found == NULL) {
             return NULL;
         }
@@ -52,20 +52,20 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
             Py_DECREF(found);
             return NULL;
         }
-        nc_keep_first(&plan->record, found);
+        nc_keep_first(&spec->record, found);
     }
-    return nc_tuple_new((PyTypeObject *)(void *)plan->record, count);
+    return nc_tuple_new((PyTypeObject *)(void *)spec->record, count);
 }
 
 PyObject *nc_load_result(NcCallable *self, void *memory)
 {
-    const NcPlan *plan = self->plan;
+    const NcCallSpec *spec = self->spec;
     PyObject *address = PyLong_FromVoidPtr(memory);
     PyObject *result;
     if (address == NULL) {
         return NULL;
     }
-    result = PyObject_CallFunctionObjArgs(nc_hooks.load, PyTuple_GET_ITEM(plan->types, plan->nargs),
+    result = PyObject_CallFunctionObjArgs(nc_hooks.load, PyTuple_GET_ITEM(spec->types, spec->nargs),
                                           address, NULL);
     Py_DECREF(address);
     return result;
@@ -100,8 +100,8 @@ static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t ali
 int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
                     intptr_t *words, NcPointer *owner)
 {
-    const NcPlan *plan = self->plan;
-    char element = plan->arguments[index].pointee;
+    const NcCallSpec *spec = self->spec;
+    char element = spec->arguments[index].pointee;
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
         owner->address = NULL;
@@ -117,10 +117,10 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
         }
     } else {
         if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
-            (!buffer->readonly || plan->arguments[index].readonly)) {
+            (!buffer->readonly || spec->arguments[index].readonly)) {
             words[0] = (intptr_t)buffer->buf;
             nc_buffer_extents(buffer, words + 1);
-            if (is_aligned(buffer, words, plan->arguments[index].size)) {
+            if (is_aligned(buffer, words, spec->arguments[index].size)) {
                 owner->address = words;
                 return buffer->obj != value;
             }

@@ -5,8 +5,8 @@
  * both ways accept the same values and raise the same errors.
  *
  * All need the GIL. */
-#ifndef NC_AGGREGATE_H
-#define NC_AGGREGATE_H
+#ifndef NC_AGGREGATES_H
+#define NC_AGGREGATES_H
 
 #include "pointers.h"
 

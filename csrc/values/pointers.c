@@ -1,15 +1,17 @@
 /* csrc/values/pointers.c: pointer arguments and Pins; pointers.h has the rules. */
 #include "pointers.h"
 
+#include "core/cffipointer.h"
+
 #include "records.h"
 
 /* ---- whether a buffer suits ------------------------------------------------------------------ */
 
 /* An array of structs, or bytes that hold a whole number of them. */
-static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
+static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
-    size_t size = plan->arguments[index].size;
+    size_t size = spec->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
     int truth;
@@ -17,7 +19,7 @@ static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }
     answer =
-        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(plan->types, index),
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(spec->types, index),
                               value, buffer->format, buffer->itemsize);
     if (answer == NULL) {
         return -1;
@@ -28,9 +30,10 @@ static int holds_structs(const NcPlan *plan, Py_ssize_t index, PyObject *value,
 }
 
 /* char, signed and unsigned, is bytes of any kind; void is anything but objects. */
-int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer)
+int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                    const Py_buffer *buffer)
 {
-    char wanted = plan->arguments[index].pointee;
+    char wanted = spec->arguments[index].pointee;
     char found;
     if (nc_buffer_holds_objects(buffer)) {
         return 0;
@@ -39,7 +42,7 @@ int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const
         return 1;
     }
     if (wanted == 'T') {
-        return holds_structs(plan, index, value, buffer);
+        return holds_structs(spec, index, value, buffer);
     }
     found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
@@ -48,39 +51,39 @@ int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const
     return wanted != '\0' && found == wanted;
 }
 
-int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
 {
-    size_t size = plan->arguments[index].size;
-    return size != 0 && (size_t)buffer->len / size < plan->arguments[index].count;
+    size_t size = spec->arguments[index].size;
+    return size != 0 && (size_t)buffer->len / size < spec->arguments[index].count;
 }
 
-static void short_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+static void short_error(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, Py_ssize_t index,
                         const Py_buffer *buffer)
 {
-    PyObject *pointer = PyTuple_GET_ITEM(plan->types, index);
+    PyObject *pointer = PyTuple_GET_ITEM(spec->types, index);
     PyObject *array = PyObject_GetAttrString(pointer, "pointee");
     PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
     if (item != NULL) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must be a buffer of at least %zu items of '%S' (got %zu)",
-                            plan->arguments[index].count, item,
-                            (size_t)buffer->len / plan->arguments[index].size);
+                            spec->arguments[index].count, item,
+                            (size_t)buffer->len / spec->arguments[index].size);
     }
     Py_XDECREF(item);
     Py_XDECREF(array);
 }
 
-int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer)
+int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
 {
-    return ((uintptr_t)buffer->buf & plan->arguments[index].export.mask) == 0 || buffer->len == 0;
+    return ((uintptr_t)buffer->buf & spec->arguments[index].export.mask) == 0 || buffer->len == 0;
 }
 
 /* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
-static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py_ssize_t index,
+static void buffer_error(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, Py_ssize_t index,
                          PyObject *value)
 {
     Py_buffer buffer;
-    PyObject *type = PyTuple_GET_ITEM(plan->types, index);
+    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
     PyTypeObject *class_;
     int suits;
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
@@ -89,7 +92,7 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
         }
         return;
     }
-    suits = nc_buffer_suits(plan, index, value, &buffer);
+    suits = nc_buffer_suits(spec, index, value, &buffer);
     /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
     class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
     if (suits == 0) {
@@ -113,7 +116,7 @@ static void buffer_error(const NcPlan *plan, PyObject *name, Py_ssize_t place, P
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                         NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
@@ -123,22 +126,22 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            buffer_error(plan, name, place, index, value);
+            buffer_error(spec, name, place, index, value);
         }
         return -1;
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
-    ran = out->buffer.obj != value || plan->arguments[index].pointee == 'T';
+    ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
     boxed = nc_buffer_is_pointer(&out->buffer);
-    suits = boxed ? 0 : nc_buffer_suits(plan, index, value, &out->buffer);
-    if (suits > 0 && nc_buffer_is_short(plan, index, &out->buffer)) {
-        short_error(plan, name, place, index, &out->buffer);
-    } else if (suits > 0 && !nc_buffer_is_aligned(plan, index, &out->buffer)) {
+    suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
+    if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
+        short_error(spec, name, place, index, &out->buffer);
+    } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must have its elements at multiples of %zu bytes, those of this "
                             "%.200s are not; pass an aligned copy, as numpy.require(a, "
                             "requirements='A') makes one of an array",
-                            plan->arguments[index].export.mask + 1, Py_TYPE(value)->tp_name);
+                            spec->arguments[index].export.mask + 1, Py_TYPE(value)->tp_name);
     } else if (suits > 0) {
         out->address = out->buffer.buf;
         return ran;
@@ -146,15 +149,15 @@ int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t place, Py
     PyBuffer_Release(&out->buffer);
     out->buffer.obj = NULL;
     if (boxed) {
-        return nc_convert_box(plan, name, place, value, out);
+        return nc_convert_box(spec, name, place, value, out);
     }
     if (suits == 0) {
-        buffer_error(plan, name, place, index, value);
+        buffer_error(spec, name, place, index, value);
     }
     return -1;
 }
 
-int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
     PyObject *found;
@@ -163,7 +166,7 @@ int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t place, PyObjec
         return -1;
     }
     found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
-                                         PyTuple_GET_ITEM(plan->types, place < 0 ? 0 : place),
+                                         PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place),
                                          value, name, number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
@@ -187,20 +190,20 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
            ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value;
 }
 
-int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                           NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     Py_ssize_t argument = index < 0 ? 0 : index;
-    int flags = plan->arguments[argument].export.flags;
+    int flags = spec->arguments[argument].export.flags;
     int exported;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
     }
-    if (plan->arguments[argument].pointee == '\0' || exporter == NULL ||
+    if (spec->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {
-        return nc_convert_box(plan, name, index, value, out);
+        return nc_convert_box(spec, name, index, value, out);
     }
     if (flags == 0) {
         /* bytes can stand for a string whatever the declaration said: plain C has char * for
@@ -208,27 +211,27 @@ int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, 
         flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
     }
     exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (exported && is_plainly(&plan->arguments[argument].export, value, &out->buffer)) {
+    if (exported && is_plainly(&spec->arguments[argument].export, value, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(plan, name, index, value, out, exported);
+    return nc_convert_exporter(spec, name, index, value, out, exported);
 }
 
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
-    const NcPlan *plan = self->plan;
-    const NcExport *wanted = &plan->arguments[index].export;
+    const NcCallSpec *spec = self->spec;
+    const NcExport *wanted = &spec->arguments[index].export;
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
-        return nc_convert_pointer_of(plan, self->name, index, value, out);
+        return nc_convert_pointer_of(spec, self->name, index, value, out);
     }
     int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
     if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(self->plan, self->name, index, value, out, status == 0);
+    return nc_convert_exporter(self->spec, self->name, index, value, out, status == 0);
 }
 
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
@@ -237,9 +240,9 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
     int exported = out->buffer.obj != NULL;
     int status;
     if (!exported && !PyErr_Occurred()) {
-        status = nc_convert_pointer_of(self->plan, self->name, index, value, out);
+        status = nc_convert_pointer_of(self->spec, self->name, index, value, out);
     } else {
-        status = nc_convert_exporter(self->plan, self->name, index, value, out, exported);
+        status = nc_convert_exporter(self->spec, self->name, index, value, out, exported);
     }
     if (status >= 0) {
         out->buffer.buf = out->address;
@@ -249,19 +252,19 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 {
-    NcPlan *plan = self->plan;
+    NcCallSpec *spec = self->spec;
     if (address == NULL) {
         Py_RETURN_NONE;
     }
-    if (plan->pointer_type == NULL) {
+    if (spec->pointer_type == NULL) {
         PyObject *found =
-            PyObject_CallOneArg(nc_hooks.pointer_type, PyTuple_GET_ITEM(plan->types, plan->nargs));
+            PyObject_CallOneArg(nc_hooks.pointer_type, PyTuple_GET_ITEM(spec->types, spec->nargs));
         if (found == NULL) {
             return NULL;
         }
-        nc_keep_first(&plan->pointer_type, found);
+        nc_keep_first(&spec->pointer_type, found);
     }
-    return nc_cffi_pointer(address, plan->pointer_type);
+    return nc_cffi_pointer(address, spec->pointer_type);
 }
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
@@ -320,10 +323,10 @@ static NcPin *pin_new(void)
     return self;
 }
 
-NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
+NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value)
 {
     NcPin *self = pin_new();
-    if (self != NULL && nc_convert_pointer_of(plan, who, -1, value, &self->pointer) < 0) {
+    if (self != NULL && nc_convert_pointer_of(spec, who, -1, value, &self->pointer) < 0) {
         Py_CLEAR(self);
     }
     if (self != NULL) {
@@ -332,23 +335,23 @@ NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value)
     return self;
 }
 
-/* pin(plan, name, index, value): argument `index` of a plan, which must be a pointer; with index -1
+/* pin(spec, name, index, value): argument `index` of a call spec, which must be a pointer; with index -1
  * the first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan;
+    PyObject *spec;
     PyObject *name;
     PyObject *value;
     Py_ssize_t index;
     NcPin *self;
-    if (!PyArg_ParseTuple(args, "O!UnO", &NcPlan_Type, &plan, &name, &index, &value)) {
+    if (!PyArg_ParseTuple(args, "O!UnO", &NcCallSpec_Type, &spec, &name, &index, &value)) {
         return NULL;
     }
-    if (index < -1 || (index < 0 ? 0 : index) >= ((NcPlan *)(void *)plan)->nargs) {
+    if (index < -1 || (index < 0 ? 0 : index) >= ((NcCallSpec *)(void *)spec)->nargs) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    if (((NcPlan *)(void *)plan)->arguments[index < 0 ? 0 : index].code != 'P') {
+    if (((NcCallSpec *)(void *)spec)->arguments[index < 0 ? 0 : index].code != 'P') {
         PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
         return NULL;
     }
@@ -356,8 +359,8 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
     if (self == NULL) {
         return NULL;
     }
-    if (nc_convert_pointer_of((const NcPlan *)(void *)plan, name, index, value, &self->pointer) <
-        0) {
+    if (nc_convert_pointer_of((const NcCallSpec *)(void *)spec, name, index, value,
+                              &self->pointer) < 0) {
         Py_DECREF(self);
         return NULL;
     }

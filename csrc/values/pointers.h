@@ -13,7 +13,7 @@
 #ifndef NC_POINTERS_H
 #define NC_POINTERS_H
 
-#include "object/callable.h"
+#include "layout.h"
 #include "ground/exceptions.h"
 #include "scalars.h"
 
@@ -43,36 +43,37 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
                           size_t before);
 
-/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the plan is
+/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is
  * meant. */
-int nc_convert_pointer_of(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                           NcPointer *out);
 /* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
  * refused with an exception; a value without a buffer. */
-int nc_convert_exporter(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                         NcPointer *out, int exported);
-int nc_convert_box(const NcPlan *plan, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
 
 /* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
 #define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
 
-/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a plan points
+/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call spec points
  * to, 0 when not, -1 with an exception. */
-int nc_buffer_suits(const NcPlan *plan, Py_ssize_t index, PyObject *value, const Py_buffer *buffer);
+int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                    const Py_buffer *buffer);
 /* Whether a buffer that suits has fewer items than the array that argument `index` points to. */
-int nc_buffer_is_short(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
 /* Whether the elements of a buffer that suits are where C code may access them as what they are. */
-int nc_buffer_is_aligned(const NcPlan *plan, Py_ssize_t index, const Py_buffer *buffer);
+int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
 
 /* A pointer result: a cffi pointer of the type that the call spec says, None for NULL. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
-/* A Pin of a value as the first argument of a plan, a pointer; `who` is the whole subject of
+/* A Pin of a value as the first argument of a call spec, a pointer; `who` is the whole subject of
  * messages. NULL with an exception. */
-NcPin *nc_pin_value(const NcPlan *plan, PyObject *who, PyObject *value);
+NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value);
 
 /* After code ran that may be anything's: whether what the pointers' buffers were exported with is
  * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is
@@ -81,7 +82,7 @@ int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
 /* The same for all Pins in a list. */
 int nc_pins_check(PyObject *name, PyObject *list);
 
-/* What Python code calls: pin(plan, name, index, value), hold(object), export(object),
+/* What Python code calls: pin(spec, name, index, value), hold(object), export(object),
  * check_unmoved(list, name), settle(list, raised). */
 PyObject *nc_pin(PyObject *module, PyObject *args);
 PyObject *nc_pin_hold(PyObject *module, PyObject *object);

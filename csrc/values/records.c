@@ -2,7 +2,8 @@
  * which. */
 #include "records.h"
 
-#include "object/callable.h"
+#include "core/cffipointer.h"
+#include "layout.h"
 #include "scalars.h"
 
 #include <structmember.h>
@@ -240,7 +241,7 @@ PyTypeObject NcRecord_Type = {
     .tp_dealloc = record_dealloc,
 };
 
-int nc_reader_ready(PyObject *module)
+int nc_records_ready(PyObject *module)
 {
     return PyType_Ready(&NcPointerReader_Type) < 0 || PyType_Ready(&NcRecord_Type) < 0 ||
                    PyModule_AddObjectRef(module, "PointerReader",

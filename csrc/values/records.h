@@ -9,8 +9,8 @@
  * address, and does not change, but for the cffi type, which is asked for with the first pointer.
  *
  * All need the GIL. */
-#ifndef NC_READER_H
-#define NC_READER_H
+#ifndef NC_RECORDS_H
+#define NC_RECORDS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -34,10 +34,7 @@ int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
  * exception. */
 PyObject *nc_tuple_new(PyTypeObject *type, Py_ssize_t count);
 
-/* A cffi pointer of a cffi pointer type (core.csrc.c). A new reference, or NULL. */
-PyObject *nc_cffi_pointer(void *address, PyObject *type);
-
 /* Types; -1 with an exception. */
-int nc_reader_ready(PyObject *module);
+int nc_records_ready(PyObject *module);
 
 #endif

@@ -20,8 +20,8 @@ template <class Signature> class Callback;
 template <class Result, class... Arguments> class Callback<Result(Arguments...)>
 {
   public:
-    // What is taken: native functions without user_data, and the thunk, with user_data behind the
-    // arguments. To be defined, beside the thunk, for every type that is used.
+    // What is taken: native functions without user_data, and the callback function, with user_data behind the
+    // arguments. To be defined, beside the callback function, for every type that is used.
     static NcCallbackSignature accepted[2];
 
     Callback(PyObject *callable, unsigned options)
@@ -66,7 +66,7 @@ template <class Result, class... Arguments> class Callback<Result(Arguments...)>
     }
 
   private:
-    // A function with user_data, which may be a thunk, and so may fail.
+    // A function with user_data, which may be a callback function, and so may fail.
     struct WithData {
         const NcCallback *callback;
 

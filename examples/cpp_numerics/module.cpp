@@ -7,9 +7,9 @@
 
 #include <cmath>
 
-// Thunks for Python functions, and the C++ type that goes with each.
-NC_CALLBACK_THUNK_WITH_DATA(python_1, double, (double, user_data), NAN);
-NC_CALLBACK_THUNK_WITH_DATA(python_2, double, (double, double, user_data), NAN);
+// Callback functions for Python functions, and the C++ type that goes with each.
+NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
+NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
 
 template <>
 NcCallbackSignature Callback<double(double)>::accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
@@ -28,7 +28,7 @@ struct Integrate {
 
     template <class Function> double operator()(const Function &f) const
     {
-        const WithoutGil no_gil; // Thunks take the GIL when they need it.
+        const WithoutGil no_gil; // Callback functions take the GIL when they need it.
         return numerics::integrate(f, a, b, n);
     }
 };

@@ -3,7 +3,7 @@
 #
 # An integrator, a root finder and an ODE stepper. callback.h turns what Python gives into a C
 # function pointer: native callables, capsules and pointers of ctypes and cffi are called as they
-# are, Python functions through a thunk. An exception in the callback comes out of the function that
+# are, Python functions through a callback function. An exception in the callback comes out of the function that
 # Python called. Of nativecall, the module needs the headers and the .pxd file when it is built, and
 # nothing when it runs.
 #
@@ -32,11 +32,11 @@ ctypedef double (*Function1Data)(double, void *) noexcept nogil
 ctypedef double (*Function2)(double, double) noexcept nogil
 ctypedef double (*Function2Data)(double, double, void *) noexcept nogil
 
-# Thunks for Python functions, and what is taken, the best first.
+# Callback functions for Python functions, and what is taken, the best first.
 cdef extern from "nativecall/callback.h":
     """
-    NC_CALLBACK_THUNK_WITH_DATA(python_1, double, (double, user_data), NAN);
-    NC_CALLBACK_THUNK_WITH_DATA(python_2, double, (double, double, user_data), NAN);
+    NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
+    NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
     static NcCallbackSignature accepted_1[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
                                                NC_CALLBACK_ACCEPT(python_1)};
     static NcCallbackSignature accepted_2[] = {NC_CALLBACK_ACCEPT_NATIVE("d:dd", -1),
@@ -120,7 +120,7 @@ def integrate(f, double a, double b, long n):
     cdef double value
     nc_callback_prepare(&callback, f, accepted_1, 2, 0)
     native = callback.native != 0
-    with nogil:  # thunks take the GIL when they need it
+    with nogil:  # callback functions take the GIL when they need it
         value = simpson(&callback, a, b, n)
     nc_callback_release(&callback)
     return value, native

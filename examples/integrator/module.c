@@ -2,7 +2,7 @@
  *
  * callback.h turns what Python gives into a C function pointer: native callables,
  * LowLevelCallables, capsules, pointers of ctypes and cffi and cfuncs of Numba are called as they
- * are, Python functions through a thunk. The headers are all it needs of nativecall; copy them next
+ * are, Python functions through a callback function. The headers are all it needs of nativecall; copy them next
  * to this file, and nativecall need not even be installed. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,9 +12,9 @@
 
 #include "numerics.h"
 
-/* Thunks for Python functions: name, result, arguments, and what C gets after a failure. */
-NC_CALLBACK_THUNK_WITH_DATA(python_1, double, (double, user_data), NAN);
-NC_CALLBACK_THUNK_WITH_DATA(python_2, double, (double, double, user_data), NAN);
+/* Callback functions for Python functions: name, result, arguments, and what C gets after a failure. */
+NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
+NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
 
 /* What is taken, the best first. */
 static NcCallbackSignature accepted_1[] = {
@@ -71,7 +71,7 @@ static PyObject *py_integrate(PyObject *module, PyObject *args)
         nc_callback_prepare(&f, callable, accepted_1, 2, 0) < 0) {
         return NULL;
     }
-    /* Thunks take the GIL when they need it. */
+    /* Callback functions take the GIL when they need it. */
     Py_BEGIN_ALLOW_THREADS value = integrate(call_1, &f, failed, a, b, n);
     Py_END_ALLOW_THREADS return finish(&f, value);
 }

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from .. import _lib
 from .._errors import SignatureError
-from .._libffi import call
+from .._libffi import types
 from .._signature import cffitype
 from .._signature.ctype import CType
 from .._signature.signature import Signature
@@ -128,7 +128,7 @@ def _pointee(kind: Any) -> CType | None:
 def from_entry(entry: NativeCallable) -> Any:
     """A cffi function pointer, which carries its entry."""
     signature, address, _ = entry._one(None)
-    gap = call.gap(signature, flattened=True)
+    gap = types.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
     ffi = cffitype.ffi()

@@ -8,7 +8,7 @@ from _ctypes import FUNCFLAG_PYTHONAPI
 
 from .. import _lib
 from .._errors import SignatureError
-from .._libffi import call
+from .._libffi import types
 from .._signature.ctype import VOID, CType, Struct, scalar
 from .._signature.ctype import pointer as pointer_to
 from .._signature.signature import Signature
@@ -320,11 +320,11 @@ def from_entry(entry: NativeCallable) -> Any:
     Calls through it drop the GIL where the entry asks for that, else they hold it.
     """
     signature, address, flags = entry._one(None)
-    gap = call.gap(signature, flattened=False)
+    gap = types.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
     hold = not flags & _lib.FLAG_RELEASE_GIL
-    kind = call.prototype(signature, hold=hold, plain=True)
+    kind = types.prototype(signature, hold=hold, plain=True)
     # A cast makes the dictionary of what is kept alive, which a pointer to a number has none of.
     made = _cast(ctypes.c_void_p(address), kind)
     made._objects.clear()  # the number, which has the same dictionary: a cycle

@@ -500,7 +500,7 @@ class _Writer:
         with builder.if_then(self.ir_is_null(before)):
             self.context.call_conv.raise_error(builder, python, status)
             if errors != "python":
-                settle = _lib.types.jit_symbols()["nc_exception_settle"]
+                settle = _lib.types.code_symbols()["nc_exception_settle"]
                 word = self.ir.IntType(64)
                 self.builder.call(
                     self._external(settle), [builder.inttoptr(word(id(made)), self.pointer)]

@@ -15,8 +15,8 @@ from .._errors import SignatureError, refuse_reload
 from .._signature import bufferformat
 from .._signature.ctype import Array, CType, FunctionPointer, Pointer, Struct, View
 from .._signature.signature import Signature
-from .._values import boxes, storage
-from .pythonfunction import closure
+from .._values import boxes, callspec, storage
+from .pythonfunction import callback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[o
     name = getattr(function, "__name__", None)
     stash = _types.Stash()
     try:
-        address, _, owner = closure(
+        address, _, owner = callback_of(
             signature,
             function,
             name if isinstance(name, str) else "function",
@@ -201,7 +201,7 @@ def match(ctype: CType, value: Any, readonly: bool) -> int:
             return _NO
         if storage.view_problem(ctype, "", readonly, held.address, *found) is not None:
             return _REFUSED
-        return _EXACT if code in ("", storage.letter(ctype.item)) else _PLAUSIBLE
+        return _EXACT if code in ("", callspec.letter(ctype.item)) else _PLAUSIBLE
     try:
         pointer_argument(ctype, value, "it", -1)
     except TypeError:
@@ -247,7 +247,7 @@ def _match_items(types: Sequence[CType], value: Any) -> int:
 
 def _match_item(ctype: CType, value: Any) -> int:
     if not isinstance(ctype, Array):
-        return int(_types.match(storage.plan_of(ctype), value))
+        return int(_types.match(callspec.of_argument(ctype), value))
     item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
     if isinstance(value, (tuple, list)):
         return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
@@ -265,5 +265,5 @@ _types.set_value_hooks(
     storage.store_whole,
     storage.load_result,
     storage.named_tuple,
-    storage.described,
+    callspec.described,
 )

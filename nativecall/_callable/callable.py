@@ -22,9 +22,8 @@ from .. import (
 from .._errors import NoEntryError, SignatureError, refuse_reload
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values import boxes
+from .._values import boxes, callspec
 from .._values.failure import ERROR_NAMES, raise_failure
-from .._values.storage import plan
 from . import (
     arguments,  # noqa: F401  # the core asks it
     specialize,
@@ -104,7 +103,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         errors: Errors = "none",
         errno: bool = False,
     ) -> None:
-        if self._plan is not None or self._parts is not None:
+        if self._spec is not None or self._parts is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
         options = Options(name, doc, owner, gil, errors, errno)
         if isinstance(target, Mapping):
@@ -182,9 +181,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         parts = self._parts
         parts = (self,) if parts is None else parts
         return [
-            (part, plan.signature, address, flags)
+            (part, spec.signature, address, flags)
             for part in parts[: len(rows)]
-            for plan, address, flags in [part._single()]
+            for spec, address, flags in [part._single()]
         ]
 
     def address(self, signature: str | Signature | None = None) -> int:
@@ -285,15 +284,15 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                     f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
                     "errors and errno must be the same to replace it"
                 )
-            plan = found.single()[0]
+            spec = found.single()[0]
             part = self._only if self._parts is None else self._parts[position]
             if part is not None:
-                part._replace(0, found.address, found.owner, plan)
-            self._replace(position, found.address, found.owner, plan)
+                part._replace(0, found.address, found.owner, spec)
+            self._replace(position, found.address, found.owner, spec)
             return
         parts = self._parts
         if parts is None:
-            parts = () if self._plan is None else (self._split(),)
+            parts = () if self._spec is None else (self._split(),)
         self._set_parts((*parts, self._derived(*found.single())))
 
     def _add_missing(self, found: Found) -> None:
@@ -343,14 +342,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """The single callable of our only entry, which stays single when there are more."""
         with _writing:
             if self._only is None:
-                plan, address, flags = self._single()
+                spec, address, flags = self._single()
                 owner = self._owners[-1] if self._owners else None
-                self._only = self._derived(plan, address, flags, owner)
+                self._only = self._derived(spec, address, flags, owner)
         only: NativeCallable = self._only
         return only
 
     def _derived(
-        self, plan: Any, address: int, flags: int, owner: object, name: str | None = None
+        self, spec: Any, address: int, flags: int, owner: object, name: str | None = None
     ) -> NativeCallable:
         """A callable of one entry that comes of this one: a part of it, a thunk of it.
 
@@ -359,7 +358,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """
         made: NativeCallable = NativeCallable.__new__(NativeCallable)
         made._describe(name or self.__name__, self._doc, None)
-        made._set_single(plan, address, flags, owner)
+        made._set_single(spec, address, flags, owner)
         return made
 
     # -- other boxes -----------------------------------------------------------------------------
@@ -367,8 +366,8 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
     def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
         """Signature, address and flags of an entry; of the only one for None."""
         if signature is not None:
-            plan, address, flags = self[signature]._single()
-            return plan.signature, address, flags
+            spec, address, flags = self[signature]._single()
+            return spec.signature, address, flags
         available = self._singles()
         if not available:
             raise NoEntryError.none(self.__name__, self._specializer is not None)
@@ -386,7 +385,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
         """
         found, address, flags = self._one(signature)
-        return self._derived(plan(found), address, flags, self if owner is None else owner)
+        return self._derived(callspec.of(found), address, flags, self if owner is None else owner)
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
@@ -533,9 +532,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         import inspect
         from keyword import iskeyword
 
-        if self._plan is None or self._parts is not None:
+        if self._spec is None or self._parts is not None:
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
-        signature: Signature = self._plan.signature
+        signature: Signature = self._spec.signature
         names = [name for name in signature.names if name and not iskeyword(name)]
         named = len({*names}) == len(signature.names)
         positional, either = (
@@ -577,7 +576,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                 "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
             }
             options["errno"] = bool(flags & _lib.FLAG_ERRNO)
-            return symbol.pickled(part._plan.signature, self.__name__, self._doc, options)
+            return symbol.pickled(part._spec.signature, self.__name__, self._doc, options)
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"
@@ -677,7 +676,7 @@ def _generate(callable: NativeCallable, fixed: int | None = None) -> Any:
     return trampoline(callable, fixed)
 
 
-def _make_invoke(callable: NativeCallable) -> Any:
+def _make_fallback(callable: NativeCallable) -> Any:
     """The core asks for this at the first call that no trampoline takes.
 
     A callable with a trampoline is a variadic one with more than its fixed arguments.
@@ -687,8 +686,8 @@ def _make_invoke(callable: NativeCallable) -> Any:
     if callable._generated is not None:
         from .._codegen.trampoline import variadic
 
-        return variadic(callable, call.invoker)
-    return call.make_invoke(callable)
+        return variadic(callable, call.fallback_for)
+    return call.make_fallback(callable)
 
 
-_types.set_call_hooks(_generate, _make_invoke, raise_failure, specialize.ask_for_native)
+_types.set_call_hooks(_generate, _make_fallback, raise_failure, specialize.ask_for_native)

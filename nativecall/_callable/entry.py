@@ -13,7 +13,7 @@ from .. import _lib
 from .._errors import SignatureError
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values import boxes, storage
+from .._values import boxes, callspec
 from .._values.failure import check_errors
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ class Found:
 
     def single(self) -> tuple[Any, int, int, object]:
         """Arguments for the core."""
-        return storage.plan(self.signature), self.address, self.flags, self.owner
+        return callspec.of(self.signature), self.address, self.flags, self.owner
 
 
 def refuse_duplicates(found: list[Found]) -> None:

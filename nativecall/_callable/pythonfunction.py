@@ -1,19 +1,19 @@
 """C function pointers that run Python functions: what every callback is made by.
 
 Generated code takes the GIL where that is needed, makes Python objects of the arguments, and
-converts what the function returns (csrc/callback/callback.h, nativecall/_codegen/callback.py).
-Without generated code, ctypes makes the pointer (_libffi/call.py). What a Python function gets and
-may return is decided here for both ways: for the callbacks that people make (callback.py), and for
-Python functions that are passed as function-pointer arguments (arguments.py).
+converts what the function returns (csrc/callback/pycallback.h, nativecall/_codegen/callback.py).
+Without generated code, ctypes makes the pointer (_libffi/callback.py). What a Python function gets
+and may return is decided here for both ways: for the callbacks that people make (_callback.py), and
+for Python functions that are passed as function-pointer arguments (arguments.py).
 """
 
 from __future__ import annotations
 
 from .. import _lib
 from .._signature import bufferformat
-from .._signature.ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
+from .._signature.ctype import Array, CType, Pointer, Struct, View, object_offsets
 from .._signature.signature import Signature
-from .._values import storage
+from .._values import callspec, storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _record(ctype: CType) -> Any:
         item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
         parts = [(place * item.size, item) for place in range(ctype.shape[0])]
     else:
-        return storage.letter(ctype) if ctype.kind in ("bool", "int", "float", "complex") else None
+        return callspec.letter(ctype) if ctype.kind in ("bool", "int", "float", "complex") else None
     if len(parts) > _MOST_PARTS:
         return None
     members = tuple([(offset, _record(part)) for offset, part in parts])
@@ -109,49 +109,42 @@ def _view_reader(view: View, readonly: bool) -> Any:
     return read
 
 
-# -- closures ------------------------------------------------------------------------------------
+# -- callbacks -----------------------------------------------------------------------------------
+
+_LIMIT = 1024
+_specs: dict[object, tuple[Any, str]] = {}
 
 
-def _writer(ctype: CType, who: str) -> Any:
-    def write(value: object, address: int, keep: list[object]) -> None:
-        storage.store_whole(ctype, value, address, who, keep, False)
-
-    return write
-
-
-_PREPARED_LIMIT = 1024
-_prepared: dict[object, tuple[tuple[Any, ...], Any, Any, str, tuple[int, ...], str]] = {}
-
-
-def _prepare(
-    signature: Signature,
-) -> tuple[tuple[Any, ...], Any, Any, str, tuple[int, ...], str]:
-    """What all Python functions of a signature share.
-
-    The readers of its arguments, the record, the plan, the letter and the Python objects of its
-    result, and the key of its code.
-    """
+def _spec(signature: Signature) -> tuple[Any, str]:
+    """What all Python functions of a signature share, and the key of its code."""
     from .._codegen.callback import key
 
     result = signature.result
     wanted = (result.named, *[arg.named for arg in signature.args], signature.readonly)
-    found = _prepared.get(wanted)
+    found = _specs.get(wanted)
     if found is None:
         pairs = zip(signature.args, signature.readonly, strict=True)
-        plan = None
-        if result.kind not in ("void", "object"):
-            plan = storage.plan(Signature(VOID, (result,)))
-        readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
-        record = _record(result) if result.kind == "struct" else None
-        objects = object_offsets(result)
-        found = readers, record, plan, storage.letter(result), objects, key(signature)
-        if len(_prepared) >= _PREPARED_LIMIT:
-            _prepared.clear()
-        _prepared[wanted] = found
+
+        def write(value: object, address: int, who: str, keep: list[object]) -> None:
+            storage.store_whole(result, value, address, who, keep, False)
+
+        is_struct = result.kind == "struct"
+        made = _types.CallbackSpec(
+            readers=tuple([reader(arg, readonly) for arg, readonly in pairs]),
+            objects=object_offsets(result),
+            code=callspec.letter(result),
+            result=None if result.kind in ("void", "object") else callspec.of_argument(result),
+            record=_record(result) if is_struct else None,
+            writer=write if is_struct else None,
+        )
+        found = made, key(signature)
+        if len(_specs) >= _LIMIT:
+            _specs.clear()
+        _specs[wanted] = found
     return found
 
 
-def closure(
+def callback_of(
     signature: Signature,
     function: Callable[..., object],
     name: str,
@@ -160,8 +153,8 @@ def closure(
     sentinel: bytes,
     keep: object = None,
     stash: Any = None,
-    holding: bool = False,
-    stays: bool = False,
+    has_gil: bool = False,
+    python_errors: bool = False,
 ) -> tuple[int, Any, object]:
     """C code of a signature that runs a Python function.
 
@@ -179,14 +172,14 @@ def closure(
         Lives as long.
     stash : Stash, optional
         Where exceptions go, of the call that the function is passed to.
-    holding : bool
+    has_gil : bool
         Whether C code is known to have the GIL.
-    stays : bool
+    python_errors : bool
         Whether C code that has it looks for exceptions.
 
     Returns
     -------
-    tuple of int, Closure and object
+    tuple of int, PyCallback and object
         The C function pointer, the core's object, and what keeps both.
 
     Raises
@@ -196,44 +189,14 @@ def closure(
     """
     from .._codegen.callback import code
 
-    readers, record, plan, letter, objects, wanted = _prepare(signature)
+    spec, wanted = _spec(signature)
     found = code(signature, wanted)
+    options = {"stash": stash, "keep": keep, "has_gil": has_gil, "python_errors": python_errors}
     if found is None:
-        from .._libffi import call
+        from .._libffi import callback
 
-        return call.closure(
-            signature,
-            function,
-            name,
-            who,
-            readers,
-            plan,
-            sentinel,
-            objects,
-            stash,
-            holding,
-            stays,
-            keep,
+        return callback.callback_of(
+            signature, spec.readers, function, name, who, sentinel, **options
         )
-    address, owner = found
-    writer = _writer(signature.result, who) if letter == "T" else None
-    made = _types.Closure(
-        function,
-        name,
-        who,
-        readers,
-        record,
-        writer,
-        None,
-        plan,
-        letter,
-        sentinel,
-        objects,
-        stash,
-        holding,
-        stays,
-        address,
-        owner,
-        keep,
-    )
+    made = _types.PyCallback(spec, found, function, name, who, sentinel, **options)
     return made.address, made, made

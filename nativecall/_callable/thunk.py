@@ -3,7 +3,7 @@
 The new callable's C function pointer is a stub: generated code that all functions of its shape
 share, with data of its own, namely the function to call and the values that were bound. Where that
 would only jump to the function, the pointer is the function's own. Where no code can be generated
-it leads to a closure of libffi, which does the same in Python.
+it leads to a callback of libffi, which does the same in Python.
 
 Guarantees: what the thunk calls, and what bound pointers point to, lives as long as the thunk; a
 value is converted once, by the rules of a call from Python, and one that does not fit changes
@@ -23,7 +23,7 @@ from .._recent import Recent
 from .._signature.ctype import CType, FunctionPointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values import boxes, storage
+from .._values import boxes, callspec, storage
 from .._values.failure import ERROR_NAMES, check_errors
 from . import arguments, specialize
 from .entry import Options
@@ -161,7 +161,7 @@ def converted(
             return single
         try:
             prepared = _prepared(
-                (storage.plan(found), flags, storage.plan(wanted), errors),
+                (callspec.of(found), flags, callspec.of(wanted), errors),
                 rules.convert,
                 *(function.__name__, found, flags, wanted, errors),
             )
@@ -194,7 +194,7 @@ def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
         return function
     fixed = tuple([index in given for index in range(len(signature.args))])
     prepared = _prepared(
-        (storage.plan(signature), flags, fixed), rules.bind, signature, flags, fixed
+        (callspec.of(signature), flags, fixed), rules.bind, signature, flags, fixed
     )
     plan = prepared[0]
     keep: list[object] = []
@@ -259,7 +259,7 @@ def _store(
             keep.append(owner)
             _lib.ffi.cast("uintptr_t *", address)[0] = pointer
             return
-        held = _types.pin(storage.plan(signature), name, index, value)
+        held = _types.pin(callspec.of(signature), name, index, value)
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = held.address
         return
@@ -308,7 +308,7 @@ def _make(
             flags |= _lib.FLAG_TAKES_GIL
     pointer, keep = made
     owner = Thunk(function, how, keep, stack)
-    return function._derived(storage.plan(plan.outer), pointer, flags, owner, name)
+    return function._derived(callspec.of(plan.outer), pointer, flags, owner, name)
 
 
 def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:

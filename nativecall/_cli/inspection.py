@@ -117,12 +117,12 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
             if entry.trampoline == "ahead of time":
                 why = "calls go through code that was compiled ahead of time"
             else:
-                single = native[entry.signature]._plan.signature
+                single = native[entry.signature]._spec.signature
                 reason = trampoline.refusal(single, entry.flags)
                 why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
-        signature = native[entry.signature]._plan.signature
+        signature = native[entry.signature]._spec.signature
         text = trampoline.intermediate(signature, entry.flags) or ""
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"

@@ -1,13 +1,13 @@
-"""Closures: generated functions that C calls, which call a Python function.
+"""Callback code: generated functions that C calls, which call a Python function.
 
-A closure is what a C programmer would write by hand for one signature: a C function that enters
+Callback code is what a C programmer would write by hand for one signature: a C function that enters
 Python, makes an object of each argument, calls the Python function, and converts what that returns.
-Entering Python, the call, its result and every error are the core's (csrc/callback/callback.h,
+Entering Python, the call, its result and every error are the core's (csrc/callback/pycallback.h,
 which shows the code as C).
 
 Guarantees:
 
-- One closure serves all Python functions and all signatures of a shape: a signature with every
+- One piece of it serves all Python functions and all signatures of a shape: a signature with every
   pointer written ``P`` and without names. C calls it through stubs, one for each Python function.
 - The code holds neither addresses nor Python objects, so that its object file serves any process of
   the same Python.
@@ -21,7 +21,7 @@ import weakref
 
 from .. import _lib
 from .._recent import Recent
-from .._values.storage import letter
+from .._values.callspec import letter
 from . import engine
 from .writer import LINKED, WORD, Operand, Writer, layout, shape
 
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 __all__ = ["code", "intermediate", "key"]
 
-_EXPORT = "closure"
+_EXPORT = "callback"
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
 #: Those that stay when no function uses them.
 _recent: Recent[str, engine.Code] = Recent()
 
 
 def key(signature: Signature) -> str:
-    """What determines the code of a closure."""
+    """What determines the code of a callback."""
     return f"{shape(signature.result)}:{''.join([shape(arg) for arg in signature.args])}"
 
 
 def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.Code] | None:
-    """The address of the closure of a shape, to be reached through stubs, and its owner.
+    """The address of the callback code of a shape, to be reached through stubs, and its owner.
 
-    None where closures are left to libffi. Shapes that are used again soon are not made again.
+    None where callbacks are left to libffi. Shapes that are used again soon are not made again.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
             return _text(signature, None)
 
         try:
-            found = engine.compile(f"closure {wanted}", text, LINKED, (_EXPORT,), effort=0)
+            found = engine.compile(f"callback {wanted}", text, LINKED, (_EXPORT,), effort=0)
         except (engine.Unsupported, engine.Unloadable):
             # Nothing else: an error in the code here must not pass for a signature without code.
             return None
@@ -77,7 +77,7 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
 
 
 def intermediate(signature: Signature, convention: Convention | None = None) -> str | None:
-    """The LLVM IR of a closure, for people to read; None where there is none.
+    """The LLVM IR of a callback, for people to read; None where there is none.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _text(signature: Signature, convention: Convention | None) -> str:
 
 
 class _Closure(Writer):
-    """Writes the code of one closure."""
+    """Writes the code of a callback."""
 
     def __init__(self, signature: Signature, lowering: Lowering) -> None:
         super().__init__()
@@ -136,16 +136,16 @@ class _Closure(Writer):
 
     def body(self, slot: str, entry: Any, last: Any) -> None:
         count = len(self.signature.args)
-        self.line(f"%call = alloca [{layout['closure_call_bytes']} x i8], align 16")
+        self.line(f"%call = alloca [{layout['pycallback_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
         if any([arg.text == "e" for arg in self.signature.args]):
             self.line("%half = alloca half, align 8")
         where = self.result_memory(entry)
         self.line(f"%self_at = getelementptr i8, ptr {slot}, i64 {layout['stub_context']}")
         self.line("%self = load ptr, ptr %self_at, align 8")
-        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['closure_symbols']}")
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['pycallback_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
-        enter = self.load("ptr", "%self", layout["closure_enter"])
+        enter = self.load("ptr", "%self", layout["pycallback_enter"])
         entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
         self.require(self.new(f"icmp ne i32 {entered}, 0"), "return")
         for index, (ctype, given) in enumerate(
@@ -154,7 +154,7 @@ class _Closure(Writer):
             value = self.argument(index, ctype, str(given.get_reference()))
             self.store("ptr", value, "%args", (index + 1) * WORD)
         values = ("ptr %self", "ptr %call", "ptr %args", f"i64 {count}", f"ptr {where}")
-        self.call("nc_closure_run", "void", *values)
+        self.call("nc_pycallback_run", "void", *values)
         self.go("return")
         self.begin("return")
         self.give(entry, last, where)
@@ -166,10 +166,10 @@ class _Closure(Writer):
         code = letter(ctype)
         if code in "PTVO":
             values = ("ptr %self", f"i64 {index}", f"ptr {given}")
-            return self.call("nc_closure_argument", "ptr", *values)
+            return self.call("nc_pycallback_argument", "ptr", *values)
         if code in "fd":
             wide = given if code == "d" else self.new(f"fpext float {given} to double")
-            return self.call("nc_closure_float", "ptr", "ptr %self", f"double {wide}")
+            return self.call("nc_pycallback_float", "ptr", "ptr %self", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 
     def result_memory(self, entry: Any) -> str:

@@ -28,7 +28,8 @@ from .. import _lib
 from .._recent import Recent
 from .._signature.ctype import Array, Struct, View
 from .._signature.signature import Signature
-from .._values.storage import letter, plan
+from .._values import callspec
+from .._values.callspec import letter
 from .._values.variadic import extra_argument
 from . import engine
 from .writer import EXACT, LINKED, PLACES, WORD, Operand, Writer, layout, shape
@@ -159,14 +160,14 @@ def _remember(wanted: str, made: Any) -> Any:
     return found
 
 
-def variadic(callable: Native, invoker: Callable[..., Any]) -> Callable[..., object]:
+def variadic(callable: Native, fallback_for: Callable[..., Any]) -> Callable[..., object]:
     """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
 
     Parameters
     ----------
     callable : NativeCallable
-    invoker : callable
-        `libffi.invoker`, for the types that there is no trampoline for.
+    fallback_for : callable
+        `_libffi.call.fallback_for`, for the types that there is no trampoline for.
 
     Returns
     -------
@@ -191,11 +192,11 @@ def variadic(callable: Native, invoker: Callable[..., Any]) -> Callable[..., obj
         entry = owner()
         if entry is None or _find(whole, flags, fixed) is None:
             return None
-        made = entry._derived(plan(whole), address, flags, None)
+        made = entry._derived(callspec.of(whole), address, flags, None)
         made._choose(fixed)
         return made
 
-    def invoke(*values: Any) -> object:
+    def fallback(*values: Any) -> object:
         nonlocal others
         types: list[CType] = []
         given = [*values]
@@ -210,14 +211,14 @@ def variadic(callable: Native, invoker: Callable[..., Any]) -> Callable[..., obj
         call = make(types) if types else None
         if call is None:
             if others is None:
-                others = invoker(fewest, name, address, flags, owner)
+                others = fallback_for(fewest, name, address, flags, owner)
             return others(*values)
         if len(calls) >= _MAX_VARIADIC:
             calls.clear()
         calls[wanted] = call
         return call(*given)
 
-    return invoke
+    return fallback
 
 
 def intermediate(
@@ -586,8 +587,8 @@ class _Trampoline(Writer):
         self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
         export = self.load("ptr", exporter, layout["getbuffer"])
         self.require(self.new(f"icmp ne ptr {export}, null"), rest)
-        plan = self.load("ptr", "%self", layout["callable_plan"])
-        wanted = self.load("ptr", plan, layout["plan_arguments"])
+        spec = self.load("ptr", "%self", layout["callable_spec"])
+        wanted = self.load("ptr", spec, layout["spec_arguments"])
         wanted = self.at(wanted, index * layout["argument_bytes"])
         flags = self.load("i32", wanted, layout["argument_flags"], 4)
         self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)

@@ -1,4 +1,4 @@
-"""Text of LLVM IR, and conversions of numbers in it, for trampolines and for closures.
+"""Text of LLVM IR, and conversions of numbers in it, for trampolines and for callbacks.
 
 The text is written in the form that it keeps, because LLVM is told not to optimize it: that would
 take most of the time of a first call, and change little in code without loops. No call is marked
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._signature.ctype import Array, Scalar, Struct, View
-from .._values.storage import letter
+from .._values.callspec import letter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EXACT", "LINKED", "PLACES", "WORD", "Operand", "Writer", "layout", "shape"]
 
-layout: dict[str, int] = _lib.types.jit_layout()
+layout: dict[str, int] = _lib.types.code_layout()
 WORD = 8  # bytes of a pointer, wherever a convention is known
-_symbols: dict[str, int] = _lib.types.jit_symbols()
+_symbols: dict[str, int] = _lib.types.code_symbols()
 #: Where in that table each address is.
 PLACES = {name: index * WORD for index, name in enumerate(_symbols)}
 #: What LLVM itself refers to.

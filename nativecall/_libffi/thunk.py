@@ -1,4 +1,4 @@
-"""Thunks where no code can be generated: closures of libffi that carry out a plan in Python.
+"""Thunks where no code can be generated: callbacks of libffi that carry out a plan in Python.
 
 Values stay in memory as C has them, so that nothing is lost on the way. The results and the
 exceptions are those of generated thunks (_codegen/thunk.py). Every call takes the GIL. What ctypes
@@ -30,8 +30,9 @@ from .._adapt.rules import (
 )
 from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType
-from .._values import storage
-from . import call as libffi
+from .._values import callspec, storage
+from . import callback, types
+from .call import called, foreign_function
 
 _WORD = VOIDPTR.size
 _INPUT_OUTPUT_ERROR = 5  # EIO
@@ -50,7 +51,7 @@ class _Failed(Exception):
 def interpreted(
     plan: Plan, target: int, maker: Any, data: bytes, kept: object
 ) -> tuple[int, object]:
-    """The address of a closure that carries out a plan, and what keeps it.
+    """The address of a callback that carries out a plan, and what keeps it.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def interpreted(
     data : bytes
         Bound values, as they follow the header of a generated thunk's data.
     kept : object
-        Lives as long as the closure.
+        Lives as long as the callback.
 
     Raises
     ------
@@ -71,55 +72,55 @@ def interpreted(
     """
     result = plan.outer.result
     text = result.text
-    if (text not in libffi.SIMPLE and result.kind in ("struct", "complex", "float")) or text == "g":
+    if (text not in types.SIMPLE and result.kind in ("struct", "complex", "float")) or text == "g":
         raise SignatureError(
-            f"libffi cannot return {text!r} to C from a thunk", hint=libffi.RETURN_HINT
+            f"libffi cannot return {text!r} to C from a thunk", hint=types.RETURN_HINT
         )
-    libffi.check_result(plan.inner)
+    types.check_result(plan.inner)
     run = _Run(plan, target, maker, data, kept)
     restype: Any = None
     if result.kind != "void":
-        restype = libffi.SIMPLE.get(text, ctypes.c_void_p)
-    types, readers = [], []
+        restype = types.SIMPLE.get(text, ctypes.c_void_p)
+    kinds, readers = [], []
     for arg in plan.outer.args:
         # ctypes cannot make an instance of a class of ours while an exception is left in the thread
-        # (callback/callback.h); numbers it can. Those have not all of a long double, though.
-        kind = libffi.foreign_type(arg) if arg.text == "g" else libffi.received(arg)
-        types.append(kind)
-        readers.append(None if kind is libffi.foreign_type(arg) else kind)
+        # (csrc/callback/pycallback.h); numbers it can. Those have not all of a long double, though.
+        kind = types.foreign_type(arg) if arg.text == "g" else callback.received(arg)
+        kinds.append(kind)
+        readers.append(None if kind is types.foreign_type(arg) else kind)
     sentinel = storage.sentinel_of(result)
     if plan.after == "nonzero":
         sentinel = (1).to_bytes(result.size, sys.byteorder)
-    returned = libffi.returned(restype, sentinel)
-    made = _lib.types.Closure(
+    lower, holder = callback.lowering(restype)
+    none = lower(sentinel)
+    spec = _lib.types.CallbackSpec(
+        readers=tuple(readers),
+        objects=(),
+        code="v",
+        result=None,
+        record=None,
+        writer=lambda made, value: none if value is None else value,
+        lower=lower,
+        holder=holder,
+    )
+    made = _lib.types.PyCallback(
+        spec,
+        None,
         run,
         maker.name,
         "",
-        tuple(readers),
-        None,
-        lambda made, value: returned[0] if value is None else value,
-        returned,
-        None,
-        "v",
         sentinel,
-        (),
-        None,
-        bool(plan.flags & _lib.FLAG_NEEDS_GIL),
-        plan.after == "python",
-        0,
-        None,
-        None,
+        has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),
+        python_errors=plan.after == "python",
     )
-    closure = libffi.closure_type(restype, types, errno=run.uses_errno)(made)
-    address = ctypes.c_void_p.from_address(ctypes.addressof(closure)).value
-    return address or 0, libffi.Thunk(closure, made)
+    return callback.pointer_to(made, types.callback_type(restype, kinds, errno=run.uses_errno))
 
 
 class _Run:
-    """What the closure runs: it raises, or returns what ctypes takes, None for the sentinel."""
+    """What the callback runs: it raises, or returns what ctypes takes, None for the sentinel."""
 
     def __init__(self, plan: Plan, target: int, maker: Any, data: bytes, kept: object) -> None:
-        # Here and not in the closure, whose machine code may stay a while when it is closed.
+        # Here and not in the callback, whose machine code may stay a while when it is closed.
         self.kept = kept
         self.plan = plan
         self.maker = maker
@@ -129,16 +130,16 @@ class _Run:
         self.uses_errno = "errno" in (plan.before, plan.after) or bool(plan.flags & _lib.FLAG_ERRNO)
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
-        prototype = libffi.prototype(plan.inner, hold=hold, errno=self.uses_errno)
-        self.function = libffi.foreign_function(prototype, target)
+        prototype = types.prototype(plan.inner, hold=hold, errno=self.uses_errno)
+        self.function = foreign_function(prototype, target)
         declared = list(prototype._argtypes_)
-        # A struct may travel as its two words (_libffi/call.py).
-        halved = libffi.overrunning(plan.inner)
+        # A struct may travel as its two words (_libffi/types.py).
+        halved = types.overrunning(plan.inner)
         self.types: list[list[Any]] = []
         for index in range(len(plan.inner.args)):
             self.types.append([declared.pop(0) for _ in range(2 if index in halved else 1)])
         for node in plan.arguments[len(plan.inner.args) :]:
-            self.types.append([libffi.foreign_type(_type_of(node))])
+            self.types.append([types.foreign_type(_type_of(node))])
 
     def __repr__(self) -> str:
         return repr(self.maker)
@@ -175,16 +176,16 @@ class _Call:
         for check in plan.checks:
             self.check(check.index, check.count, check.step)
         arguments: list[Any] = []
-        for node, types in zip(plan.arguments, self.run.types, strict=True):
+        for node, kinds in zip(plan.arguments, self.run.types, strict=True):
             at = self.value(node)
             ctype = _type_of(node)
-            if libffi.is_referenced(ctype):
+            if types.is_referenced(ctype):
                 # The copy is the callee's to change.
                 copy = self.reserve(ctype.size)
                 _copy(copy, at, ctype.size)
-                arguments.append(libffi.RAW_POINTER(copy))
+                arguments.append(types.RAW_POINTER(copy))
                 continue
-            arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(types)]
+            arguments += [one.from_address(at + _WORD * k) for k, one in enumerate(kinds)]
         self.call(arguments)
         stores = [(index, node.type, self.value(node)) for index, node in plan.stores]
         result = None if plan.result is None else self.value(plan.result)
@@ -216,7 +217,7 @@ class _Call:
         plan, run = self.plan, self.run
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
-        answer = libffi.called(run.function, arguments)
+        answer = called(run.function, arguments)
         if run.inner.kind != "void":
             self.memory.append(answer)
             self.answer = ctypes.addressof(answer)
@@ -279,7 +280,7 @@ class _Call:
 
     def converted(self, source: CType, at: int, target: CType, step: int) -> int:
         made = self.reserve(target.size)
-        fits = _lib.types.convert_number(storage.letter(source), at, storage.letter(target), made)
+        fits = _lib.types.convert_number(callspec.letter(source), at, callspec.letter(target), made)
         if not fits:
             raise _Failed(step, storage.load(source, at))
         return made

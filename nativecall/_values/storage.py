@@ -18,9 +18,8 @@ from itertools import islice
 from .. import _lib
 from .._errors import refuse_reload
 from .._signature import bufferformat
-from .._signature.ctype import VOID, Array, CType, Pointer, Struct, View, object_offsets
-from .._signature.signature import Signature
-from . import boxes
+from .._signature.ctype import Array, CType, Struct, View, object_offsets
+from . import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,87 +29,6 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "store")
 
 _types = _lib.types
-# The core's letters for complex types, which have two letters in a signature.
-_LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
-
-
-def letter(ctype: CType) -> str:
-    """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
-    if ctype.kind in ("bool", "int", "float", "complex"):
-        return _LETTERS.get(ctype.text, ctype.text)
-    return {
-        "void": "v",
-        "voidptr": "P",
-        "pointer": "P",
-        "function": "P",
-        "struct": "T",
-        "view": "V",
-        "object": "O",
-    }[ctype.kind]
-
-
-_plans: dict[object, Any] = {}
-_PLAN_LIMIT = 4096
-
-
-def plan(signature: Signature) -> Any:
-    """The core's plan for a signature: one for equal types, names and promises."""
-    key = (signature.function.named, signature.names, signature.readonly)
-    found = _plans.get(key)
-    if found is None:
-        found = _types.plan(signature)
-        if len(_plans) >= _PLAN_LIMIT:
-            _plans.clear()
-        _plans[key] = found
-    return found
-
-
-def described(signature: Signature) -> tuple[Any, ...]:
-    """The parts of a plan; the core asks, and relies on what they say of memory."""
-    if type(signature) is not Signature:
-        raise TypeError(f"a plan is made of a Signature (got {type(signature).__name__})")
-    return (
-        signature,
-        signature.text,
-        letter(signature.result),
-        (*signature.args, signature.result),
-        tuple(map(_described, signature.args, signature.readonly)),
-        signature.names if any(signature.names) else None,
-        signature.variadic,
-    )
-
-
-def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, bool]:
-    """Letter, letter of the elements or "", size, count, alignment, and whether it is read-only."""
-    code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
-    if arg.kind == "voidptr":
-        code = "v"
-    elif isinstance(arg, View):
-        code, size = letter(arg.item), arg.item.alignment
-    elif isinstance(arg, Pointer):
-        pointee = arg.pointee
-        if isinstance(pointee, Array):
-            count = pointee.length
-            pointee = pointee.item
-        size, alignment = pointee.size, pointee.alignment
-        code = letter(pointee)
-    # Structs in views and what holds pointers are looked at in Python.
-    known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
-    return letter(arg), code if code in known else "", size, count, alignment, readonly
-
-
-_single_plans: dict[str, Any] = {}
-
-
-def plan_of(ctype: CType) -> Any:
-    """The plan of one argument."""
-    found = _single_plans.get(ctype.named)
-    if found is None:
-        found = plan(Signature(VOID, (ctype,)))
-        if len(_single_plans) >= _PLAN_LIMIT:
-            _single_plans.clear()
-        _single_plans[ctype.named] = found
-    return found
 
 
 # -- into memory ---------------------------------------------------------------------------------
@@ -141,7 +59,7 @@ def store(
     """
     kind = ctype.kind
     if kind in ("bool", "int", "float", "complex"):
-        _types.store_scalar(letter(ctype), value, address, who)
+        _types.store_scalar(callspec.letter(ctype), value, address, who)
     elif isinstance(ctype, Struct):
         _store_struct(ctype, value, address, who, keep)
     elif isinstance(ctype, Array):
@@ -152,7 +70,7 @@ def store(
         keep.append(value)
         _store_word(id(value), address)
     else:
-        held = _types.pin(plan_of(ctype), who, -1, value)
+        held = _types.pin(callspec.of_argument(ctype), who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -359,7 +277,7 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
     if item.kind not in ("bool", "int", "float", "complex"):
         return bufferformat.suits(item, form, itemsize)
-    wanted = letter(item)
+    wanted = callspec.letter(item)
     return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
 
 
@@ -371,7 +289,7 @@ def sentinel_of(ctype: CType) -> bytes:
         address = int(_lib.ffi.cast("uintptr_t", memory))
         nan = float("nan")
         value = complex(nan, nan) if ctype.kind == "complex" else nan
-        _types.store_scalar(letter(ctype), value, address, "the sentinel")
+        _types.store_scalar(callspec.letter(ctype), value, address, "the sentinel")
     return bytes(_lib.ffi.buffer(memory, size))
 
 
@@ -389,7 +307,7 @@ def load(ctype: CType, address: int, *, owned: bool = False) -> object:
         Whether the references to Python objects in the memory are taken from it, as from a result.
     """
     if ctype.kind in ("bool", "int", "float", "complex"):
-        return _types.load_scalar(letter(ctype), address)
+        return _types.load_scalar(callspec.letter(ctype), address)
     if isinstance(ctype, Struct):
         values = [load(f.type, address + f.offset, owned=owned) for f in ctype.fields]
         return named_tuple(ctype)(*values)

@@ -10,7 +10,7 @@ import operator
 
 from .. import _lib
 from .._signature.ctype import VOIDPTR, CType, scalar
-from . import boxes, storage
+from . import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,4 +88,4 @@ def _cffi_number(value: Any) -> tuple[str, object]:
     assert isinstance(ctype, CType)
     if ctype.kind == "complex":
         return "", value
-    return storage.letter(ctype), float(value) if ctype.kind == "float" else int(value)
+    return callspec.letter(ctype), float(value) if ctype.kind == "float" else int(value)

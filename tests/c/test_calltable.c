@@ -1,6 +1,6 @@
 /* calltable.h: the empty table, append, replace, growth, flags that make a reader refuse, bounds.
  * Argument: how many entries the growth test appends (default 10000). */
-#include "nativecall/core/calltable.h"
+#include "nativecall/detail/core/calltable.h"
 
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* hash.h: the vectors of its definition, an implementation written from the text, and quality.
  * Argument: how many strings the collision test makes (default 1000000). */
-#include "nativecall/core/hash.h"
+#include "nativecall/detail/core/hash.h"
 
 #include "check.h"
 

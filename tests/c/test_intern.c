@@ -1,6 +1,6 @@
 /* intern.h: identity, what precedes a string, limits, growth, memory bounds.
  * Argument: how many strings (default 100000). */
-#include "nativecall/core/intern.h"
+#include "nativecall/detail/core/intern.h"
 
 #include "check.h"
 

@@ -7,12 +7,12 @@
 
 #include "check.h"
 #include "layout.h"
-#include "nativecall/core/calltable.h"
-#include "nativecall/core/intern.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/intern.h"
 #include "nativecall/nativetable.h"
-#include "nativecall/core/packed.h"
-#include "nativecall/core/packedtable.h"
-#include "nativecall/core/slottable.h"
+#include "nativecall/detail/core/packed.h"
+#include "nativecall/detail/core/packedtable.h"
+#include "nativecall/detail/core/slottable.h"
 #include "nativecall/view.h"
 
 /* ---- what the compiler checks ---------------------------------------------------------------- */

@@ -28,9 +28,9 @@ static void *test_calloc(size_t count, size_t size)
 
 #define malloc(size) test_malloc(size)
 #define calloc(count, size) test_calloc(count, size)
-#include "nativecall/core/calltable.h"
-#include "nativecall/core/intern.h"
-#include "nativecall/core/slottable.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/intern.h"
+#include "nativecall/detail/core/slottable.h"
 #undef malloc
 #undef calloc
 

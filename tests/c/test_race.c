@@ -22,9 +22,9 @@
  * Readers then move on, and who drops the last reference frees the tables, as with Python's
  * objects. The lock of the reference counts is taken once in BATCH lookups, and by the writer for
  * new objects only: it orders nothing that happens within an object. */
-#include "nativecall/core/calltable.h"
-#include "nativecall/core/intern.h"
-#include "nativecall/core/packedtable.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/intern.h"
+#include "nativecall/detail/core/packedtable.h"
 
 #include "check.h"
 #include "numbered.h"

@@ -15,7 +15,7 @@
 
 static int plan(const char *signature, NcRegisterCall *how)
 {
-    return nc_registercall_plan(signature, strlen(signature), how);
+    return nc_registercall_prepare(signature, strlen(signature), how);
 }
 
 /* Calls a function of a signature that must be one that can be called. */
@@ -208,7 +208,7 @@ static void test_what_is_refused(void)
     CHECK(plan("d", &how) == NC_E_FORMAT);
     CHECK(plan("l:d", &how) == NC_E_FORMAT); /* not canonical */
     CHECK(plan("d:d ", &how) == NC_E_FORMAT);
-    CHECK(nc_registercall_plan("d:d", NC_SIGNATURE_MAX_LENGTH + 1, &how) == NC_E_TOOLONG);
+    CHECK(nc_registercall_prepare("d:d", NC_SIGNATURE_MAX_LENGTH + 1, &how) == NC_E_TOOLONG);
     CHECK(plan("X{d:T{dd}}:&T{dd}O", &how) == NC_OK && how.parts == 2 && how.count == 2);
     /* All words of the stack, and one more. */
     memcpy(text, "v:", 2);

@@ -5,7 +5,7 @@
  * sees whatever reads beyond. */
 #include "nativecall/signature.h"
 
-#include "nativecall/core/calltable.h"
+#include "nativecall/detail/core/calltable.h"
 
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* slottable.h: random and adversarial key sets, misses, padding, duplicates, expected positions.
  * Argument: how many random key sets of 1 to 64 keys (default 1000000). */
-#include "nativecall/core/slottable.h"
+#include "nativecall/detail/core/slottable.h"
 
 #include "check.h"
 

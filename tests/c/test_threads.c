@@ -1,8 +1,8 @@
 /* intern.h and calltable.h: readers race writers, without locks, and see whole things.
  * Argument: how much each thread does (default 200000). Meant for ThreadSanitizer, and true
  * without it. */
-#include "nativecall/core/calltable.h"
-#include "nativecall/core/intern.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/intern.h"
 
 #include "check.h"
 

@@ -209,7 +209,7 @@ def test_results_of_every_width_arrive_whole(echo, way):
     for code, name in SCALARS.items():
         f = echo.function(f"echo_{name}", f"{code}:{code}")
         f._choose(way)
-        size = f._plan.types[0].size
+        size = f._spec.types[0].size
         if code in "bhiq":
             ends = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1)
         elif code in "BHIQ":
@@ -270,7 +270,7 @@ def test_wrong_counts_and_keywords(echo):
     nothing = both(echo, "one", "h:")
     for generated, libffi in (plain, nothing):
         for values in ((), (1,), (1, 2, 3), ("x",) * 9):
-            if len(values) != len(generated._plan.signature.args):
+            if len(values) != len(generated._spec.signature.args):
                 assert outcome(generated, *values) == outcome(libffi, *values)
                 assert outcome(generated.builtin, *values) == outcome(libffi.builtin, *values)
         for names in ({"n": 1}, {"y": 1}, {"x": 1, "n": 1, "z": 1}):

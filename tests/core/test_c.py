@@ -170,9 +170,9 @@ def test_headers_together_in_use(standard: str, tmp_path: Path) -> None:
     source.write_text(
         r"""
 #include <stdio.h>
-#include "nativecall/core/calltable.h"
-#include "nativecall/core/intern.h"
-#include "nativecall/core/slottable.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/intern.h"
+#include "nativecall/detail/core/slottable.h"
 int main(void)
 {
     NcRegistry *registry = NULL;

@@ -387,7 +387,7 @@ def test_symbols_are_those_of_the_standard() -> None:
     assert {character: tuple(int(digit, 16) for digit in code) for code, character in rows} == (
         packed._NIBBLES
     )
-    header = (INCLUDE / "nativecall" / "core" / "packed.h").read_text(encoding="utf-8")
+    header = (INCLUDE / "nativecall" / "detail" / "core" / "packed.h").read_text(encoding="utf-8")
     assert f'#define NC_PACKED_COMMON "{packed._COMMON}"' in header
     assert f'#define NC_PACKED_RARE "{packed._RARE}"' in header
 

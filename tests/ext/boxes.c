@@ -50,7 +50,7 @@ static PyObject *add(PyObject *module, PyObject *obj)
     return nc_callback_release(&f) < 0 ? NULL : PyFloat_FromDouble(value);
 }
 
-NC_CALLBACK_THUNK(single, complex64, (complex64), 0);
+NC_CALLBACK_DECLARE(single, complex64, (complex64), 0);
 
 /* twice(f) -> (f(1.5 + 2.5j) of a function of complex64, native) */
 static PyObject *twice(PyObject *module, PyObject *obj)
@@ -128,7 +128,7 @@ static PyObject *call(PyObject *module, PyObject *args)
                  : PyErr_Format(PyExc_AssertionError, "'%s' is not known here", f.accepted);
 }
 
-NC_CALLBACK_THUNK(whole, int, (int), 0);
+NC_CALLBACK_DECLARE(whole, int, (int), 0);
 
 /* count(f, x) -> (f(x) of a function of int, native) */
 static PyObject *count(PyObject *module, PyObject *args)

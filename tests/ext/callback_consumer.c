@@ -10,14 +10,14 @@
 
 static const double failed_sentinel = -12345.0;
 
-static long thunk_calls = 0; /* of the thunk that is written out below */
+static long own_calls = 0; /* of the callback function that is written out below */
 
 static int call_cost(PyObject *callable, double *result, int n, const double *x)
 {
     PyObject *list = PyList_New(n);
     PyObject *object;
     int i;
-    thunk_calls++;
+    own_calls++;
     if (list == NULL) {
         return -1;
     }
@@ -34,7 +34,7 @@ static int call_cost(PyObject *callable, double *result, int n, const double *x)
     if (object == NULL) {
         return -1;
     }
-    /* Left unchecked on purpose: a thunk looks for exceptions itself. */
+    /* Left unchecked on purpose: a callback function looks for exceptions itself. */
     *result = PyFloat_AsDouble(object);
     Py_DECREF(object);
     return 0;
@@ -55,16 +55,16 @@ static int call_silent(PyObject *callable, double *result, double x)
     return -1;
 }
 
-NC_CALLBACK_THUNK(plain, double, (double), failed_sentinel);
-NC_CALLBACK_THUNK_WITH_DATA(data, double, (double, user_data), failed_sentinel);
-NC_CALLBACK_THUNK_WITH_DATA(data_first, double, (user_data, double), failed_sentinel);
-NC_CALLBACK_THUNK_CUSTOM(cost, double, "d:i&d", (int n, const double *x), (n, x), failed_sentinel,
+NC_CALLBACK_DECLARE(plain, double, (double), failed_sentinel);
+NC_CALLBACK_DECLARE_WITH_DATA(data, double, (double, user_data), failed_sentinel);
+NC_CALLBACK_DECLARE_WITH_DATA(data_first, double, (user_data, double), failed_sentinel);
+NC_CALLBACK_DECLARE_CUSTOM(cost, double, "d:i&d", (int n, const double *x), (n, x), failed_sentinel,
                          call_cost);
-NC_CALLBACK_THUNK_CUSTOM_WITH_DATA(cost_data, double, "d:i&dP",
+NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA(cost_data, double, "d:i&dP",
                                    (int n, const double *x, void *user_data), (n, x, user_data),
                                    user_data, 2, failed_sentinel, call_cost_data);
-NC_CALLBACK_THUNK_CUSTOM(silent, double, "d:d", (double x), (x), failed_sentinel, call_silent);
-NC_CALLBACK_THUNK(observer, nothing, (double, size), 0);
+NC_CALLBACK_DECLARE_CUSTOM(silent, double, "d:d", (double x), (x), failed_sentinel, call_silent);
+NC_CALLBACK_DECLARE(observer, nothing, (double, size), 0);
 
 /* The signatures of integrate(), by a letter each. */
 static NcCallbackSignature signatures[] = {
@@ -465,7 +465,7 @@ static PyObject *pending(PyObject *module, PyObject *args)
 /* ---- types ----------------------------------------------------------------------------------- */
 
 #define ROUND(word, type)                                                                          \
-    NC_CALLBACK_THUNK(round_##word, word, (word), 0);                                              \
+    NC_CALLBACK_DECLARE(round_##word, word, (word), 0);                                              \
     static NcCallbackSignature accepts_##word[] = {NC_CALLBACK_ACCEPT(round_##word)};              \
     static int run_##word(PyObject *obj, unsigned long long bits, const char **signature)          \
     {                                                                                              \
@@ -652,7 +652,7 @@ static PyObject *cost_calls(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromLong(thunk_calls);
+    return PyLong_FromLong(own_calls);
 }
 
 /* ---- types with __nativecall_api__ ----------------------------------------------------------- */
@@ -796,7 +796,7 @@ static PyObject *one_thread(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyBool_FromLong(second_thread() == &nc_thunk_thread);
+    return PyBool_FromLong(second_thread() == &nc_callback_thread);
 }
 #endif
 
@@ -838,7 +838,7 @@ PyMODINIT_FUNC MODULE_INIT(void)
         PyModule_AddIntConstant(module, "SCOPED", NC_CALLBACK_SCOPED) < 0 ||
         PyModule_AddIntConstant(module, "CHECKS_ERRORS", NC_CALLBACK_CHECKS_ERRORS) < 0 ||
         PyModule_AddIntConstant(module, "DISTRUSTS_NAMES", NC_CALLBACK_DISTRUSTS_NAMES) < 0 ||
-        PyModule_AddIntConstant(module, "POOL", NC_THUNK_POOL) < 0) {
+        PyModule_AddIntConstant(module, "POOL", NC_CALLBACK_POOL) < 0) {
         return NULL;
     }
     return module;

@@ -1,11 +1,11 @@
-/* tests/ext/callback_second.c: the second source file of a module, with thunks of its own.
+/* tests/ext/callback_second.c: the second source file of a module, with callback functions of its own.
  *
  * Compiled and linked with callback_consumer.c: both files use callback.h, and share what a shared
  * object has one of. */
 #define PY_SSIZE_T_CLEAN
 #include <nativecall/callback.h>
 
-NC_CALLBACK_THUNK(plain, double, (double), -1.0);
+NC_CALLBACK_DECLARE(plain, double, (double), -1.0);
 
 static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(plain)};
 
@@ -25,8 +25,8 @@ PyObject *second_call(PyObject *module, PyObject *obj)
     return nc_callback_release(&f) < 0 ? NULL : PyFloat_FromDouble(value);
 }
 
-/* Where this file sees what this thread knows of thunks. */
+/* Where this file sees what this thread knows of callback functions. */
 const void *second_thread(void)
 {
-    return &nc_thunk_thread;
+    return &nc_callback_thread;
 }

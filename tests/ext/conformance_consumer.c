@@ -22,7 +22,7 @@
 
 #include <math.h>
 #include <nativecall/callback.h>
-#include <nativecall/core/packedliteral.h>
+#include <nativecall/detail/core/packedliteral.h>
 
 #define SIGNATURE16 "d:dddddddddddddddd"
 
@@ -219,8 +219,8 @@ static PyObject *negated(PyObject *module, PyObject *args)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-NC_CALLBACK_THUNK(plain, double, (double), NAN);
-NC_CALLBACK_THUNK_WITH_DATA(with_data, double, (double, user_data), NAN);
+NC_CALLBACK_DECLARE(plain, double, (double), NAN);
+NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), NAN);
 
 static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(plain), NC_CALLBACK_ACCEPT(with_data)};
 

@@ -8,7 +8,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.string cimport strcmp, strlen
 
-cdef extern from "nativecall/core/packedliteral.h":
+cdef extern from "nativecall/detail/core/packedliteral.h":
     const uint64_t WORD_D_D "NATIVECALL_SIG(\"d:d\")"
     const uint64_t WORD_Q_Q "NATIVECALL_SIG(\"q:q\")"
     const uint64_t WORD_I_I "NATIVECALL_SIG(\"i:i\")"
@@ -19,8 +19,8 @@ cdef extern from "nativecall/core/packedliteral.h":
 cdef extern from "nativecall/callback.h":
     """
     #include <math.h>
-    NC_CALLBACK_THUNK(plain, double, (double), NAN);
-    NC_CALLBACK_THUNK_WITH_DATA(with_data, double, (double, user_data), NAN);
+    NC_CALLBACK_DECLARE(plain, double, (double), NAN);
+    NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), NAN);
     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(plain),
                                              NC_CALLBACK_ACCEPT(with_data)};
     """

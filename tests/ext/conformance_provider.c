@@ -10,7 +10,7 @@
 #include "module.h"
 
 #include <nativecall/nativecallable.h>
-#include <nativecall/core/packedtable.h>
+#include <nativecall/detail/core/packedtable.h>
 
 #include "conformance_functions.h"
 

@@ -19,15 +19,15 @@ cdef extern from "nativecall/signature.h":
 
 cdef extern from "nativecall/callback.h":
     """
-    NC_CALLBACK_THUNK(pooled, double, (double), -1.0);
-    NC_CALLBACK_THUNK_WITH_DATA(with_data, double, (double, user_data), -1.0);
+    NC_CALLBACK_DECLARE(pooled, double, (double), -1.0);
+    NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), -1.0);
     static NcCallbackSignature any_callable[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
                                                  NC_CALLBACK_ACCEPT(with_data)};
     static NcCallbackSignature by_pool[] = {NC_CALLBACK_ACCEPT(pooled)};
     static NcCallbackSignature counter[] = {NC_CALLBACK_ACCEPT_NATIVE("i:d", -1)};
     """
-    const nc.NcThunk pooled
-    const nc.NcThunk with_data
+    const nc.NcCallbackFunction pooled
+    const nc.NcCallbackFunction with_data
     nc.NcCallbackSignature any_callable[2]
     nc.NcCallbackSignature by_pool[1]
     nc.NcCallbackSignature counter[1]
@@ -107,7 +107,7 @@ def constants():
         "NC_WAY_EXACT": nc.NC_WAY_EXACT,
         "NC_WAY_PROMOTED": nc.NC_WAY_PROMOTED,
         "NC_WAY_BOXED": nc.NC_WAY_BOXED,
-        "NC_THUNK_POOL": nc.NC_THUNK_POOL,
+        "NC_CALLBACK_POOL": nc.NC_CALLBACK_POOL,
         "NC_FAILED_RAISED": nc.NC_FAILED_RAISED,
         "NC_FAILED_SHUTDOWN": nc.NC_FAILED_SHUTDOWN,
         "NC_FAILED_RELEASED": nc.NC_FAILED_RELEASED,
@@ -592,7 +592,7 @@ def thunks():
 def accepted():
     """What `any_callable` is after a call of prepare."""
     return [(any_callable[i].signature.decode(), any_callable[i].user_data,
-             any_callable[i].thunk == &with_data, <uintptr_t>any_callable[i].interned)
+             any_callable[i].python == &with_data, <uintptr_t>any_callable[i].interned)
             for i in range(2)]
 
 

@@ -1,4 +1,4 @@
-/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and thunks of
+/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and callback functions of
  * no arguments.
  *
  * MODULE is the module's name; built as C99 and as C++11, against installed and vendored headers.
@@ -394,8 +394,8 @@ static PyObject *in_threads(PyObject *module, PyObject *args)
 
 /* ---- callbacks without arguments ------------------------------------------------------------- */
 
-NC_CALLBACK_THUNK(source, double, (nothing), -12345.0);
-NC_CALLBACK_THUNK(tick, nothing, (nothing), 0);
+NC_CALLBACK_DECLARE(source, double, (nothing), -12345.0);
+NC_CALLBACK_DECLARE(tick, nothing, (nothing), 0);
 
 /* sum(f, n) -> (the sum of n calls of f(), whether f is native) */
 static PyObject *sum(PyObject *module, PyObject *args)

@@ -9,7 +9,7 @@
 #include "module.h"
 
 #include <nativecall/nativecallable.h>
-#include <nativecall/core/packedliteral.h>
+#include <nativecall/detail/core/packedliteral.h>
 
 #include <pythread.h>
 

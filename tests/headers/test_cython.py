@@ -554,7 +554,7 @@ def test_what_is_no_callback(cy):
 
 def test_functions_of_the_pool(cy):
     """16 at once and not more, but for callbacks that are scoped."""
-    pool = cy.constants()["NC_THUNK_POOL"]
+    pool = cy.constants()["NC_CALLBACK_POOL"]
 
     def nested(levels: int, options: int) -> float:
         return cy.by_function_alone(

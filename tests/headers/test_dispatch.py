@@ -202,7 +202,7 @@ GOOD = [
     "NC_DISPATCH_PROMOTED(f, double, (float), NC_PROMOTED(double, (double)));",
     "NC_DISPATCH_PROMOTED(f, double, (nothing), NC_PROMOTED(float, (nothing)));",
     "NC_DISPATCH_PROMOTED(f, nothing, (float), NC_PROMOTED(nothing, (double)));",
-    "NC_CALLBACK_THUNK(f, double, (nothing), 0);",
+    "NC_CALLBACK_DECLARE(f, double, (nothing), 0);",
 ]
 BAD = [
     "NC_DISPATCH(f, int8, (short, short, short, short, short, short, float));",
@@ -219,7 +219,7 @@ BAD = [
     # A promotion that loses something is -Wconversion's to tell.
     "NC_DISPATCH_PROMOTED(f, double, (double), NC_PROMOTED(double, (float)));",
     "NC_DISPATCH_PROMOTED(f, float, (float), NC_PROMOTED(double, (float)));",
-    "NC_CALLBACK_THUNK_WITH_DATA(f, double, (nothing), 0);",
+    "NC_CALLBACK_DECLARE_WITH_DATA(f, double, (nothing), 0);",
 ]
 
 
@@ -259,8 +259,8 @@ int interned_elsewhere(const char *signature, const char **out);
 #include <nativecall/detail/registercall.h>
 NC_DISPATCH(exact, WORD, (WORD));
 NC_DISPATCH_PROMOTED(wider, WORD, (WORD, float), NC_PROMOTED(WORD, (WORD, double)));
-NC_CALLBACK_THUNK(thunk, WORD, (WORD, double), 0);
-NC_CALLBACK_THUNK_WITH_DATA(thunk_with_data, WORD, (WORD, user_data), 0);
+NC_CALLBACK_DECLARE(thunk, WORD, (WORD, double), 0);
+NC_CALLBACK_DECLARE_WITH_DATA(thunk_with_data, WORD, (WORD, user_data), 0);
 typedef NC_OF(TYPE, WORD) Type;
 #define TEXT NC_SIGNATURE(WORD, (WORD))
 #ifdef GLOBAL
@@ -290,7 +290,7 @@ int all(PyObject *f, void *function, Type given)
     status = nc_call(&call, &y, args);
     status |= nc_call_nogil(&call, &y, args);
     nc_call_release(&call);
-    if (nc_registercall_plan(TEXT, strlen(TEXT), &how) == NC_OK) {
+    if (nc_registercall_prepare(TEXT, strlen(TEXT), &how) == NC_OK) {
         nc_registercall(&how, function, &y, args);
     }
     if (nc_callback_prepare(&callback, f, accepted, 3, NC_CALLBACK_HOLDS_GIL) < 0) {
@@ -1342,7 +1342,7 @@ def oracle(signatures, types, source):
         "int main(void)\n{\n    size_t i, called = 0;\n    NcRegisterCall how;\n"
         "    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {\n"
         "        const char *s = cases[i].signature;\n"
-        "        const int status = nc_registercall_plan(s, strlen(s), &how);\n"
+        "        const int status = nc_registercall_prepare(s, strlen(s), &how);\n"
         "        if (status == NC_E_MISSING) continue;\n"
         '        if (status != NC_OK || cases[i].run(&how)) printf("wrong: %s\\n", s);\n'
         "        called++;\n    }\n"

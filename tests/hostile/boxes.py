@@ -188,8 +188,8 @@ def _told(world: World, f: Any) -> tuple[Any, ...]:
         flags,
         row.errors,
         row.gil,
-        tuple(map(bool, f._plan.readonly))
-        if (hasattr(getattr(f, "_plan", None), "readonly"))
+        tuple(map(bool, f._spec.readonly))
+        if (hasattr(getattr(f, "_spec", None), "readonly"))
         else (),
     )
 

@@ -19,7 +19,7 @@ import pytest
 
 import nativecall as nc
 from nativecall._codegen import engine
-from nativecall._libffi import call as libffi
+from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
 
 ORACLE = cffi.FFI()
@@ -362,11 +362,11 @@ def test_agrees_with_the_compiler(compiled, differs, name, gil):
 
 def test_both_ways_were_taken():
     """The cases above cover trampolines and libffi, structs in registers and in memory."""
-    ahead = [case for case in CASES.values() if nc.wrap(1, case.signature)._plan.trampoline]
+    ahead = [case for case in CASES.values() if nc.wrap(1, case.signature)._spec.trampoline]
     assert len(ahead) > 20
     assert len(CASES) - len(ahead) > 200
     sizes = {
-        nc.wrap(1, case.signature)._plan.types[-1].size
+        nc.wrap(1, case.signature)._spec.types[-1].size
         for case in CASES.values()
         if isinstance(case.result, Struct)
     }
@@ -412,7 +412,7 @@ REFUSED = [
 def test_what_libffi_has_no_equal_for_is_refused(lib, fails, signature, what):
     f = nc.wrap(lib.address("called0"), signature, name="f")
     f._choose("libffi")
-    arguments = [0] * len(f._plan.signature.args)
+    arguments = [0] * len(f._spec.signature.args)
     before = lib.function("called", "q:")()
     for _ in range(2):
         with fails(
@@ -518,7 +518,7 @@ def unraisable(monkeypatch):
 def test_a_python_function_raises_in_the_caller(callbacks, unraisable, fails, gil):
     """Through trampolines and through libffi: C goes on with zeros, and nothing runs meanwhile."""
     f = callbacks.function("last", "q:X{q:q}q", gil=gil)
-    assert f._plan.trampoline is not None
+    assert f._spec.trampoline is not None
     seen = []
 
     def broken(i):
@@ -712,7 +712,7 @@ def test_too_many_arguments_are_refused(lib, fails):
 )
 def test_values_that_no_stack_holds_are_refused_at_once(lib, signature):
     f = nc.wrap(lib.address("called0"), signature, name="f")
-    arguments = [([0.0],)] * len(f._plan.signature.args)
+    arguments = [([0.0],)] * len(f._spec.signature.args)
     with pytest.raises(
         nc.SignatureError, match=r"^arguments and result of \d+ bytes by value are more than"
     ):
@@ -751,11 +751,11 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
 
 
-CLOSURES = """
+KEPT_TYPES = """
 import ctypes, gc, itertools, sys, weakref
 import nativecall as nc
-from nativecall._libffi import call as libffi
-libffi._CACHE_LIMIT = 16
+from nativecall._libffi import callback, types as libffi
+libffi._CACHE_LIMIT = callback._LIMIT = 16
 cos = nc.load("m").address("cos")
 kept = len(libffi._FUNCTION_TYPES)
 types = []
@@ -763,11 +763,11 @@ for one in itertools.islice(itertools.product("?bhiqf", repeat=4), 200):
     letters = "".join(one)
     assert nc.callback(f"d:{letters}", lambda *_: 1.0)(*[1] * 4) == 1.0
     assert nc.wrap(cos, "d:d" + letters).bind(0.0)(*[1] * 4) == 1.0
-    assert 0 < len(libffi._closure_types) <= 16
-    types.append(weakref.ref(next(reversed(libffi._closure_types.values()))))
+    assert 0 < len(libffi._callback_types) <= 16
+    types.append(weakref.ref(next(reversed(libffi._callback_types.values()))))
 gc.collect()
 assert len(libffi._FUNCTION_TYPES) == kept
-# The cache has some, and so have the closures that ended last, which C may be about to leave.
+# The cache has some, and so have the callbacks that ended last, which C may be about to leave.
 print(sum(ref() is not None for ref in types) < 100)
 """
 
@@ -775,7 +775,7 @@ print(sum(ref() is not None for ref in types) < 100)
 def test_ctypes_keeps_no_type_of_a_python_function(python, monkeypatch):
     """`ctypes.CFUNCTYPE` would keep each one for as long as the process lives."""
     monkeypatch.setenv("NATIVECALL_JIT", "0")
-    assert python(CLOSURES) == "True\n"
+    assert python(KEPT_TYPES) == "True\n"
 
 
 def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):

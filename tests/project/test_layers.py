@@ -1,7 +1,7 @@
 """The layers: no module imports what stands above it, and no unit of C includes what includes it.
 
-`LAYERS` is the list, bottom to top; `OPEN` is what is still to be undone in C. An import counts
-wherever it stands, also in a function or under TYPE_CHECKING.
+`LAYERS` and `C_LAYERS` are the lists, bottom to top. An import counts wherever it stands, also in a
+function or under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,10 +24,7 @@ LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
     ("ground", "_core _errors _fork _lib _recent _version"),
     # C types, signatures and declarations; no native code
-    (
-        "types",
-        "_signature/",
-    ),
+    ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
     ("values", "_values/"),
     # how one signature becomes another, as a plan
@@ -48,23 +45,16 @@ BY_NAME = {
     "_cli.inspection": "what the user names",
 }
 
-#: Includes that close circles of C units (x.c and x.h are one), and why they are there. They are
-#: to become none; no other may come.
-OPEN: dict[tuple[str, str], str] = {
-    # callable.h is the layout of the object, which everything above reads; callable.c is what it
-    # does, which needs all of that. The layout is to be a unit of its own.
-    ("object/callable", "values/pointers"): "callable.c makes arguments and results of calls",
-    (
-        "object/callable",
-        "codegen/symbols",
-    ): "it gives each callable the table of nc_jit_table()",
-    # symbols.c is the table of all that generated code may call, closures' functions too; symbols.h
-    # also declares what whoever makes a callback needs of it. The table is to stand on top.
-    (
-        "callback/callback",
-        "codegen/symbols",
-    ): "it gives each callback the table of nc_jit_table()",
-}
+#: The same for units of C, by their places in `csrc`: x.c and x.h are one unit.
+C_LAYERS: list[tuple[str, str]] = [
+    ("headers, the core's first", "include/ core/"),
+    ("exceptions that cross C, the C stack, executable stubs", "ground/"),
+    ("the structs that generated code reads", "layout"),
+    ("conversions between objects and memory", "values/"),
+    ("calls of Python by C; the callable", "callback/ object/"),
+    ("what generated code calls", "codegen/"),
+    ("the module and its commands", "cli/ module"),
+]
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -219,16 +209,25 @@ def test_modules_are_imported_by_name_where_that_is_said():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("from .callable import wrap\n", "ctype.py:1 imports callable, which is in the layer"),
-        ("def f():\n    from . import entry\n", "ctype.py:2 imports entry, which is in the layer"),
         (
-            "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from .jit.engine import Code\n",
-            "ctype.py:3 imports jit.engine, which is in the layer 'code', above 'types'; "
-            "ctype may import ground: _core _fork",
+            "from nativecall._callable.callable import wrap\n",
+            "ctype.py:1 imports _callable.callable, which is in the layer",
         ),
-        ("import nativecall._library\n", "ctype.py:1 imports library"),
+        (
+            "def f():\n    from .._callable import entry\n",
+            "ctype.py:2 imports _callable.entry, which is in the layer",
+        ),
+        (
+            "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from .._codegen.engine import Code\n",
+            "ctype.py:3 imports _codegen.engine, which is in the layer 'code', above 'signatures'; "
+            "_signature.ctype may import ground: _core _errors",
+        ),
+        ("import nativecall._library\n", "ctype.py:1 imports _library"),
         ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),
-        ("from .signature import Signature\n", "a circle of 2 modules (ctype, signature): "),
+        (
+            "from .signature import Signature\n",
+            "a circle of 2 modules (_signature.ctype, _signature.signature): ",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_found(tmp_path, text, message):
@@ -236,7 +235,7 @@ def test_what_is_not_allowed_is_found(tmp_path, text, message):
     for name, path in modules(ROOT / PACKAGE).items():
         copy = root / path.relative_to(ROOT / PACKAGE)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(text if name == "ctype" else path.read_text())
+        copy.write_text(text if name == "_signature.ctype" else path.read_text())
     found = problems(root)
     assert len(found) == 1, found
     assert message in found[0]
@@ -269,34 +268,37 @@ def included(root: Path, path: Path) -> Iterator[tuple[int, str]]:
             raise AssertionError(f"{path}:{line} includes {match.group(1)}, which is nowhere")
 
 
-def c_circles(root: Path, without: Iterable[tuple[str, str]] = ()) -> dict[frozenset[str], str]:
-    """The circles of units, each with the includes that make it, but for some of these."""
+def c_layer_of(unit: str) -> int:
+    """The place of a unit in `C_LAYERS`."""
+    for level, (_, members) in enumerate(C_LAYERS):
+        for member in members.split():
+            if unit == member or (member.endswith("/") and unit.startswith(member)):
+                return level
+    raise AssertionError(f"{unit} is in no layer")
+
+
+def c_problems(root: Path) -> list[str]:
+    """Every include that the layers do not allow."""
+    found = []
     graph: dict[str, set[str]] = {}
     where: dict[tuple[str, str], str] = {}
     for unit, paths in units(root).items():
         graph[unit] = set()
         for path in paths:
             for line, other in included(root, path):
-                if other != unit and (unit, other) not in without:
+                text = f"{path.relative_to(root.parent)}:{line} includes {other}"
+                if c_layer_of(other) > c_layer_of(unit):
+                    found.append(f"{text}, which is above it")
+                elif other != unit:
                     graph[unit].add(other)
-                    where[unit, other] = f"{path.relative_to(root.parent)}:{line} includes {other}"
-    return {
-        frozenset(circle): "; ".join(
-            [text for (unit, other), text in where.items() if {unit, other} <= {*circle}]
-        )
-        for circle in circles(graph)
-    }
+                    where[unit, other] = text
+    for circle in circles(graph):
+        found.append("; ".join([text for pair, text in where.items() if {*pair} <= {*circle}]))
+    return found
 
 
-def test_no_unit_of_c_includes_what_includes_it():
-    found = c_circles(ROOT / "csrc", OPEN)
-    assert not found, "\n".join([f"{sorted(circle)}: {text}" for circle, text in found.items()])
-
-
-@pytest.mark.parametrize("include", sorted(OPEN), ids="->".join)
-def test_what_is_open_still_closes_a_circle(include):
-    others = [one for one in OPEN if one != include]
-    assert c_circles(ROOT / "csrc", others), f"{include} closes no circle; take it out of OPEN"
+def test_no_unit_of_c_includes_what_stands_above_it():
+    assert not c_problems(ROOT / "csrc"), "\n".join(c_problems(ROOT / "csrc"))
 
 
 def test_public_headers_include_public_headers_only():
@@ -306,17 +308,20 @@ def test_public_headers_include_public_headers_only():
             assert other.startswith(PACKAGE), f"{path}:{line}"
 
 
-def test_a_circle_of_units_is_found(tmp_path):
+def test_what_is_not_allowed_in_c_is_found(tmp_path):
     root = tmp_path / "csrc"
     (root / "include" / PACKAGE).mkdir(parents=True)
-    (root / "a.h").write_text("")
-    (root / "a.c").write_text('#include "a.h"\n# include "b.h"\n')
-    (root / "b.h").write_text('#include "nativecall/c.h"\n')
-    (root / "b.c").write_text('#include "b.h"\n')
+    (root / "values").mkdir()
+    (root / "values" / "a.h").write_text("")
+    (root / "values" / "a.c").write_text('#include "a.h"\n# include "values/b.h"\n')
+    (root / "values" / "b.h").write_text('#include "nativecall/c.h"\n')
+    (root / "values" / "b.c").write_text('#include "b.h"\n')
     (root / "include" / PACKAGE / "c.h").write_text('#include "d.h"\n')
     (root / "include" / PACKAGE / "d.h").write_text("#include <stdint.h>\n")
-    assert c_circles(root) == {}
-    (root / "b.c").write_text('#include "b.h"\n#include "a.h"\n')
-    circle = "csrc/a.c:2 includes b; csrc/b.c:2 includes a"
-    assert c_circles(root) == {frozenset({"a", "b"}): circle}
-    assert c_circles(root, [("b", "a")]) == {}
+    assert c_problems(root) == []
+    (root / "values" / "b.c").write_text('#include "b.h"\n#include "a.h"\n')
+    circle = "csrc/values/a.c:2 includes values/b; csrc/values/b.c:2 includes values/a"
+    assert c_problems(root) == [circle]
+    (root / "values" / "b.c").write_text('#include "module.h"\n')
+    (root / "module.h").write_text("")
+    assert c_problems(root) == ["csrc/values/b.c:1 includes module, which is above it"]

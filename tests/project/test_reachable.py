@@ -8,6 +8,7 @@ are functions that take the address of memory or of code, for which the caller v
 from __future__ import annotations
 
 import os
+import pkgutil
 import subprocess
 import sys
 
@@ -80,7 +81,7 @@ class Text(str): pass
 class Number(int): pass
 
 # Taken before anything is changed.
-parts = [f["d:d"], f.entries, f.entries[0], cos._plan, f._parts, cos._generated, g._closure]
+parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._parts, cos._generated, g._made]
 parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
 
 def samples():
@@ -151,7 +152,7 @@ def use(made):
     for name in dir(type(made)):
         if name in ADDRESSES or name in ("__class__", "__del__", "__init_subclass__"):
             continue
-        if isinstance(made, core.Closure) and name == "__call__":
+        if isinstance(made, core.PyCallback) and name == "__call__":
             continue  # what ctypes calls leaves exceptions for ctypes to raise
         member = attempt(getattr, made, name)
         if callable(member) and getattr(member, "__self__", None) is made:
@@ -195,7 +196,7 @@ elif part == "hooks":
     calls()
 else:
     kept = samples()
-    made = [m, cos, f, g, f["d:d"], cos._plan, g._closure, cos._generated, cos.builtin]
+    made = [m, cos, f, g, f["d:d"], cos._spec, g._made, cos._generated, cos.builtin]
     made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
     made += [nc._signature.spelling.parse("d:P&dT{di}"), m.declarations,
              *nc._signature.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
@@ -332,8 +333,8 @@ def test_a_wrong_call_is_told_at_once(misuse, error, message) -> None:
 
 
 def test_what_is_immutable_is_not_made_again() -> None:
-    signature = nc.load("m", LIBM).cos._plan.signature
-    field = nc.wrap(1, "v:T{di}")._plan.signature.args[0].fields[0]
+    signature = nc.load("m", LIBM).cos._spec.signature
+    field = nc.wrap(1, "v:T{di}")._spec.signature.args[0].fields[0]
     for one, values in ((signature, (signature.result, ())), (field, ("x", field.type, 3))):
         with pytest.raises(AttributeError, match="is immutable; it has been made already"):
             one.__init__(*values)
@@ -366,55 +367,14 @@ except nc.SignatureError:
 """
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "nativecall",
-        *[
-            f"nativecall.{name}"
-            for name in (
-                "_lib",
-                "_recent",
-                "_version",
-                "arguments",
-                "bufferformat",
-                "callable",
-                "callback",
-                "callbackfactory",
-                "cconstant",
-                "cdecl",
-                "conversion",
-                "convert",
-                "csource",
-                "ctype",
-                "entry",
-                "errors",
-                "failure",
-                "ffitype",
-                "foreign",
-                "libffi",
-                "libffithunk",
-                "library",
-                "packed",
-                "signature",
-                "slots",
-                "specialize",
-                "spelling",
-                "thunk",
-                "variadic",
-                "bridges.capsule",
-                "bridges.cffi",
-                "bridges.ctypes",
-                "jit.cache",
-                "jit.closure",
-                "jit.engine",
-                "jit.thunk",
-                "jit.trampoline",
-                "jit.writer",
-                "jit.abi",
-            )
-        ],
-    ],
-)
+#: All that a program imports; what the command line is made of is loaded once.
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(nc.__path__, "nativecall.")
+    if "_cli" not in module.name and module.name not in ("nativecall.__main__", "nativecall._core")
+]
+
+
+@pytest.mark.parametrize("module", ["nativecall", *MODULES])
 def test_a_module_is_reloaded_or_says_that_it_cannot_be(module: str, python) -> None:
     assert python(RELOAD, module) == "works\n"

@@ -1,7 +1,7 @@
 """Values: what Python objects become in C and what comes back, with ranges, buffers and messages.
 
 Every scalar is tried through its trampoline or through libffi, whichever the signature has; the
-random signatures of test_libffi.py hold the two against each other.
+random signatures of libffi/test_call.py hold the two against each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nativecall._codegen import engine
 from nativecall._signature.ctype import SCALARS, scalar
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse_type
-from nativecall._values import storage as convert
+from nativecall._values import callspec, storage
 
 CHAR = scalar("c").text
 INTEGERS = {
@@ -831,7 +831,7 @@ def test_a_void_pointer_of_ctypes_is_passed_by_reference():
     free(also)
     free(variable)
     choose = nc.wrap({"i:&P": process.address("abs"), "i:d": process.address("abs")})
-    assert nc._lib.types.match(choose["i:&P"]._plan, variable) == 0
+    assert nc._lib.types.match(choose["i:&P"]._spec, variable) == 0
 
 
 @pytest.mark.parametrize("make", [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p])
@@ -1343,15 +1343,15 @@ def _filled(cache, limit, make):
     return first, made
 
 
-def test_plans_are_kept_up_to_a_bound():
+def test_call_specs_are_kept_up_to_a_bound():
     """Then all are dropped; callables keep theirs, and others get new ones."""
     hypot = nc.load("m").address("hypot")
 
     def make(number):
-        return convert.plan(Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"]))
+        return callspec.of(Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"]))
 
     before = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
-    first, _ = _filled(convert._plans, convert._PLAN_LIMIT, make)
+    first, _ = _filled(callspec._made, callspec._LIMIT, make)
     assert make(0) is not first
     after = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
     for f in (before, after):
@@ -1360,10 +1360,10 @@ def test_plans_are_kept_up_to_a_bound():
 
 def test_plans_of_single_types_are_kept_up_to_a_bound():
     def make(number):
-        return convert.plan_of(parse_type(f"&T{{d:x{number}:}}"))
+        return callspec.of_argument(parse_type(f"&T{{d:x{number}:}}"))
 
-    first, _ = _filled(convert._single_plans, convert._PLAN_LIMIT, make)
-    convert._plans.clear()
+    first, _ = _filled(callspec._of_arguments, callspec._LIMIT, make)
+    callspec._made.clear()
     assert make(0) is not first
     memory = np.array([2.5]).view([("x0", "d")])
     for plan in (first, make(0)):
@@ -1379,13 +1379,13 @@ def test_classes_of_structs_are_kept_up_to_a_bound():
     old = before(7, 2)
 
     def make(number):
-        return convert.named_tuple(parse_type(f"T{{i:x{number}:i:rem:}}"))
+        return storage.named_tuple(parse_type(f"T{{i:x{number}:i:rem:}}"))
 
-    first, _ = _filled(convert._named_tuples, convert._NAMED_LIMIT, make)
+    first, _ = _filled(storage._named_tuples, storage._NAMED_LIMIT, make)
     new = make(0)
     assert new is not first
     assert before(9, 2).x0 == 4
-    convert._plans.clear()
+    callspec._made.clear()
     after = nc.wrap(div, "T{i:x0:i:rem:}:ii")(7, 2)
     assert (old, old.x0, after, after.x0, type(after)) == ((3, 1), 3, (3, 1), 3, new)
 

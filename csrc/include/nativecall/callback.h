@@ -1,7 +1,7 @@
 /* nativecall/callback.h: for C code that takes a callback: any callable as a C function pointer.
  *
- *     NC_CALLBACK_THUNK(integrand, double, (double), NAN);
- *     NC_CALLBACK_THUNK_WITH_DATA(integrand_data, double, (double, user_data), NAN);
+ *     NC_CALLBACK_DECLARE(integrand, double, (double), NAN);
+ *     NC_CALLBACK_DECLARE_WITH_DATA(integrand_data, double, (double, user_data), NAN);
  *     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(integrand),
  *                                              NC_CALLBACK_ACCEPT(integrand_data)};
  *
@@ -20,7 +20,7 @@
  *      entries that their specialize hook makes: a missing one is asked for here
  *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
  *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h)
- *   4. any Python callable, through the thunk of an accepted signature
+ *   4. any Python callable, through the callback function of an accepted signature
  *   (detail/callbackfunctions.h); one with
  *      user_data is preferred, because it needs no slot of the pool
  *
@@ -46,7 +46,7 @@
  * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
  * callable is then called through Python, which does right by both.
  *
- * Errors. A thunk never returns with an exception set. It keeps the exception and returns its
+ * Errors. A callback function never returns with an exception set. It keeps the exception and returns its
  * sentinel; nc_callback_failed() is one load; release raises the exception again, with the
  * traceback that it had. So the function that began it all returns NULL. A native function that
  * runs Python code itself (nativecall.callback) may leave an exception set in the thread; then
@@ -54,23 +54,23 @@
  *
  * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
  * it what it was made of. Calls are free from then on: any thread, several at once, also such that
- * Python has never seen, unless an option restricts that (thunk.h). Release comes when the C code
+ * Python has never seen, unless an option restricts that (detail/callbackcalls.h). Release comes when the C code
  * has ended, and no other thread can be calling.
  *
  * One release may come earlier: by the callback itself while it runs, or of a scoped callback in
- * any thunk inside of the function that prepared it. What runs ends well, nc_callback_failed()
+ * any callback function inside of the function that prepared it. What runs ends well, nc_callback_failed()
  * tells the C code to stop, and later calls give the sentinel, until the second release, which says
  * that the C code has ended:
  *
  *   - with user_data, as long as the NcCallback is there: it is freed after the second release
  *   - without, whatever becomes of the NcCallback: no other callback gets the function before the
- *     second release. An NcCallback that is freed without it costs one of the NC_THUNK_POOL
- *     functions, for good (a scoped one until the thunk ends that it was prepared in, if any)
+ *     second release. An NcCallback that is freed without it costs one of the NC_CALLBACK_POOL
+ *     functions, for good (a scoped one until the callback function ends that it was prepared in, if any)
  *
  * The callback may make the second release itself as well, and free the NcCallback while it runs,
  * if the C code calls no more. After a release when the C code had ended, a second does nothing.
  *
- * PyGILState is what threads enter Python by, so thunks belong to the main interpreter. */
+ * PyGILState is what threads enter Python by, so callback functions belong to the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -88,12 +88,13 @@ extern "C" {
 typedef struct {
     const char *signature; /* signature text, any spelling; see docs/abi.md */
     int user_data;         /* the index of the argument that gets user_data, -1: there is none */
-    const NcThunk *thunk;  /* for Python functions; NULL: none are taken for this signature */
-    const char *interned;  /* NULL at first */
+    const NcCallbackFunction
+        *python;          /* for Python functions; NULL: none are taken for this signature */
+    const char *interned; /* NULL at first */
 } NcCallbackSignature;
 
-/* Initialisers: a signature with its thunk, and one for native functions only. */
-#define NC_CALLBACK_ACCEPT(thunk) {NULL, -1, &(thunk), NULL}
+/* Initialisers: a signature with its callback function, and one for native functions only. */
+#define NC_CALLBACK_ACCEPT(python) {NULL, -1, &(python), NULL}
 #define NC_CALLBACK_ACCEPT_NATIVE(signature, user_data) {signature, user_data, NULL, NULL}
 
 /* The function as a pointer of the C type that goes with `matched`. */
@@ -112,9 +113,9 @@ NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
 {
     NcSignatureText text;
     const char *interned;
-    if (accepted->thunk != NULL) {
-        accepted->signature = accepted->thunk->signature;
-        accepted->user_data = accepted->thunk->user_data;
+    if (accepted->python != NULL) {
+        accepted->signature = accepted->python->signature;
+        accepted->user_data = accepted->python->user_data;
     }
     if (accepted->signature == NULL) {
         PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for a signature");
@@ -322,47 +323,47 @@ NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const Nc
     return 0;
 }
 
-/* A thunk for a Python callable. 1, 0 when no accepted signature has one, -1 with an exception. */
+/* A callback function for a Python callable. 1, 0 when no accepted signature has one, -1 with an exception. */
 NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
                                       const NcCallbackSignature *accepted, size_t count)
 {
-    NcThunkState *state;
+    NcCallbackState *state;
     size_t chosen = count;
     size_t i;
     for (i = count; i-- > 0;) {
-        const NcThunk *thunk = accepted[i].thunk;
-        if (thunk != NULL &&
-            (chosen == count || thunk->user_data >= 0 || accepted[chosen].thunk->user_data < 0)) {
+        const NcCallbackFunction *python = accepted[i].python;
+        if (python != NULL &&
+            (chosen == count || python->user_data >= 0 || accepted[chosen].python->user_data < 0)) {
             chosen = i;
         }
     }
     if (chosen == count) {
         return 0;
     }
-    state = (NcThunkState *)PyMem_Calloc(1, sizeof *state);
+    state = (NcCallbackState *)PyMem_Calloc(1, sizeof *state);
     if (state == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     callback->matched = chosen;
-    callback->thread = &nc_thunk_thread;
-    callback->depth = nc_thunk_thread.depth;
+    callback->thread = &nc_callback_thread;
+    callback->depth = nc_callback_thread.depth;
     callback->late = nc_is_finalizing();
     Py_INCREF(obj);
     state->callable = obj;
     state->owner = callback;
     state->users = 1;
     callback->state = state;
-    if (accepted[chosen].thunk->user_data >= 0) {
-        callback->function = accepted[chosen].thunk->functions[0];
+    if (accepted[chosen].python->user_data >= 0) {
+        callback->function = accepted[chosen].python->functions[0];
         callback->user_data = callback;
     } else {
-        if (nc_thunk_claim(callback, accepted[chosen].thunk->slots) < 0) {
+        if (nc_callback_claim(callback, accepted[chosen].python->slots) < 0) {
             callback->state = NULL;
-            nc_thunk_state_drop(state);
+            nc_callback_state_drop(state);
             return -1;
         }
-        callback->function = accepted[chosen].thunk->functions[callback->slot];
+        callback->function = accepted[chosen].python->functions[callback->slot];
     }
     return 1;
 }
@@ -414,24 +415,24 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
  * raised again. An exception that the C code had raised meanwhile stays, or goes to
  * sys.unraisablehook if there is one of the callback's, which came first. A second release ends
  * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
- * 0 as long as the thunk goes on in which the first was made. Any other does nothing. GIL
+ * 0 as long as the callback function goes on in which the first was made. Any other does nothing. GIL
  * required. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {
-    NcThunkState *state = callback->state;
+    NcCallbackState *state = callback->state;
     PyObject *object = callback->object;
     intptr_t failed = nc_load_acquire_intptr(&callback->failed);
-    int goes_on = state != NULL && nc_thunk_end(callback);
+    int goes_on = state != NULL && nc_callback_end(callback);
     int is_native = object != NULL;
     NcRaised raised;
     NcRaised pending;
     memset(&raised, 0, sizeof raised);
-    if (failed == NC_FAILED_RELEASED && callback->thread == &nc_thunk_thread &&
-        callback->depth <= nc_thunk_thread.depth) {
+    if (failed == NC_FAILED_RELEASED && callback->thread == &nc_callback_thread &&
+        callback->depth <= nc_callback_thread.depth) {
         failed = 0;
     }
     if (!goes_on) {
-        nc_thunk_give_back(callback);
+        nc_callback_give_back(callback);
     }
     callback->state = NULL;
     callback->object = NULL;
@@ -445,7 +446,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
             PyErr_WriteUnraisable(state->callable);
             memset(&pending, 0, sizeof pending);
         }
-        nc_thunk_state_drop(state);
+        nc_callback_state_drop(state);
     }
     Py_XDECREF(object);
     if (nc_raised_is_set(&raised)) {

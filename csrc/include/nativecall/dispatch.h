@@ -39,7 +39,7 @@
 #define NATIVECALL_DISPATCH_H
 
 #include "nativecallable.h"
-#include "core/packedliteral.h"
+#include "detail/core/packedliteral.h"
 #include "detail/values.h"
 
 #ifdef __cplusplus

@@ -56,7 +56,7 @@ typedef struct {
     int cost;                                      /* how far it is from what is wanted; 0: exact */
     NcRegisterCall how;                            /* of its function */
     NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* its types; their texts may be gone */
-} NcCallPlan;
+} NcCallChoice;
 
 /* A prepared call. */
 typedef struct {
@@ -73,8 +73,8 @@ typedef struct {
     void *nogil_function;
 
     /* The rest is for this header only. */
-    NcCallPlan plan;
-    NcCallPlan nogil_plan;
+    NcCallChoice choice;
+    NcCallChoice nogil_choice;
     NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, the result first */
 } NcCall;
 
@@ -97,42 +97,43 @@ typedef union {
  * that was taken. */
 NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flags, void *function)
 {
-    NcCallPlan plan;
+    NcCallChoice choice;
     const int nogil = nc_calltable_flags_suit(flags, NC_CALL_REFUSE_NOGIL);
     size_t count;
     size_t i;
 
     if (!nc_calltable_flags_suit(flags, NC_CALL_REFUSE) ||
-        nc_call_types(signature, plan.targets, &count) != NC_OK || count != call->count ||
-        nc_registercall_plan(signature, strlen(signature), &plan.how) != NC_OK) {
+        nc_call_types(signature, choice.targets, &count) != NC_OK || count != call->count ||
+        nc_registercall_prepare(signature, strlen(signature), &choice.how) != NC_OK) {
         return;
     }
-    plan.cost = 0;
+    choice.cost = 0;
     for (i = 0; i <= count; i++) {
         int step;
         if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
             /* A new reference must not be dropped. */
-            step =
-                plan.targets[0].kind == NC_KIND_OBJECT ? -1 : plan.targets[0].kind != NC_KIND_VOID;
+            step = choice.targets[0].kind == NC_KIND_OBJECT
+                       ? -1
+                       : choice.targets[0].kind != NC_KIND_VOID;
         } else {
-            step = i == 0 ? nc_call_widening(&plan.targets[0], &call->types[0])
-                          : nc_call_widening(&call->types[i], &plan.targets[i]);
+            step = i == 0 ? nc_call_widening(&choice.targets[0], &call->types[0])
+                          : nc_call_widening(&call->types[i], &choice.targets[i]);
         }
         if (step < 0) {
             return;
         }
-        plan.cost += step;
+        choice.cost += step;
     }
-    if (call->function == NULL || plan.cost < call->plan.cost) {
+    if (call->function == NULL || choice.cost < call->choice.cost) {
         call->function = function;
         call->flags = flags;
-        call->way = plan.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
-        call->plan = plan;
+        call->way = choice.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
+        call->choice = choice;
     }
-    if (nogil && (call->nogil_function == NULL || plan.cost < call->nogil_plan.cost)) {
+    if (nogil && (call->nogil_function == NULL || choice.cost < call->nogil_choice.cost)) {
         call->nogil_function = function;
-        call->nogil_way = plan.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
-        call->nogil_plan = plan;
+        call->nogil_way = choice.cost == 0 ? NC_WAY_EXACT : NC_WAY_PROMOTED;
+        call->nogil_choice = choice;
     }
 }
 
@@ -409,24 +410,24 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
 }
 
 /* The first two ways. */
-NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallPlan *plan,
+NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallChoice *choice,
                               void *result, const void *const *args)
 {
     const void *widened[NC_CALL_MAX_ARGUMENTS];
     NcCallCell cells[NC_CALL_MAX_ARGUMENTS + 1];
     size_t i;
 
-    if (plan->cost == 0) {
-        nc_registercall(&plan->how, function, result, args);
+    if (choice->cost == 0) {
+        nc_registercall(&choice->how, function, result, args);
         return;
     }
     for (i = 0; i < call->count; i++) {
-        nc_call_widen(&call->types[i + 1], args[i], &plan->targets[i + 1], &cells[i + 1]);
+        nc_call_widen(&call->types[i + 1], args[i], &choice->targets[i + 1], &cells[i + 1]);
         widened[i] = &cells[i + 1];
     }
-    nc_registercall(&plan->how, function, &cells[0], widened);
+    nc_registercall(&choice->how, function, &cells[0], widened);
     if (result != NULL && call->types[0].kind != NC_KIND_VOID) {
-        nc_call_widen(&plan->targets[0], &cells[0], &call->types[0], result);
+        nc_call_widen(&choice->targets[0], &cells[0], &call->types[0], result);
     }
 }
 
@@ -470,10 +471,10 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     if ((call->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) ==
         NC_FLAG_RELEASE_GIL) {
         PyThreadState *thread = PyEval_SaveThread();
-        nc_call_native(call, call->function, &call->plan, target, args);
+        nc_call_native(call, call->function, &call->choice, target, args);
         PyEval_RestoreThread(thread);
     } else {
-        nc_call_native(call, call->function, &call->plan, target, args);
+        nc_call_native(call, call->function, &call->choice, target, args);
     }
     status = nc_call_outcome(call, callable, gives_object ? &object : NULL, result != NULL);
     Py_DECREF(callable);
@@ -489,7 +490,7 @@ NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const 
     if (call->nogil_function == NULL || (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {
         return NC_E_GIL;
     }
-    nc_call_native(call, call->nogil_function, &call->nogil_plan, result, args);
+    nc_call_native(call, call->nogil_function, &call->nogil_choice, result, args);
     return NC_OK;
 }
 

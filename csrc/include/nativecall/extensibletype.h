@@ -45,7 +45,7 @@
 #ifndef NATIVECALL_EXTENSIBLETYPE_H
 #define NATIVECALL_EXTENSIBLETYPE_H
 
-#include "core/metaclass.h"
+#include "detail/core/metaclass.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -26,7 +26,7 @@
 
 #include <Python.h>
 
-#include "core/calltable.h"
+#include "detail/core/calltable.h"
 #include "detail/compat.h"
 
 #ifdef __cplusplus

@@ -18,10 +18,10 @@
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
-#include "core/calltable.h"
+#include "detail/core/calltable.h"
 #include "customslots.h"
 #include "nativetable.h"
-#include "core/packed.h"
+#include "detail/core/packed.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -33,8 +33,8 @@
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
 
-#include "core/calltable.h"
-#include "core/packedtable.h"
+#include "detail/core/calltable.h"
+#include "detail/core/packedtable.h"
 
 #ifdef __cplusplus
 extern "C" {

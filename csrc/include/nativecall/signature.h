@@ -10,8 +10,8 @@
 #ifndef NATIVECALL_SIGNATURE_H
 #define NATIVECALL_SIGNATURE_H
 
-#include "core/packed.h"
-#include "core/packedliteral.h"
-#include "core/signaturetext.h"
+#include "detail/core/packed.h"
+#include "detail/core/packedliteral.h"
+#include "detail/core/signaturetext.h"
 
 #endif

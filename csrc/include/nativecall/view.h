@@ -45,7 +45,7 @@
 #ifndef NATIVECALL_VIEW_H
 #define NATIVECALL_VIEW_H
 
-#include "core/base.h"
+#include "detail/core/base.h"
 
 #ifdef __cplusplus
 extern "C" {

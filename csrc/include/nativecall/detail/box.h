@@ -16,7 +16,7 @@
 
 #include <Python.h>
 
-#include "../core/calltable.h"
+#include "core/calltable.h"
 #include "declaration.h"
 #include "../nativecallable.h"
 

@@ -1,13 +1,13 @@
 /* nativecall/detail/callbackcalls.h: C functions that call a Python function, and what holds them
  * together.
  *
- * A thunk is a C function of one signature which calls whatever Python callable its NcCallback
- * (callback.h) holds. Consumers declare the thunks of the signatures that they accept with the
- * macros in detail/callbackfunctions.h. Here is what all of them share: how a thunk finds its
+ * A callback function is a C function of one signature which calls whatever Python callable its NcCallback
+ * (callback.h) holds. Consumers declare the callback functions of the signatures that they accept with the
+ * macros in detail/callbackfunctions.h. Here is what all of them share: how a callback function finds its
  * callback, how it gets the GIL, and what happens to an exception.
  *
- * Finding the callback. A thunk with a user_data argument gets the NcCallback there. One without
- * exists NC_THUNK_POOL times, and each of these functions has a slot. A pointer never leads to
+ * Finding the callback. A callback function with a user_data argument gets the NcCallback there. One without
+ * exists NC_CALLBACK_POOL times, and each of these functions has a slot. A pointer never leads to
  * another's callback. What that rests on:
  *
  *   1. A slot is free (uses 0), has one callback for all threads (uses -1, owners[slot]), or is
@@ -17,41 +17,41 @@
  *      that prepared it returns (NC_CALLBACK_SCOPED) stands in a list of its thread's, which no
  *      other thread reads. So scoped callbacks of several threads cannot be mistaken.
  *   3. In one thread a scoped callback takes a slot that another one there uses only if that one
- *      was prepared outside of the thunk that is running. The C code of the outer one waits until
- *      this thunk has ended, and by then the inner one is called no more. So the innermost is the
+ *      was prepared outside of the callback function that is running. The C code of the outer one waits until
+ *      this callback function has ended, and by then the inner one is called no more. So the innermost is the
  *      one that is meant. Recursion therefore has no limit.
- *   4. Release gives the slot back; the C code has ended. It has not when a thunk of the callback
- *      is running, or when a scoped callback is released in a thunk inside of the function that
+ *   4. Release gives the slot back; the C code has ended. It has not when a callback function of the callback
+ *      is running, or when a scoped callback is released in a callback function inside of the function that
  *      prepared it. Then the slot stays the callback's, and calls give the sentinel, until the
  *      second release says that the C code has ended; even if the NcCallback is gone. For a scoped
- *      one, the end of the thunk that it was prepared in says so as well.
+ *      one, the end of the callback function that it was prepared in says so as well.
  *
- * A thread that switches stacks while thunks run (greenlets) breaks 3: no NC_CALLBACK_SCOPED there.
+ * A thread that switches stacks while callback functions run (greenlets) breaks 3: no NC_CALLBACK_SCOPED there.
  *
- * The GIL. A thunk takes it (PyGILState_Ensure), unless the consumer said that it holds it. A
+ * The GIL. A callback function takes it (PyGILState_Ensure), unless the consumer said that it holds it. A
  * thread that comes while the interpreter shuts down gets the sentinel, and the callback has
  * failed.
  *
- * Exceptions. The first one is kept, the callback has failed, and its thunks return their sentinel
+ * Exceptions. The first one is kept, the callback has failed, and its callback functions return their sentinel
  * without calling Python from then on. The others, of calls that were under way in other threads,
  * go to sys.unraisablehook. nc_callback_release() raises the first again. What the C code had
  * raised before the call is put aside during it.
  *
- * Release in the middle of a call. What a running thunk needs is in an NcThunkState of its own,
- * which lives until the last thunk has left it and no list has it any more. */
-#ifndef NATIVECALL_THUNK_H
-#define NATIVECALL_THUNK_H
+ * Release in the middle of a call. What a running callback function needs is in an NcCallbackState of its own,
+ * which lives until the last callback function has left it and no list has it any more. */
+#ifndef NATIVECALL_CALLBACKCALLS_H
+#define NATIVECALL_CALLBACKCALLS_H
 
 #include <Python.h>
 
 #include "compat.h"
-#include "../core/runtime.h"
+#include "core/runtime.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define NC_THUNK_POOL 16 /* functions for each signature without user_data */
+#define NC_CALLBACK_POOL 16 /* functions for each signature without user_data */
 
 /* Any C function; cast to its type before it is called. */
 typedef void (*NcFunction)(void);
@@ -84,53 +84,53 @@ NC_STATIC_INLINE int nc_swap_intptr(intptr_t *address, intptr_t expected, intptr
 #endif
 }
 
-/* ---- what a thunk works with ----------------------------------------------------------------- */
+/* ---- what a callback function works with ----------------------------------------------------------------- */
 
 struct NcCallback;
 
-typedef struct NcThunkSlots NcThunkSlots;
+typedef struct NcCallbackSlots NcCallbackSlots;
 
-/* What the thunks of one callback share while any of them runs. Changed with the GIL. */
-typedef struct NcThunkState {
+/* What the callback functions of one callback share while any of them runs. Changed with the GIL. */
+typedef struct NcCallbackState {
     PyObject *callable;       /* owned, while there are users */
     struct NcCallback *owner; /* NULL once it was released */
-    intptr_t users;           /* the owner, and every thunk that runs */
+    intptr_t users;           /* the owner, and every callback function that runs */
     NcRaised raised;          /* the first exception; set if owner->failed is NC_FAILED_RAISED */
 
     /* Of one that stands in its thread's list; else slots is NULL. */
-    NcThunkSlots *slots;
+    NcCallbackSlots *slots;
     int slot;
-    intptr_t depth;             /* of the thread at prepare */
-    const void *name;           /* the owner's address, which stays for comparison */
-    struct NcThunkState *outer; /* the next one there */
-} NcThunkState;
+    intptr_t depth;                /* of the thread at prepare */
+    const void *name;              /* the owner's address, which stays for comparison */
+    struct NcCallbackState *outer; /* the next one there */
+} NcCallbackState;
 
-/* What a thread knows of thunks. */
+/* What a thread knows of callback functions. */
 typedef struct {
-    intptr_t depth;       /* thunks that run in it now, one inside the other */
-    NcThunkState *scoped; /* its scoped callbacks that use slots, the innermost first */
-} NcThunkThread;
+    intptr_t depth;          /* callback functions that run in it now, one inside the other */
+    NcCallbackState *scoped; /* its scoped callbacks that use slots, the innermost first */
+} NcCallbackThread;
 
 /* One for each thread and shared object. */
 #if defined(NC_MSVC)
-static NC_THREAD_LOCAL NcThunkThread nc_thunk_thread = {0, NULL};
+static NC_THREAD_LOCAL NcCallbackThread nc_callback_thread = {0, NULL};
 #else
-NC_SHARED_VARIABLE NC_THREAD_LOCAL NcThunkThread nc_thunk_thread = {0, NULL};
+NC_SHARED_VARIABLE NC_THREAD_LOCAL NcCallbackThread nc_callback_thread = {0, NULL};
 #endif
 
 /* The slots of a pool. */
-struct NcThunkSlots {
-    struct NcCallback *owners[NC_THUNK_POOL]; /* atomic */
-    intptr_t uses[NC_THUNK_POOL];             /* atomic; -1: by one callback for all threads */
+struct NcCallbackSlots {
+    struct NcCallback *owners[NC_CALLBACK_POOL]; /* atomic */
+    intptr_t uses[NC_CALLBACK_POOL];             /* atomic; -1: by one callback for all threads */
 };
 
-/* The thunks of one signature, as the macros define them. */
+/* The callback functions of one signature, as the macros define them. */
 typedef struct {
     const char *signature;       /* signature text */
     int user_data;               /* the index of that argument, -1: none */
-    const NcFunction *functions; /* NC_THUNK_POOL of them; one where there is user_data */
-    NcThunkSlots *slots;         /* NULL where there is user_data */
-} NcThunk;
+    const NcFunction *functions; /* NC_CALLBACK_POOL of them; one where there is user_data */
+    NcCallbackSlots *slots;      /* NULL where there is user_data */
+} NcCallbackFunction;
 
 /* Why a callback failed. */
 #define NC_FAILED_RAISED 1   /* it raised */
@@ -143,25 +143,27 @@ typedef struct NcCallback {
     void *user_data;     /* what to pass in that signature's user_data argument; else NULL */
     size_t matched;      /* which of the accepted signatures it is */
     uintptr_t flags;     /* NC_FLAG_* and NC_ERRORS_* of a native function; else 0 */
-    int native;          /* 1: calls run no Python code of ours; 0: it is a thunk */
+    int native;          /* 1: calls run no Python code of ours; 0: it is a callback function */
     unsigned options;    /* NC_CALLBACK_* as given to prepare */
     intptr_t failed;     /* 0, or NC_FAILED_*; atomic: see nc_callback_failed */
 
     /* The rest is for these headers only. */
-    PyObject *object;      /* keeps the native function alive; owned; NULL for a thunk */
-    NcThunkState *state;   /* of a thunk; NULL for a native function and when released */
-    NcThunkSlots *slots;   /* the pool that a thunk without user_data is of; else NULL */
-    int slot;              /* its function's index there */
-    NcThunkThread *thread; /* that prepared it; once it was released while it ran: there */
-    intptr_t depth;        /* of that thread then */
-    int late;              /* prepared by the thread that shuts Python down, while it did */
+    PyObject *object; /* keeps the native function alive; owned; NULL for a callback function */
+    NcCallbackState
+        *state; /* of a callback function; NULL for a native function and when released */
+    NcCallbackSlots
+        *slots; /* the pool that a callback function without user_data is of; else NULL */
+    int slot;   /* its function's index there */
+    NcCallbackThread *thread; /* that prepared it; once it was released while it ran: there */
+    intptr_t depth;           /* of that thread then */
+    int late;                 /* prepared by the thread that shuts Python down, while it did */
 } NcCallback;
 
-/* options: The C code holds the GIL whenever it calls. Without it, the thunk takes it, and entries
+/* options: The C code holds the GIL whenever it calls. Without it, the callback function takes it, and entries
  * that need it are passed over. */
 #define NC_CALLBACK_HOLDS_GIL 1u
 /* The C code calls in the thread of prepare alone and only until the function that prepared the
- * callback returns; it is released in that thread, too. Lifts the limit of NC_THUNK_POOL callbacks
+ * callback returns; it is released in that thread, too. Lifts the limit of NC_CALLBACK_POOL callbacks
  * at a time. */
 #define NC_CALLBACK_SCOPED 2u
 /* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
@@ -170,19 +172,19 @@ typedef struct NcCallback {
 /* Functions whose type nothing but a capsule's name tells are passed over; see callback.h. */
 #define NC_CALLBACK_DISTRUSTS_NAMES 8u
 
-/* One call of a thunk. */
+/* One call of a callback function. */
 typedef struct {
-    NcThunkState *state;
-    NcThunkThread *thread;
+    NcCallbackState *state;
+    NcCallbackThread *thread;
     NcRaised before; /* what the C code had raised */
     PyGILState_STATE gil;
     int took_gil;
-} NcThunkCall;
+} NcCallbackCall;
 
 /* This thread's innermost callback of a slot, released or not; NULL: none. */
-NC_STATIC_INLINE NcThunkState *nc_thunk_innermost(const NcThunkSlots *slots, int slot)
+NC_STATIC_INLINE NcCallbackState *nc_callback_innermost(const NcCallbackSlots *slots, int slot)
 {
-    NcThunkState *state = nc_thunk_thread.scoped;
+    NcCallbackState *state = nc_callback_thread.scoped;
     while (state != NULL && (state->slots != slots || state->slot != slot)) {
         state = state->outer;
     }
@@ -190,11 +192,11 @@ NC_STATIC_INLINE NcThunkState *nc_thunk_innermost(const NcThunkSlots *slots, int
 }
 
 /* The callback for which this thread calls a pool's function; NULL once it was released. */
-NC_STATIC_INLINE NcCallback *nc_thunk_owner(const NcThunkSlots *slots, int slot)
+NC_STATIC_INLINE NcCallback *nc_callback_owner(const NcCallbackSlots *slots, int slot)
 {
     NcCallback *owner = (NcCallback *)nc_load_acquire_ptr(&slots->owners[slot]);
     if (owner == NULL) {
-        const NcThunkState *state = nc_thunk_innermost(slots, slot);
+        const NcCallbackState *state = nc_callback_innermost(slots, slot);
         owner = state != NULL ? state->owner : NULL;
     }
     return owner;
@@ -202,15 +204,15 @@ NC_STATIC_INLINE NcCallback *nc_thunk_owner(const NcThunkSlots *slots, int slot)
 
 /* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
  * GIL, or prepared the callback when it was late already. */
-NC_STATIC_INLINE int nc_thunk_too_late(const NcCallback *callback)
+NC_STATIC_INLINE int nc_callback_is_finalizing(const NcCallback *callback)
 {
     return NC_UNLIKELY(nc_is_finalizing()) &&
            (PyGILState_GetThisThreadState() == NULL ||
-            !(PyGILState_Check() || (callback->late && callback->thread == &nc_thunk_thread)));
+            !(PyGILState_Check() || (callback->late && callback->thread == &nc_callback_thread)));
 }
 
 /* Drops one user; with the GIL. */
-NC_STATIC void nc_thunk_state_drop(NcThunkState *state)
+NC_STATIC void nc_callback_state_drop(NcCallbackState *state)
 {
     if (nc_add_intptr(&state->users, -1) == 0) {
         PyObject *callable = state->callable;
@@ -223,7 +225,7 @@ NC_STATIC void nc_thunk_state_drop(NcThunkState *state)
 }
 
 /* Enters Python on behalf of a callback: 1, or 0 when the sentinel is to be returned. */
-NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
+NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
 {
     if (NC_UNLIKELY(callback == NULL) ||
         NC_UNLIKELY(nc_load_acquire_intptr(&callback->failed) != 0)) {
@@ -231,7 +233,7 @@ NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
     }
     call->took_gil = (callback->options & NC_CALLBACK_HOLDS_GIL) == 0;
     if (call->took_gil) {
-        if (nc_thunk_too_late(callback)) {
+        if (nc_callback_is_finalizing(callback)) {
             (void)nc_swap_intptr(&callback->failed, 0, NC_FAILED_SHUTDOWN);
             return 0;
         }
@@ -248,14 +250,14 @@ NC_STATIC int nc_thunk_enter(NcCallback *callback, NcThunkCall *call)
         return 0;
     }
     (void)nc_add_intptr(&call->state->users, 1);
-    call->thread = &nc_thunk_thread;
+    call->thread = &nc_callback_thread;
     call->thread->depth++;
     nc_raised_take(&call->before);
     return 1;
 }
 
 /* Keeps the exception that the call ended with. */
-NC_COLD void nc_thunk_fail(NcThunkState *state)
+NC_COLD void nc_callback_fail(NcCallbackState *state)
 {
     NcCallback *owner;
     if (!PyErr_Occurred()) {
@@ -271,14 +273,14 @@ NC_COLD void nc_thunk_fail(NcThunkState *state)
 }
 
 /* Leaves Python; `status` is what the call gave. 0, or -1 when the sentinel is to be returned. */
-NC_STATIC int nc_thunk_leave(NcThunkCall *call, int status)
+NC_STATIC int nc_callback_leave(NcCallbackCall *call, int status)
 {
     if (NC_UNLIKELY(status < 0 || PyErr_Occurred() != NULL)) {
-        nc_thunk_fail(call->state);
+        nc_callback_fail(call->state);
         status = -1;
     }
     call->thread->depth--;
-    nc_thunk_state_drop(call->state);
+    nc_callback_state_drop(call->state);
     if (NC_UNLIKELY(nc_raised_is_set(&call->before))) {
         nc_raised_restore(&call->before);
     }
@@ -291,9 +293,9 @@ NC_STATIC int nc_thunk_leave(NcThunkCall *call, int status)
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Takes a state off its thread's list, and its use off the slot. */
-NC_STATIC void nc_thunk_unlist(NcThunkState **link)
+NC_STATIC void nc_callback_unlist(NcCallbackState **link)
 {
-    NcThunkState *state = *link;
+    NcCallbackState *state = *link;
     *link = state->outer;
     (void)nc_add_intptr(&state->slots->uses[state->slot], -1);
     state->slots = NULL;
@@ -303,7 +305,7 @@ NC_STATIC void nc_thunk_unlist(NcThunkState **link)
 }
 
 /* Takes a slot that is free, or with `shared` one that scoped callbacks use. Whether it did. */
-NC_STATIC int nc_thunk_take(intptr_t *uses, int scoped, int shared)
+NC_STATIC int nc_callback_take(intptr_t *uses, int scoped, int shared)
 {
     intptr_t now;
     do {
@@ -317,28 +319,29 @@ NC_STATIC int nc_thunk_take(intptr_t *uses, int scoped, int shared)
 
 /* Gives a callback, whose options and state are set, a function of a pool. 0, or -1 with
  * RuntimeError. */
-NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
+NC_STATIC int nc_callback_claim(NcCallback *callback, NcCallbackSlots *slots)
 {
-    NcThunkThread *thread = &nc_thunk_thread;
-    NcThunkState *state = callback->state;
+    NcCallbackThread *thread = &nc_callback_thread;
+    NcCallbackState *state = callback->state;
     int scoped = (callback->options & NC_CALLBACK_SCOPED) != 0;
-    int slot = NC_THUNK_POOL;
+    int slot = NC_CALLBACK_POOL;
     int shared;
     int kept = 0;
     while (thread->scoped != NULL && thread->scoped->owner == NULL &&
            thread->scoped->depth > thread->depth) {
-        nc_thunk_unlist(&thread->scoped); /* the thunk that it was prepared in has ended */
+        nc_callback_unlist(
+            &thread->scoped); /* the callback function that it was prepared in has ended */
     }
-    for (shared = 0; shared <= scoped && slot == NC_THUNK_POOL; shared++) {
-        for (slot = 0; slot < NC_THUNK_POOL; slot++) {
-            const NcThunkState *inner = shared ? nc_thunk_innermost(slots, slot) : NULL;
+    for (shared = 0; shared <= scoped && slot == NC_CALLBACK_POOL; shared++) {
+        for (slot = 0; slot < NC_CALLBACK_POOL; slot++) {
+            const NcCallbackState *inner = shared ? nc_callback_innermost(slots, slot) : NULL;
             if ((inner == NULL || inner->depth < thread->depth) &&
-                nc_thunk_take(&slots->uses[slot], scoped, shared)) {
+                nc_callback_take(&slots->uses[slot], scoped, shared)) {
                 break;
             }
         }
     }
-    if (slot < NC_THUNK_POOL) {
+    if (slot < NC_CALLBACK_POOL) {
         callback->slots = slots;
         callback->slot = slot;
         if (scoped) {
@@ -353,8 +356,8 @@ NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
         }
         return 0;
     }
-    for (slot = 0; slot < NC_THUNK_POOL; slot++) {
-        const NcThunkState *inner = nc_thunk_innermost(slots, slot);
+    for (slot = 0; slot < NC_CALLBACK_POOL; slot++) {
+        const NcCallbackState *inner = nc_callback_innermost(slots, slot);
         kept += inner != NULL ? inner->owner == NULL
                               : nc_load_relaxed_intptr(&slots->uses[slot]) < 0 &&
                                     nc_load_relaxed_ptr(&slots->owners[slot]) == NULL;
@@ -364,30 +367,30 @@ NC_STATIC int nc_thunk_claim(NcCallback *callback, NcThunkSlots *slots)
                      "all %d C functions for callbacks of this signature are in use at once, %d of "
                      "them by callbacks that were released while they ran; the C code gives these "
                      "back with a second release",
-                     NC_THUNK_POOL, kept);
+                     NC_CALLBACK_POOL, kept);
         return -1;
     }
     PyErr_Format(PyExc_RuntimeError,
                  "all %d C functions for callbacks of this signature are in use at once; the C "
                  "code can lift that limit with a signature that has user_data, or with "
                  "NC_CALLBACK_SCOPED",
-                 NC_THUNK_POOL);
+                 NC_CALLBACK_POOL);
     return -1;
 }
 
 /* Gives the function back; the C code has ended. */
-NC_STATIC void nc_thunk_give_back(NcCallback *callback)
+NC_STATIC void nc_callback_give_back(NcCallback *callback)
 {
-    NcThunkSlots *slots = callback->slots;
+    NcCallbackSlots *slots = callback->slots;
     callback->slots = NULL;
     if (slots != NULL && (callback->options & NC_CALLBACK_SCOPED) != 0) {
-        NcThunkState **link = &callback->thread->scoped;
+        NcCallbackState **link = &callback->thread->scoped;
         while (*link != NULL && !((*link)->name == callback && (*link)->slots == slots &&
                                   (*link)->slot == callback->slot)) {
             link = &(*link)->outer;
         }
         if (*link != NULL) {
-            nc_thunk_unlist(link);
+            nc_callback_unlist(link);
         }
     } else if (slots != NULL) {
         nc_store_release_ptr(&slots->owners[callback->slot], NULL);
@@ -395,22 +398,23 @@ NC_STATIC void nc_thunk_give_back(NcCallback *callback)
     }
 }
 
-/* Lets the callback's thunks lead to it no more. Whether the C code may call them yet, so that the
+/* Lets the callback's callback functions lead to it no more. Whether the C code may call them yet, so that the
  * function is not to be given back. */
-NC_STATIC int nc_thunk_end(NcCallback *callback)
+NC_STATIC int nc_callback_end(NcCallback *callback)
 {
-    NcThunkState *state = callback->state;
-    int goes_on = nc_load_acquire_intptr(&state->users) > 1 ||
-                  ((callback->options & NC_CALLBACK_SCOPED) != 0 &&
-                   callback->thread == &nc_thunk_thread && callback->depth < nc_thunk_thread.depth);
+    NcCallbackState *state = callback->state;
+    int goes_on =
+        nc_load_acquire_intptr(&state->users) > 1 ||
+        ((callback->options & NC_CALLBACK_SCOPED) != 0 && callback->thread == &nc_callback_thread &&
+         callback->depth < nc_callback_thread.depth);
     state->owner = NULL;
     if (goes_on && callback->slots != NULL && state->slots == NULL) {
         nc_store_release_ptr(&callback->slots->owners[callback->slot], NULL);
     }
     if (goes_on && state->slots == NULL) {
-        callback->thread = &nc_thunk_thread;
+        callback->thread = &nc_callback_thread;
     }
-    callback->depth = nc_thunk_thread.depth;
+    callback->depth = nc_callback_thread.depth;
     return goes_on;
 }
 

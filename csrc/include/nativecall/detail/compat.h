@@ -10,7 +10,7 @@
 
 #include <Python.h>
 
-#include "../core/base.h"
+#include "core/base.h"
 
 #include <stddef.h>
 

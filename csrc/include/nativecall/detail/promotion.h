@@ -12,7 +12,7 @@
 #ifndef NATIVECALL_PROMOTION_H
 #define NATIVECALL_PROMOTION_H
 
-#include "../core/signaturetext.h"
+#include "core/signaturetext.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,7 @@
 /* nativecall/detail/registercall.h: calls a C function whose signature is known at run time only.
  *
  *     NcRegisterCall how;
- *     if (nc_registercall_plan("d:id", 4, &how) == NC_OK) {
+ *     if (nc_registercall_prepare("d:id", 4, &how) == NC_OK) {
  *         const void *args[] = {&n, &x};                  // an int32_t and a double
  *         nc_registercall(&how, function, &y, args);
  *     }
@@ -27,7 +27,7 @@
 #ifndef NATIVECALL_REGISTERCALL_H
 #define NATIVECALL_REGISTERCALL_H
 
-#include "../core/signaturetext.h"
+#include "core/signaturetext.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -192,7 +192,7 @@ NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType 
 }
 
 /* How to call functions of a canonical signature. NC_E_MISSING: this header cannot. */
-NC_STATIC int nc_registercall_plan(const char *signature, size_t length, NcRegisterCall *how)
+NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRegisterCall *how)
 {
     NcRegistersUsed used = {0, 0};
     NcSignatureCursor cursor;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "../core/base.h"
-#include "../core/signaturetext.h"
+#include "core/base.h"
+#include "core/signaturetext.h"
 
 #ifdef __cplusplus
 extern "C" {

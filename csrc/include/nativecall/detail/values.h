@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../core/base.h"
+#include "core/base.h"
 
 #ifdef __cplusplus
 extern "C" {

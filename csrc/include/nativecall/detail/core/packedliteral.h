@@ -1,4 +1,4 @@
-/* nativecall/core/packedliteral.h: NATIVECALL_SIG("d:dd"): the packed word of a literal, a
+/* nativecall/detail/core/packedliteral.h: NATIVECALL_SIG("d:dd"): the packed word of a literal, a
  * constant.
  *
  *     switch (word & ~NC_PACKED_FLAGS_MASK) {

@@ -1,4 +1,4 @@
-/* nativecall/core/typetable.h: how the slot table of a type is made, inherited and retired.
+/* nativecall/detail/core/typetable.h: how the slot table of a type is made, inherited and retired.
  *
  * Idea. Every ready type keeps its own rows apart from its published table (NcTypePrivate). A
  * table is always computed anew from the own rows along the MRO (nc_type_merge, by the rules on top
@@ -12,7 +12,7 @@
 #ifndef NATIVECALL_TYPETABLE_H
 #define NATIVECALL_TYPETABLE_H
 
-#include "../detail/compat.h"
+#include "../compat.h"
 #include "runtime.h"
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* nativecall/core/signaturetext.h: the text of a signature: its canonical form, and a cursor over
+/* nativecall/detail/core/signaturetext.h: the text of a signature: its canonical form, and a cursor over
  * it.
  *
  * Idea:       one recursive-descent reader of the grammar (docs/abi.md), which writes the canonical

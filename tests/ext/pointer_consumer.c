@@ -1,4 +1,4 @@
-/* tests/ext/closure_consumer.c: extension functions that call a C pointer double (*)(double), as
+/* tests/ext/pointer_consumer.c: extension functions that call a C pointer double (*)(double), as
  * code does that knows of Python's exceptions, and as code that does not. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

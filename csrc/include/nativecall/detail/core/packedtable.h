@@ -1,4 +1,4 @@
-/* nativecall/core/packedtable.h: the writer's side of an object's packed table (packed.h).
+/* nativecall/detail/core/packedtable.h: the writer's side of an object's packed table (packed.h).
  *
  * Idea:       the counterpart of NcCallTable for approach 1: entries are added in place while the
  *             table has room, and a table twice as large is published when it has not.

@@ -1,4 +1,4 @@
-/* nativecall/core/hash.h: the pre-hash of a byte string, 64 bits, frozen for ever.
+/* nativecall/detail/core/hash.h: the pre-hash of a byte string, 64 bits, frozen for ever.
  *
  * Idea:       SEP 200 asks for "a pre-hash of each key, with 64 bits of entropy". Copies of this
  *             header in different projects must agree on it, so it is written out here

@@ -1,4 +1,4 @@
-/* nativecall/core/runtime.h: what all copies of these headers in a process share.
+/* nativecall/detail/core/runtime.h: what all copies of these headers in a process share.
  *
  * The layout of an extensible type, the record by which the first copy offers its metaclass and
  * its registry of interned keys to all others, and how a type is recognised. Readers of slots and

@@ -1,8 +1,7 @@
-/* csrc/callback/callback.c: C calls Python functions; callback/callback.h says how. */
-#include "callback.h"
+/* csrc/callback/pycallback.c: C calls Python functions; pycallback.h says how. */
+#include "pycallback.h"
 
 #include "ground/exceptions.h"
-#include "codegen/symbols.h"
 #include "values/records.h"
 #include "ground/stack.h"
 #include "ground/stub.h"
@@ -12,7 +11,7 @@
 
 /* ---- machine code that has to return --------------------------------------------------------- */
 
-/* A set: of closures that died in calls of their own. */
+/* A set: of callbacks that died in calls of their own. */
 static PyObject *staying;
 
 NC_COLD void stay(PyObject *machine_code)
@@ -30,7 +29,7 @@ NC_COLD void stay(PyObject *machine_code)
 }
 
 /* Drops the reference that a call holds. No exception is set. */
-static inline void drop(NcClosure *self)
+static inline void drop(NcPyCallback *self)
 {
     if (NC_UNLIKELY(Py_REFCNT(self) == 1)) {
         stay(self->machine_code);
@@ -40,55 +39,55 @@ static inline void drop(NcClosure *self)
 
 /* ---- entering and leaving Python ------------------------------------------------------------- */
 
-static inline void give_back(const NcClosureCall *call)
+static inline void give_back(const NcPyCallbackCall *call)
 {
-    if (call->ending & NC_CLOSURE_GIVE_UP) {
+    if (call->ending & NC_PYCALLBACK_SAVE_THREAD) {
         (void)PyEval_SaveThread();
-    } else if (call->ending & NC_CLOSURE_RELEASE) {
+    } else if (call->ending & NC_PYCALLBACK_RELEASE) {
         PyGILState_Release(call->gil);
     }
 }
 
 /* Gives C a reference of its own to each Python object in a result of this type. */
-static void give_objects(const NcClosure *self, const void *result)
+static void give_objects(const NcPyCallback *self, const void *result)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
-        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
+        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
         PyObject *object;
         memcpy(&object, (const char *)result + offset, sizeof(object));
         Py_XINCREF(object);
     }
 }
 
-/* The closure whose sentinel was the last that C got in this thread, with objects in it. */
-static NC_THREAD_LOCAL const NcClosure *lent;
+/* The callback whose sentinel was the last that C got in this thread, with objects in it. */
+static NC_THREAD_LOCAL const NcPyCallback *lent;
 
 /* Lends the sentinel to C, as a result with references of its own. */
-NC_COLD void lend_sentinel(const NcClosure *self)
+NC_COLD void lend_sentinel(const NcPyCallback *self)
 {
-    if (PyTuple_GET_SIZE(self->objects) != 0) {
+    if (PyTuple_GET_SIZE(self->spec->objects) != 0) {
         give_objects(self, self->sentinel);
         lent = self;
     }
 }
 
-NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value);
+NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
 
-static void too_deep(const NcClosure *self)
+static void too_deep(const NcPyCallback *self)
 {
     PyErr_Format(PyExc_RecursionError,
                  "callback '%U' is nested too deeply for the C stack of this thread", self->name);
 }
 
-/* Gives C the sentinel. The closure may die in what follows, so this comes first. */
-NC_COLD void give_sentinel(const NcClosure *self, void *out)
+/* Gives C the sentinel. The callback may die in what follows, so this comes first. */
+NC_COLD void give_sentinel(const NcPyCallback *self, void *out)
 {
     memcpy(out, self->sentinel, self->size);
     lend_sentinel(self);
 }
 
 /* The beginning of a call that is not as usual: 1, or 0 with the sentinel as the result. */
-static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadState *thread,
+static int begin_slowly(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                         void *out)
 {
     if (PyThreadState_GetInterpreter((PyThreadState *)(uintptr_t)thread) !=
@@ -108,7 +107,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
             return 0;
         }
         nc_raised_take(&call->before);
-        call->ending |= NC_CLOSURE_RESTORE;
+        call->ending |= NC_PYCALLBACK_RESTORE;
     }
     Py_INCREF(self);
     if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
@@ -122,7 +121,7 @@ static int begin_slowly(NcClosure *self, NcClosureCall *call, const PyThreadStat
 
 static PyInterpreterState *main_interpreter;
 
-static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadState *thread,
+static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                         void *out)
 {
     if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != main_interpreter ||
@@ -134,7 +133,7 @@ static inline int begin(NcClosure *self, NcClosureCall *call, const PyThreadStat
 }
 
 /* A thread without the GIL takes it. */
-static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *own, void *out)
+static int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own, void *out)
 {
     if (nc_is_finalizing()) {
         /* Waiting for the GIL would never end, or end the thread. Without it no object is lent. */
@@ -145,17 +144,17 @@ static int enter_outside(NcClosure *self, NcClosureCall *call, PyThreadState *ow
         /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
          * outermost of those that made the thread state. */
         PyEval_RestoreThread(own);
-        call->ending = NC_CLOSURE_GIVE_UP;
+        call->ending = NC_PYCALLBACK_SAVE_THREAD;
     } else {
         call->gil = PyGILState_Ensure();
-        call->ending = NC_CLOSURE_RELEASE;
+        call->ending = NC_PYCALLBACK_RELEASE;
         own = PyThreadState_Get();
     }
     return begin(self, call, own, out);
 }
 
 /* C code of any thread, with or without the GIL. */
-static int enter_any(NcClosure *self, NcClosureCall *call, void *out)
+static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     PyThreadState *attached = nc_thread_attached();
     call->ending = 0;
@@ -166,7 +165,7 @@ static int enter_any(NcClosure *self, NcClosureCall *call, void *out)
 }
 
 /* C code that was said to have the GIL. */
-static int enter_holding(NcClosure *self, NcClosureCall *call, void *out)
+static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     PyThreadState *now = nc_thread_unchecked();
     if (NC_UNLIKELY(now == NULL)) {
@@ -176,17 +175,17 @@ static int enter_holding(NcClosure *self, NcClosureCall *call, void *out)
     return begin(self, call, now, out);
 }
 
-static inline void leave(NcClosure *self, NcClosureCall *call);
+static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
 /* Whether the call that the function was passed to fails already, with what it raised in a thread
  * where no Python code waits. */
-static int has_failed(const NcClosure *self)
+static int has_failed(const NcPyCallback *self)
 {
     return self->stash != NULL && ((NcStash *)(void *)self->stash)->exception != NULL;
 }
 
 /* C code that a function was passed to. */
-static int enter_passed(NcClosure *self, NcClosureCall *call, void *out)
+static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     if (!enter_any(self, call, out)) {
         return 0;
@@ -199,11 +198,11 @@ static int enter_passed(NcClosure *self, NcClosureCall *call, void *out)
     return 1;
 }
 
-static inline void leave(NcClosure *self, NcClosureCall *call)
+static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 {
     drop(self);
     if (NC_UNLIKELY(call->ending != 0)) {
-        if (call->ending & NC_CLOSURE_RESTORE) {
+        if (call->ending & NC_PYCALLBACK_RESTORE) {
             nc_raised_restore(&call->before);
         }
         give_back(call);
@@ -213,25 +212,25 @@ static inline void leave(NcClosure *self, NcClosureCall *call)
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
 /* What a report names. */
-static PyObject *reported_as(const NcClosure *self)
+static PyObject *reported_as(const NcPyCallback *self)
 {
     return self->function != NULL ? self->function : self->name;
 }
 
 /* Finds the place for the exception that is set; a new reference to what is to be left in the
  * thread, or NULL. `holding`: C called with the GIL. */
-static PyObject *place_exception(NcClosure *self, int has_before, int holding)
+static PyObject *place_exception(NcPyCallback *self, int has_before, int holding)
 {
-    int may_leave = !has_before && (nc_is_called_from_python() || (self->stays && holding));
+    int may_leave = !has_before && (nc_is_called_from_python() || (self->python_errors && holding));
     return nc_exception_place((NcStash *)(void *)self->stash, may_leave, reported_as(self),
                               self->stub);
 }
 
 /* Ends a call with an exception set; drops the function's result if there is one. */
-NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value)
+NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
-    int has_before = (call->ending & NC_CLOSURE_RESTORE) != 0;
-    int held = (call->ending & (NC_CLOSURE_GIVE_UP | NC_CLOSURE_RELEASE)) == 0;
+    int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
+    int held = (call->ending & (NC_PYCALLBACK_SAVE_THREAD | NC_PYCALLBACK_RELEASE)) == 0;
     PyObject *left = place_exception(self, has_before, held);
     Py_XDECREF(value);
     drop(self);
@@ -245,22 +244,26 @@ NC_COLD void fail(NcClosure *self, NcClosureCall *call, PyObject *value)
 
 /* ---- arguments and results ------------------------------------------------------------------- */
 
-PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
+static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
 {
-    PyObject *reader = PyTuple_GET_ITEM(self->readers, (Py_ssize_t)index);
+    if (given == NULL) {
+        PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
+                     index + 1, self->name);
+        return NULL;
+    }
+    return Py_NewRef(given);
+}
+
+PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
+{
+    PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
     PyObject *number;
     PyObject *made;
     if (PyErr_Occurred()) {
         return NULL; /* of an argument before this one */
     }
     if (PyUnicode_Check(reader)) {
-        /* A Python object. */
-        if (given == NULL) {
-            PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
-                         index + 1, self->name);
-            return NULL;
-        }
-        return Py_NewRef((PyObject *)given);
+        return object_argument(self, index, (PyObject *)given);
     }
     if (Py_IS_TYPE(reader, &NcPointerReader_Type)) {
         return nc_pointer_read(reader, given);
@@ -291,7 +294,7 @@ PyObject *nc_closure_argument(NcClosure *self, size_t index, void *given)
 #define REUSES_FLOATS 1
 #endif
 
-PyObject *nc_closure_float(NcClosure *self, double number)
+PyObject *nc_pycallback_float(NcPyCallback *self, double number)
 {
     PyFloatObject *made;
     if (self->spare_count == 0) {
@@ -303,17 +306,17 @@ PyObject *nc_closure_float(NcClosure *self, double number)
 }
 
 /* Drops a reference. */
-static inline void give_up(NcClosure *self, PyObject *object)
+static inline void give_up(NcPyCallback *self, PyObject *object)
 {
     if (REUSES_FLOATS && PyFloat_CheckExact(object) && Py_REFCNT(object) == 1 &&
-        self->spare_count < NC_CLOSURE_SPARES) {
+        self->spare_count < NC_PYCALLBACK_SPARES) {
         self->spares[self->spare_count++] = object;
         return;
     }
     Py_DECREF(object);
 }
 
-static void drop_spares(NcClosure *self)
+static void drop_spares(NcPyCallback *self)
 {
     while (self->spare_count > 0) {
         PyObject *spare = self->spares[--self->spare_count];
@@ -324,7 +327,7 @@ static void drop_spares(NcClosure *self)
 /* ---- the call -------------------------------------------------------------------------------- */
 
 /* What is called is no function of Python's, or there is nothing to call. */
-NC_COLD PyObject *call_unusual(NcClosure *self, PyObject **args, size_t count)
+NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count)
 {
     PyObject *function = Py_XNewRef(self->function);
     PyObject *value = NULL;
@@ -343,7 +346,7 @@ NC_COLD PyObject *call_unusual(NcClosure *self, PyObject **args, size_t count)
 }
 
 /* Calls the function; a new reference, or NULL. */
-static inline PyObject *call_function(NcClosure *self, PyObject **args, size_t count)
+static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_t count)
 {
     PyObject *function = self->function;
     for (size_t i = 1; i <= count; i++) {
@@ -361,7 +364,7 @@ static inline PyObject *call_function(NcClosure *self, PyObject **args, size_t c
 }
 
 /* Keeps what a result points into; takes the reference. */
-static int keep_result(NcClosure *self, PyObject *kept)
+static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
     if (self->kept != NULL && PyList_CheckExact(self->kept)) {
@@ -373,9 +376,9 @@ static int keep_result(NcClosure *self, PyObject *kept)
     return status;
 }
 
-static int pointer_result(NcClosure *self, PyObject *value, void *out)
+static int pointer_result(NcPyCallback *self, PyObject *value, void *out)
 {
-    NcPin *pin = nc_pin_value(self->plan, self->who, value);
+    NcPin *pin = nc_pin_value(self->spec->result, self->who, value);
     if (pin == NULL) {
         return -1;
     }
@@ -386,14 +389,14 @@ static int pointer_result(NcClosure *self, PyObject *value, void *out)
 
 /* What of `keep` C has no references to: the objects in a result come in the order of their
  * offsets. A new list, or NULL. */
-static PyObject *rest_of(const NcClosure *self, PyObject *keep, const void *result)
+static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
 {
     PyObject *rest = PyList_New(0);
     Py_ssize_t next = 0;
     for (Py_ssize_t i = 0; rest != NULL && i < PyList_GET_SIZE(keep); i++) {
         PyObject *given = NULL;
-        if (next < PyTuple_GET_SIZE(self->objects)) {
-            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, next));
+        if (next < PyTuple_GET_SIZE(self->spec->objects)) {
+            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, next));
             memcpy(&given, (const char *)result + offset, sizeof(given));
         }
         if (PyList_GET_ITEM(keep, i) == given) {
@@ -405,21 +408,23 @@ static PyObject *rest_of(const NcClosure *self, PyObject *keep, const void *resu
     return rest;
 }
 
-static int struct_result(NcClosure *self, PyObject *value, void *out)
+static int struct_result(NcPyCallback *self, PyObject *value, void *out)
 {
     PyObject *address;
     PyObject *keep;
     PyObject *done = NULL;
     int status = -1;
-    memset(out, 0, self->plan->arguments[0].size);
-    if (self->record != NULL && nc_record_write(self->record, self->who, value, (char *)out)) {
+    memset(out, 0, self->spec->result->arguments[0].size);
+    if (self->spec->record != NULL &&
+        nc_record_write(self->spec->record, self->who, value, (char *)out)) {
         return 0;
     }
-    memset(out, 0, self->plan->arguments[0].size);
+    memset(out, 0, self->spec->result->arguments[0].size);
     address = PyLong_FromVoidPtr(out);
     keep = PyList_New(0);
     if (address != NULL && keep != NULL) {
-        done = PyObject_CallFunctionObjArgs(self->writer, value, address, keep, NULL);
+        done =
+            PyObject_CallFunctionObjArgs(self->spec->writer, value, address, self->who, keep, NULL);
     }
     if (done != NULL) {
         PyObject *none = NULL;
@@ -445,7 +450,7 @@ static int struct_result(NcClosure *self, PyObject *value, void *out)
 }
 
 /* Writes what the function returned as the C result, whatever it is. 0, or -1. */
-static int store_result(NcClosure *self, PyObject *value, void *out)
+static int store_result(NcPyCallback *self, PyObject *value, void *out)
 {
     switch (self->code) {
     case 'v':
@@ -464,7 +469,7 @@ static int store_result(NcClosure *self, PyObject *value, void *out)
 }
 
 /* The usual results without a call. Whether it was one. */
-static inline int store_exact(const NcClosure *self, PyObject *value, void *out)
+static inline int store_exact(const NcPyCallback *self, PyObject *value, void *out)
 {
     long small;
     if (NC_LIKELY(self->code == 'd')) {
@@ -489,7 +494,8 @@ static inline int store_exact(const NcClosure *self, PyObject *value, void *out)
     return 1;
 }
 
-void nc_closure_run(NcClosure *self, NcClosureCall *call, PyObject **args, size_t count, void *out)
+void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
+                       void *out)
 {
     PyObject *value = call_function(self, args, count);
     if (NC_LIKELY(value != NULL) &&
@@ -519,7 +525,7 @@ static PyObject *make_holder(PyObject *type, PyObject *value, PyObject *reraiser
 {
     PyObject *args;
     PyObject *made;
-    if (type == Py_None) {
+    if (type == NULL) {
         return Py_NewRef(reraiser);
     }
     args = PyTuple_Pack(1, value);
@@ -537,18 +543,18 @@ static PyObject *make_holder(PyObject *type, PyObject *value, PyObject *reraiser
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
  * exception `left` is left, or what was before is restored. Where there is no reraiser, that is
  * deferred. Takes the references. */
-static PyObject *return_to_ctypes(NcClosure *self, PyObject *value, PyObject *left,
-                                  NcClosureCall *call)
+static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject *left,
+                                  NcPyCallbackCall *call)
 {
     NcRaised before;
     PyObject *reraiser;
     PyObject *made = NULL;
     memset(&before, 0, sizeof(before));
-    if ((call->ending & NC_CLOSURE_RESTORE) != 0) {
+    if ((call->ending & NC_PYCALLBACK_RESTORE) != 0) {
         before = call->before;
     }
     if (value == NULL) {
-        value = Py_NewRef(PyTuple_GET_ITEM(self->for_ctypes, 0));
+        value = Py_NewRef(self->lowered);
         lend_sentinel(self);
     }
     if (left == NULL && !nc_raised_is_set(&before)) {
@@ -556,7 +562,7 @@ static PyObject *return_to_ctypes(NcClosure *self, PyObject *value, PyObject *le
     }
     reraiser = nc_reraiser_new();
     if (reraiser != NULL) {
-        made = make_holder(PyTuple_GET_ITEM(self->for_ctypes, 1), value, reraiser);
+        made = make_holder(self->spec->holder, value, reraiser);
     }
     if (made != NULL) {
         nc_reraiser_arm(reraiser, left, &before);
@@ -574,19 +580,31 @@ static PyObject *return_to_ctypes(NcClosure *self, PyObject *value, PyObject *le
     return made;
 }
 
-static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
-                                    PyObject *kwnames)
+/* What the function gets for an argument as ctypes hands it over: a number, a pointer as an int or
+ * None, or a box. A new reference, or NULL. */
+static PyObject *argument_of_ctypes(const NcPyCallback *self, size_t index, PyObject *given)
 {
-    NcClosure *self = (NcClosure *)(void *)object;
+    PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
+    if (PyUnicode_Check(reader)) {
+        return object_argument(self, index,
+                               given != Py_None ? (PyObject *)PyLong_AsVoidPtr(given) : NULL);
+    }
+    return PyCallable_Check(reader) ? PyObject_CallOneArg(reader, given) : Py_NewRef(given);
+}
+
+static PyObject *pycallback_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+                                       PyObject *kwnames)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
     size_t count = (size_t)PyVectorcall_NARGS(nargsf);
     PyThreadState *thread = PyThreadState_Get();
-    NcClosureCall call = {0, PyGILState_LOCKED, {NULL}};
+    NcPyCallbackCall call = {0, PyGILState_LOCKED, {NULL}};
     PyObject **given;
     PyObject *value = NULL;
     PyObject *left = NULL;
     PyObject *result;
-    if (self->for_ctypes == NULL || kwnames != NULL ||
-        (Py_ssize_t)count != PyTuple_GET_SIZE(self->readers)) {
+    if (self->lowered == NULL || kwnames != NULL ||
+        (Py_ssize_t)count != PyTuple_GET_SIZE(self->spec->readers)) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
@@ -595,7 +613,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
     }
     if (nc_thread_has_exception(thread)) {
         nc_raised_take(&call.before);
-        call.ending = NC_CLOSURE_RESTORE;
+        call.ending = NC_PYCALLBACK_RESTORE;
     }
     if (has_failed(self)) {
         return return_to_ctypes(self, NULL, NULL, &call);
@@ -609,10 +627,7 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         too_deep(self);
     } else {
         for (size_t i = 0; i < count; i++) {
-            PyObject *reader = PyTuple_GET_ITEM(self->readers, (Py_ssize_t)i);
-            given[1 + i] = PyErr_Occurred()           ? NULL
-                           : PyCallable_Check(reader) ? PyObject_CallOneArg(reader, args[i])
-                                                      : Py_NewRef(args[i]);
+            given[1 + i] = PyErr_Occurred() ? NULL : argument_of_ctypes(self, i, args[i]);
         }
         value = call_function(self, given, count);
         for (size_t i = 1; i <= count; i++) {
@@ -620,7 +635,8 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
         }
     }
     PyMem_Free(given);
-    result = value == NULL ? NULL : PyObject_CallFunctionObjArgs(self->writer, object, value, NULL);
+    result = value == NULL ? NULL
+                           : PyObject_CallFunctionObjArgs(self->spec->writer, object, value, NULL);
     if (result == NULL) {
         left = place_exception(self, call.ending != 0, self->enter == enter_holding);
     }
@@ -633,90 +649,191 @@ static PyObject *closure_vectorcall(PyObject *object, PyObject *const *args, siz
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* Closure(function, name, who, readers, record, writer, for_ctypes, plan, code, sentinel, objects,
- * stash,
- *         holding, stays, address, owner, keep). With an address there is a stub; None is what is
- *         not there. */
-static PyObject *closure_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+/* CallbackSpec(readers, objects, code, result, record, writer[, lower, holder]); None is what is not
+ * there. With `lower` it is for ctypes. */
+static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    NcClosure *self;
-    PyObject *function;
-    PyObject *name;
-    PyObject *who;
+    static char *names[] = {"readers", "objects", "code",   "result", "record",
+                            "writer",  "lower",   "holder", NULL};
+    NcCallbackSpec *self;
     PyObject *readers;
+    PyObject *objects;
+    PyObject *result;
     PyObject *record;
     PyObject *writer;
-    PyObject *for_ctypes;
-    PyObject *plan;
-    PyObject *objects;
-    PyObject *stash;
-    PyObject *address;
-    PyObject *owner;
-    PyObject *keep;
-    const char *sentinel;
-    Py_ssize_t size;
+    PyObject *lower = Py_None;
+    PyObject *holder = Py_None;
     int code;
-    int holding;
-    int stays;
-    void *machine_code;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "Closure() takes no keyword arguments");
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COOO|OO", names, &PyTuple_Type, &readers,
+                                     &PyTuple_Type, &objects, &code, &result, &record, &writer,
+                                     &lower, &holder)) {
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OUUO!OOOOCy#O!OppO!OO", &function, &name, &who, &PyTuple_Type,
-                          &readers, &record, &writer, &for_ctypes, &plan, &code, &sentinel, &size,
-                          &PyTuple_Type, &objects, &stash, &holding, &stays, &PyLong_Type, &address,
-                          &owner, &keep)) {
-        return NULL;
-    }
-    machine_code = PyLong_AsVoidPtr(address);
-    if (machine_code == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    if ((plan != Py_None && !Py_IS_TYPE(plan, &NcPlan_Type)) ||
+    if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
         (record != Py_None && !Py_IS_TYPE(record, &NcRecord_Type)) ||
-        (stash != Py_None && !Py_IS_TYPE(stash, &NcStash_Type))) {
-        PyErr_SetString(PyExc_TypeError, "Closure() takes a Plan, a Record and a Stash, or None");
+        (holder != Py_None && !PyType_Check(holder))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "CallbackSpec() takes a call spec, a Record and a class, or None");
         return NULL;
     }
-    if (machine_code == NULL && (!PyTuple_Check(for_ctypes) || PyTuple_GET_SIZE(for_ctypes) != 2 ||
-                                 (PyTuple_GET_ITEM(for_ctypes, 1) != Py_None &&
-                                  !PyType_Check(PyTuple_GET_ITEM(for_ctypes, 1))) ||
-                                 writer == Py_None)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "Closure() without code takes a writer and what ctypes gets");
+    if (((code == 'P' || code == 'T') && result == Py_None) ||
+        ((code == 'T' || lower != Py_None) && writer == Py_None)) {
+        PyErr_SetString(PyExc_TypeError, "CallbackSpec() of such a result takes a call spec and a "
+                                         "writer");
         return NULL;
+    }
+    self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->readers = Py_NewRef(readers);
+    self->objects = Py_NewRef(objects);
+    self->result = result != Py_None ? (NcCallSpec *)(void *)Py_NewRef(result) : NULL;
+    self->record = record != Py_None ? Py_NewRef(record) : NULL;
+    self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
+    self->lower = lower != Py_None ? Py_NewRef(lower) : NULL;
+    self->holder = holder != Py_None ? Py_NewRef(holder) : NULL;
+    self->code = (char)code;
+    return (PyObject *)self;
+}
+
+static int callbackspec_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcCallbackSpec *self = (NcCallbackSpec *)(void *)object;
+    Py_VISIT(self->readers);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->lower);
+    Py_VISIT(self->holder);
+    return 0;
+}
+
+static void callbackspec_dealloc(PyObject *object)
+{
+    NcCallbackSpec *self = (NcCallbackSpec *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(self->readers);
+    Py_XDECREF(self->objects);
+    Py_XDECREF(self->result);
+    Py_XDECREF(self->record);
+    Py_XDECREF(self->writer);
+    Py_XDECREF(self->lower);
+    Py_XDECREF(self->holder);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyMemberDef callbackspec_members[] = {
+    {"readers", T_OBJECT_EX, offsetof(NcCallbackSpec, readers), READONLY, "of the arguments"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* No tp_clear: what is referred to is immutable in its turn, but for closures of Python's, whose
+ * cells the collector clears. */
+PyTypeObject NcCallbackSpec_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallbackSpec",
+    .tp_doc = "What all callbacks of a signature share.",
+    .tp_basicsize = sizeof(NcCallbackSpec),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = callbackspec_new,
+    .tp_traverse = callbackspec_traverse,
+    .tp_members = callbackspec_members,
+    .tp_dealloc = callbackspec_dealloc,
+};
+
+/* Whether a sentinel of `size` bytes is a result, and its objects lie in it; else -1 with
+ * ValueError. */
+static int check_sentinel(const NcCallbackSpec *spec, Py_ssize_t size)
+{
+    PyObject *objects = spec->objects;
+    size_t wanted = spec->code == 'v'                        ? (size_t)size
+                    : spec->code == 'T'                      ? spec->result->arguments[0].size
+                    : spec->code == 'O' || spec->code == 'P' ? sizeof(void *)
+                                                             : nc_scalar_size(spec->code);
+    if ((size_t)size != wanted) {
+        PyErr_Format(PyExc_ValueError, "the sentinel has %zd bytes, the result %zu", size, wanted);
+        return -1;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
         size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(objects, i));
         if (PyErr_Occurred()) {
-            return NULL;
+            return -1;
         }
         if (offset + sizeof(PyObject *) > (size_t)size) {
             PyErr_SetString(PyExc_ValueError, "an object lies outside of the result");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* PyCallback(spec, code, function, name, who, sentinel, *, stash, keep, has_gil, python_errors).
+ * `code` is (address, owner) of what a stub is to lead to; None with ctypes. */
+static PyObject *pycallback_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"spec",  "code", "function", "name",          "who", "sentinel",
+                            "stash", "keep", "has_gil",  "python_errors", NULL};
+    NcPyCallback *self;
+    NcCallbackSpec *spec;
+    PyObject *code;
+    PyObject *function;
+    PyObject *name;
+    PyObject *who;
+    PyObject *stash = Py_None;
+    PyObject *keep = Py_None;
+    const char *sentinel;
+    Py_ssize_t size;
+    int has_gil = 0;
+    int python_errors = 0;
+    void *machine_code = NULL;
+    PyObject *owner = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOUUy#|$OOpp", names, &NcCallbackSpec_Type,
+                                     &spec, &code, &function, &name, &who, &sentinel, &size, &stash,
+                                     &keep, &has_gil, &python_errors)) {
+        return NULL;
+    }
+    if ((code == Py_None) != (spec->lower != NULL) ||
+        (stash != Py_None && !Py_IS_TYPE(stash, &NcStash_Type))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "PyCallback() takes code, or a spec for ctypes, and a Stash or None");
+        return NULL;
+    }
+    if (code != Py_None) {
+        if (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2) {
+            PyErr_SetString(PyExc_TypeError, "the code of a PyCallback() is (address, owner)");
+            return NULL;
+        }
+        machine_code = PyLong_AsVoidPtr(PyTuple_GET_ITEM(code, 0));
+        owner = PyTuple_GET_ITEM(code, 1);
+        if (machine_code == NULL) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "there is no code at address 0");
+            }
             return NULL;
         }
     }
-    self = (NcClosure *)(void *)type->tp_alloc(type, 0);
+    if (check_sentinel(spec, size) < 0) {
+        return NULL;
+    }
+    self = (NcPyCallback *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
-    self->vectorcall = closure_vectorcall;
-    self->symbols = nc_jit_table();
-    self->enter = holding ? enter_holding : enter_any;
+    self->vectorcall = pycallback_vectorcall;
+    self->symbols = nc_symbols;
+    self->enter = has_gil ? enter_holding : enter_any;
+    self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
     self->function = Py_NewRef(function);
     self->name = Py_NewRef(name);
     self->who = Py_NewRef(who);
-    self->readers = Py_NewRef(readers);
-    self->objects = Py_NewRef(objects);
-    self->record = record != Py_None ? Py_NewRef(record) : NULL;
-    self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
-    self->for_ctypes = for_ctypes != Py_None ? Py_NewRef(for_ctypes) : NULL;
-    self->plan = plan != Py_None ? (NcPlan *)(void *)Py_NewRef(plan) : NULL;
-    self->machine_code = owner != Py_None ? Py_NewRef(owner) : NULL;
+    self->machine_code = Py_XNewRef(owner);
     self->keep = keep != Py_None ? Py_NewRef(keep) : NULL;
-    self->code = (char)code;
-    self->stays = stays;
+    self->code = spec->code;
+    self->python_errors = python_errors;
+    if (spec->lower != NULL) {
+        self->lowered = PyObject_CallFunction(spec->lower, "y#", sentinel, size);
+        if (self->lowered == NULL) {
+            goto fail;
+        }
+    }
     self->sentinel = PyMem_Calloc(1, (size_t)size + 1);
     if (self->sentinel == NULL) {
         PyErr_NoMemory();
@@ -746,49 +863,43 @@ fail:
     return NULL;
 }
 
-static int closure_traverse(PyObject *object, visitproc visit, void *arg)
+static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    NcClosure *self = (NcClosure *)(void *)object;
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    Py_VISIT(self->spec);
     Py_VISIT(self->function);
     Py_VISIT(self->stash);
     Py_VISIT(self->kept);
-    Py_VISIT(self->readers);
-    Py_VISIT(self->writer);
-    Py_VISIT(self->for_ctypes);
     Py_VISIT(self->keep);
     return 0;
 }
 
 /* Cleared is closed. */
-static int closure_clear(PyObject *object)
+static int pycallback_clear(PyObject *object)
 {
-    NcClosure *self = (NcClosure *)(void *)object;
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_CLEAR(self->function);
     Py_CLEAR(self->stash);
     Py_CLEAR(self->kept);
     return 0;
 }
 
-static void closure_dealloc(PyObject *object)
+static void pycallback_dealloc(PyObject *object)
 {
-    NcClosure *self = (NcClosure *)(void *)object;
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
     PyObject_GC_UnTrack(object);
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs(object);
     }
-    (void)closure_clear(object);
+    (void)pycallback_clear(object);
     drop_spares(self);
     if (self->stub != NULL && nc_is_finalizing()) {
         /* Threads of C code may call until the process ends; they get the sentinel. */
         return;
     }
     nc_stub_free(self->stub);
-    Py_CLEAR(self->readers);
-    Py_CLEAR(self->objects);
-    Py_CLEAR(self->record);
-    Py_CLEAR(self->writer);
-    Py_CLEAR(self->for_ctypes);
-    Py_CLEAR(self->plan);
+    Py_CLEAR(self->spec);
+    Py_CLEAR(self->lowered);
     Py_CLEAR(self->name);
     Py_CLEAR(self->who);
     Py_CLEAR(self->keep);
@@ -797,16 +908,16 @@ static void closure_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-static PyObject *closure_close(PyObject *object, PyObject *Py_UNUSED(none))
+static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    NcClosure *self = (NcClosure *)(void *)object;
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_CLEAR(self->function);
     Py_CLEAR(self->kept);
     Py_RETURN_NONE;
 }
 
 /* store(value, address): what a result is for C. */
-static PyObject *closure_store(PyObject *object, PyObject *args)
+static PyObject *pycallback_store(PyObject *object, PyObject *args)
 {
     PyObject *value;
     PyObject *address;
@@ -821,7 +932,7 @@ static PyObject *closure_store(PyObject *object, PyObject *args)
         }
         return NULL;
     }
-    if (store_result((NcClosure *)(void *)object, value, out) < 0) {
+    if (store_result((NcPyCallback *)(void *)object, value, out) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -830,13 +941,13 @@ static PyObject *closure_store(PyObject *object, PyObject *args)
 /* take_back(): drops the references of the sentinel that was lent to C, where that was the last
  * thing that happened in this thread and C's result is lost; ctypes gives none with an
  * exception. */
-static PyObject *closure_take_back(PyObject *object, PyObject *Py_UNUSED(none))
+static PyObject *pycallback_take_back(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    const NcClosure *self = (const NcClosure *)(void *)object;
+    const NcPyCallback *self = (const NcPyCallback *)(void *)object;
     if (lent == self) {
         lent = NULL;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
-            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->objects, i));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
+            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
             PyObject *given;
             memcpy(&given, (const char *)self->sentinel + offset, sizeof(given));
             Py_XDECREF(given);
@@ -846,59 +957,63 @@ static PyObject *closure_take_back(PyObject *object, PyObject *Py_UNUSED(none))
 }
 
 /* forget_lent(): of calls before this one. */
-static PyObject *closure_forget_lent(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(none))
+static PyObject *pycallback_forget_lent(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(none))
 {
     lent = NULL;
     Py_RETURN_NONE;
 }
 
-static PyObject *closure_get_address(PyObject *object, void *Py_UNUSED(closure))
+static PyObject *pycallback_get_address(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyLong_FromVoidPtr(((NcClosure *)(void *)object)->stub);
+    return PyLong_FromVoidPtr(((NcPyCallback *)(void *)object)->stub);
 }
 
-static PyMethodDef closure_methods[] = {
-    {"store", closure_store, METH_VARARGS, "store(value, address): as a result"},
-    {"close", closure_close, METH_NOARGS, "drops the function; calls fail from now on"},
-    {"take_back", closure_take_back, METH_NOARGS, "drops what the lost sentinel refers to"},
-    {"forget_lent", closure_forget_lent, METH_NOARGS, "before a call that may take_back"},
+static PyMethodDef pycallback_methods[] = {
+    {"store", pycallback_store, METH_VARARGS, "store(value, address): as a result"},
+    {"close", pycallback_close, METH_NOARGS, "drops the function; calls fail from now on"},
+    {"take_back", pycallback_take_back, METH_NOARGS, "drops what the lost sentinel refers to"},
+    {"forget_lent", pycallback_forget_lent, METH_NOARGS, "before a call that may take_back"},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef closure_members[] = {
-    {"function", T_OBJECT, offsetof(NcClosure, function), READONLY, "None once closed"},
-    {"kept", T_OBJECT, offsetof(NcClosure, kept), READONLY, "what results point into"},
-    {"machine_code", T_OBJECT, offsetof(NcClosure, machine_code), READONLY, "keeps it in memory"},
-    {"running", T_PYSSIZET, offsetof(NcClosure, running), READONLY, "with ctypes: calls that run"},
+static PyMemberDef pycallback_members[] = {
+    {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
+    {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
+    {"machine_code", T_OBJECT, offsetof(NcPyCallback, machine_code), READONLY,
+     "keeps it in memory"},
+    {"running", T_PYSSIZET, offsetof(NcPyCallback, running), READONLY,
+     "with ctypes: calls that run"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyGetSetDef closure_getset[] = {
-    {"address", closure_get_address, NULL, "the C function pointer; 0 with ctypes", NULL},
+static PyGetSetDef pycallback_getset[] = {
+    {"address", pycallback_get_address, NULL, "the C function pointer; 0 with ctypes", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-PyTypeObject NcClosure_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Closure",
+PyTypeObject NcPyCallback_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.PyCallback",
     .tp_doc = "A Python function that C code calls.",
-    .tp_basicsize = sizeof(NcClosure),
+    .tp_basicsize = sizeof(NcPyCallback),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(NcClosure, vectorcall),
-    .tp_weaklistoffset = offsetof(NcClosure, weakrefs),
+    .tp_vectorcall_offset = offsetof(NcPyCallback, vectorcall),
+    .tp_weaklistoffset = offsetof(NcPyCallback, weakrefs),
     .tp_call = PyVectorcall_Call,
-    .tp_new = closure_new,
-    .tp_traverse = closure_traverse,
-    .tp_clear = closure_clear,
-    .tp_dealloc = closure_dealloc,
-    .tp_methods = closure_methods,
-    .tp_members = closure_members,
-    .tp_getset = closure_getset,
+    .tp_new = pycallback_new,
+    .tp_traverse = pycallback_traverse,
+    .tp_clear = pycallback_clear,
+    .tp_dealloc = pycallback_dealloc,
+    .tp_methods = pycallback_methods,
+    .tp_members = pycallback_members,
+    .tp_getset = pycallback_getset,
 };
 
-int nc_closure_ready(PyObject *module)
+int nc_pycallback_ready(PyObject *module)
 {
     main_interpreter = PyInterpreterState_Main();
-    return PyType_Ready(&NcClosure_Type) < 0
+    return PyType_Ready(&NcCallbackSpec_Type) < 0 || PyType_Ready(&NcPyCallback_Type) < 0 ||
+                   PyModule_AddObjectRef(module, "CallbackSpec", (PyObject *)&NcCallbackSpec_Type) <
+                       0
                ? -1
-               : PyModule_AddObjectRef(module, "Closure", (PyObject *)&NcClosure_Type);
+               : PyModule_AddObjectRef(module, "PyCallback", (PyObject *)&NcPyCallback_Type);
 }

@@ -1,4 +1,4 @@
-/* nativecall/core/slottable.h: the table of custom slots on a type; every key is found in one
+/* nativecall/detail/core/slottable.h: the table of custom slots on a type; every key is found in one
  * probe.
  *
  * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The

@@ -1,4 +1,4 @@
-"""Callbacks and closures: Python functions that C code calls.
+"""Callbacks: Python functions that C code calls.
 
 The callers are C libraries and an extension module, built here. Everything is run both with
 generated code and, with NATIVECALL_JIT=0, through ctypes.
@@ -28,8 +28,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._callable import pythonfunction as callbackfactory
-from nativecall._codegen import closure as closures
+from nativecall._callable import pythonfunction
+from nativecall._codegen import callback as callbackcode
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 
@@ -184,7 +184,7 @@ double *passed(double *(*f)(int32_t), int32_t n) { return f(n); }
 
 @pytest.fixture(scope="module")
 def library(builder):
-    return builder.library(CALLERS, "closure_callers", flags=("-O1", "-pthread"))
+    return builder.library(CALLERS, "callback_callers", flags=("-O1", "-pthread"))
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +229,8 @@ def handed(library):
 
 @pytest.fixture(scope="module")
 def consumer(builder, build, include):
-    """The extension module of tests/ext/closure_consumer.c."""
-    path = builder.extension("closure_consumer.c", "nc_closure_consumer", include=include)
+    """The extension module of tests/ext/pointer_consumer.c."""
+    path = builder.extension("pointer_consumer.c", "nc_pointer_consumer", include=include)
     return build.load_extension(path)
 
 
@@ -251,7 +251,7 @@ def raising(x):
 
 def threads_left() -> int:
     """How many threads a Python function left an exception in."""
-    return types.jit_symbols()["left"]
+    return types.code_symbols()["left"]
 
 
 # -- values --------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def random_cases(builder):
         head = f"{names[result]} call{number}({names[result]} (*f)({kinds}){declared})"
         source.append(f"{head};\n{head} {{ return f({passed}); }}")
         cases.append((number, args, result))
-    library = nc.load(builder.library("\n".join(source), "closure_random", flags=("-O1", "-w")))
+    library = nc.load(builder.library("\n".join(source), "callback_random", flags=("-O1", "-w")))
     return chosen, cases, library
 
 
@@ -826,7 +826,7 @@ def test_sentinels(builder, signature, errors, expected):
     {kind} noted(void) {{ return note; }}
     """
     name = "bool" if code == "?" else code
-    lib = nc.load(builder.library(source, f"closure_sentinel_{name}", flags=("-O1", "-w")))
+    lib = nc.load(builder.library(source, f"callback_sentinel_{name}", flags=("-O1", "-w")))
     g = nc.callback(signature, lambda: 1 / 0, errors=errors)
     with pytest.raises(ZeroDivisionError):
         lib.function("take", f"v:X{{{signature}}}")(g)
@@ -856,7 +856,7 @@ def test_sentinels_in_memory(builder, code):
     R noted(void) {{ return note; }}
     """
     name = "".join(filter(str.isalnum, code))
-    lib = nc.load(builder.library(source, f"closure_memory_{name}", flags=("-O1", "-w")))
+    lib = nc.load(builder.library(source, f"callback_memory_{name}", flags=("-O1", "-w")))
     g = nc.callback(f"{code}:", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         lib.function("take", f"v:X{{{code}:}}")(g)
@@ -957,7 +957,7 @@ def test_the_call_that_met_it_raises_what_a_returned_function_raised(
     assert handed.run_found(lambda i: abs, 1) == 3.0
     assert (unraisable, threads_left()) == ([], 0)
     # Where no Python code waits it is told of at once, not when the function goes.
-    address = int(make._closure.kept.address)
+    address = int(make._made.kept.address)
     assert callers.in_threads(address, 1, 1, ctypes.byref(ctypes.c_double(0))) == 0
     assert unraisable == [(LookupError, "for 0", raising)]
 
@@ -1332,7 +1332,7 @@ def test_its_code_outlives_the_call_that_it_dies_in():
 
     def run():
         g = nc.callback(signature, function)
-        code = weakref.ref(closures.code(parse(signature))[1])
+        code = weakref.ref(callbackcode.code(parse(signature))[1])
         held.append(g)
         pointer = ctypes.CFUNCTYPE(
             ctypes.c_double,
@@ -1343,7 +1343,7 @@ def test_its_code_outlives_the_call_that_it_dies_in():
             ],
         )(g.address())  # fmt: skip
         del g
-        closures._recent.clear()
+        callbackcode._recent.clear()
         return pointer(*[1] * 25), code
 
     answer, code = run()
@@ -1374,7 +1374,7 @@ def test_code_stays_whatever_the_end_of_its_function_runs():
         held.append(nc.callback("d:d", inner))
         del inner
         assert pointer_type(held[0].address())(2.0) == 2.0
-        closures._recent.clear()
+        callbackcode._recent.clear()
 
     outer = Function()
     outer.end = end
@@ -1506,8 +1506,8 @@ def test_memory_is_level(native, consumer):
 
 @pytest.mark.skipif(not GENERATED, reason=REFUSED)
 def test_stubs_of_one_shape_share_their_code():
-    code = closures.code(parse("d:d&d"))[1]
-    assert closures.code(parse("double (double, const char *)"))[1] is code
+    code = callbackcode.code(parse("d:d&d"))[1]
+    assert callbackcode.code(parse("double (double, const char *)"))[1] is code
     g, h = (nc.callback("d:d&d", lambda x, p, n=n: x + n) for n in (1, 2))
     assert (g(1.0, None), h(1.0, None)) == (2.0, 3.0)
     assert g.address() != h.address()
@@ -1653,14 +1653,14 @@ def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
     def function(pointer: Any, factor: float) -> float:
         return pointer.x0 * factor
 
-    kept, limit = callbackfactory._prepared, callbackfactory._PREPARED_LIMIT
+    kept, limit = pythonfunction._specs, pythonfunction._LIMIT
     kept.clear()
     before = nc.callback(text(0), function)
     (key,) = kept
     for number in range(1, limit):
-        callbackfactory._prepare(parse(text(number)))
+        pythonfunction._spec(parse(text(number)))
     assert (len(kept), key in kept) == (limit, True)
-    callbackfactory._prepare(parse(text(limit)))
+    pythonfunction._spec(parse(text(limit)))
     assert (len(kept), key in kept) == (1, False)
     after = nc.callback(text(0), function)
     assert (len(kept), key in kept) == (2, True)

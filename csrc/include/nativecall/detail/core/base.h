@@ -1,4 +1,4 @@
-/* nativecall/core/base.h: what every other header of the pure C ground stands on.
+/* nativecall/detail/core/base.h: what every other header of the pure C ground stands on.
  *
  * Idea:       one place for the few things that differ between compilers: linkage and branch
  *             hints, atomic access to words, and a mutex. The rest of the code never tests for a

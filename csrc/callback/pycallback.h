@@ -1,0 +1,130 @@
+/* csrc/callback/pycallback.h: Python functions as C function pointers: what generated code, the
+ * callbacks that nativecall/_codegen/callback.py writes, works with.
+ *
+ * Idea. A stub (stub.h) leads C code to the callback of a signature's shape and to an NcPyCallback, the
+ * object that knows the Python function. The callback makes Python objects of the arguments. All
+ * that does not depend on their types is here:
+ *
+ *     if (!self->enter(self, &call, &result)) return result;
+ *     args[1] = nc_pycallback_float(self, x);
+ *     nc_pycallback_run(self, &call, args, 1, &result);
+ *     return result;
+ *
+ * Where no code can be generated, ctypes makes the C pointer and calls the NcPyCallback as a Python
+ * object; the same functions see to the same results and the same errors.
+ *
+ * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
+ * sentinel. The exception goes to one place, the first of these that there is:
+ *
+ *   1. the stash of the call from Python that the function was passed to (exceptions.h); further
+ *   calls
+ *      of the function give the sentinel at once
+ *   2. the thread state, where it stays set, if some call from Python is under way in
+ *      this thread, or the C code is told to expect that; further callbacks give their sentinels at
+ *      once while it is set
+ *   3. sys.unraisablehook, with the function as the object
+ *
+ * An exception that C code had set itself is put aside during the call. It is the one that stays.
+ *
+ * Objects. Arguments are borrowed from C, in structs too; the Python function gets references of
+ * its own. Results are C's: each object in one, a sentinel included, comes with a new reference.
+ *
+ * Where the C stack has no room for a call (stack.h), that is the exception, and nothing runs.
+ *
+ * Life. A call that runs holds a reference, so the function may close or delete what it was called
+ * by. If that was the last reference, the machine code still has to return, and nothing tells when
+ * it has. So it stays in memory from then on: one piece of code for each shape that this happened
+ * to.
+ *
+ * While Python shuts down, threads that would have to take the GIL get the sentinel. An NcPyCallback
+ * that dies then leaves its memory and its code to them.
+ *
+ * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcPyCallback
+ * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that
+ * the last reference to a callback goes with in another thread, just when the last call has left
+ * Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it much
+ * later. */
+#ifndef NC_PYCALLBACK_H
+#define NC_PYCALLBACK_H
+
+#include "values/pointers.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+/* One call, in the frame of the callback. */
+typedef struct {
+    int ending;           /* what its end has to see to besides: NC_PYCALLBACK_... */
+    PyGILState_STATE gil; /* what PyGILState_Ensure returned */
+    NcRaised before;      /* what the C code had raised */
+} NcPyCallbackCall;
+
+enum {
+    NC_PYCALLBACK_SAVE_THREAD = 1, /* the thread state had been given up, and will be again */
+    NC_PYCALLBACK_RELEASE = 2,     /* PyGILState_Ensure made one instead */
+    NC_PYCALLBACK_RESTORE = 4      /* an exception in `before` */
+};
+
+typedef struct NcPyCallback NcPyCallback;
+
+/* What all callbacks of a signature share. Immutable. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
+    PyObject *objects;  /* tuple: offsets of Python objects in the result */
+    NcCallSpec *result; /* has the result as its only argument; NULL for none and Python objects */
+    PyObject *record;   /* stores the usual values of a struct result; or NULL */
+    PyObject *writer;   /* (value, address, who, keep): stores any struct; with ctypes
+                           (callback, value) -> what ctypes gives to C; or NULL */
+    PyObject *lower;    /* with ctypes: (sentinel) -> the same of the sentinel; else NULL */
+    PyObject *holder;   /* with ctypes: the class of a result that holds a reraiser, or NULL */
+    char code;          /* letter of the result */
+} NcCallbackSpec;
+
+#define NC_PYCALLBACK_SPARES 4
+
+struct NcPyCallback {
+    PyObject_HEAD
+    vectorcallfunc vectorcall; /* as ctypes calls it */
+    void *const *symbols;      /* what generated code refers to (symbols.c) */
+    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
+                                or 0 with the sentinel in `out`, and the callback may be gone */
+    NcCallbackSpec *spec;
+    void *sentinel;         /* what C gets when there is no result; owned */
+    size_t size;            /* its bytes */
+    PyObject *function;     /* NULL once closed */
+    PyObject *name;         /* str: what the function is called in messages */
+    PyObject *who;          /* str: begins messages on the result */
+    PyObject *lowered;      /* with ctypes: the sentinel as ctypes gives it to C; else NULL */
+    Py_ssize_t running;     /* with ctypes: calls that run */
+    PyObject *stash;        /* an NcStash; or NULL */
+    PyObject *kept;         /* what the last result points into, or the list of all; or NULL */
+    PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
+    PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
+    void *stub;             /* the C function pointer; owned; NULL with ctypes */
+    PyObject *spares[NC_PYCALLBACK_SPARES]; /* floats that nobody else holds, for arguments */
+    size_t spare_count;
+    char code;          /* letter of the result */
+    int python_errors;  /* 1: exceptions stay set also where there is no call from Python */
+    PyObject *weakrefs; /* weak references to this object */
+};
+
+extern PyTypeObject NcCallbackSpec_Type;
+extern PyTypeObject NcPyCallback_Type;
+
+/* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
+ * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
+ * call. */
+void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
+                       void *out);
+
+/* A float. A new reference, or NULL. */
+PyObject *nc_pycallback_float(NcPyCallback *self, double number);
+
+/* The object for argument `index`, which is given as its value where it is a pointer, else as its
+ * address. A new reference, or NULL. */
+PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
+
+/* Types; -1 with an exception. */
+int nc_pycallback_ready(PyObject *module);
+
+#endif

@@ -1,0 +1,200 @@
+"""Callbacks through libffi: C function pointers, made by ctypes, that run Python functions."""
+
+from __future__ import annotations
+
+import ctypes
+from weakref import WeakValueDictionary
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature.ctype import CType, object_offsets
+from .._signature.signature import Signature
+from .._values import callspec, storage
+from .types import RETURN_HINT, SIMPLE, callback_type, foreign_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_types = _lib.types
+
+# What came to an end, which C code may be just about to return through; what runs still.
+# The first of a ring's items says which was written last: to write needs no memory.
+_ENDED = 64
+_ended: list[Any] = [0, *[None] * _ENDED]
+_running: list[tuple[Any, Any]] = []
+#: The core's objects of callbacks whose sentinels may be Python objects, by address.
+lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class Owner:
+    """Keeps a function pointer of ctypes, and the core's PyCallback that it calls."""
+
+    __slots__ = ("__weakref__", "both", "callback", "pointer")
+
+    pointer: Any
+    callback: Any
+    both: tuple[Any, Any]
+
+    def __init__(self, pointer: Any, callback: Any) -> None:
+        if hasattr(self, "pointer"):
+            raise AttributeError("an Owner is immutable; it has been made already")
+        if not isinstance(callback, _types.PyCallback):
+            raise TypeError(f"'callback' must be a PyCallback (got {type(callback).__name__})")
+        object.__setattr__(self, "callback", callback)
+        object.__setattr__(self, "both", (pointer, callback))
+        object.__setattr__(self, "pointer", pointer)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an Owner is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an Owner is immutable; cannot delete {name!r}")
+
+    def __del__(
+        self,
+        ended: list[Any] = _ended,
+        running: list[tuple[Any, Any]] = _running,
+        count: int = _ENDED,
+    ) -> None:
+        # The lists are there even when the module is torn down.
+        if not hasattr(self, "pointer"):
+            return  # it was never made
+        # What has ended needs no memory here, for want of which nothing could be raised.
+        self.callback.close()
+        if not running and not self.callback.running:
+            ended[0] = at = ended[0] % count + 1
+            ended[at] = self.pointer
+            return
+        running.append(self.both)
+        others = running.copy()
+        running.clear()
+        for both in others:
+            if both[1].running:
+                running.append(both)
+            else:
+                ended[0] = at = ended[0] % count + 1
+                ended[at] = both[0]
+
+
+class _Int(int):
+    """An integer for ctypes that holds a reraiser; ctypes drops it when all else is done."""
+
+    reraiser: object
+
+
+class _Float(float):
+    """The same for a float."""
+
+    reraiser: object
+
+
+def lowering(restype: Any) -> tuple[Any, type | None]:
+    """What gives a sentinel to ctypes, and the class of a result that holds a reraiser."""
+    if restype is None:
+        return (lambda sentinel: None), None
+
+    def lower(sentinel: bytes) -> object:
+        return restype.from_buffer_copy(sentinel).value or 0
+
+    return lower, _Float if isinstance(restype().value, float) else _Int
+
+
+_LIMIT = 1024
+_specs: dict[object, tuple[Any, Any]] = {}
+
+
+def _spec(signature: Signature, readers: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What the callbacks of a signature share, and the ctypes type of their pointers."""
+    result = signature.result
+    key = (signature.function.named, signature.readonly)
+    found = _specs.get(key)
+    if found is None:
+        if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):
+            raise SignatureError(f"libffi cannot return {result.text!r} to C", hint=RETURN_HINT)
+        kinds = [received(arg) for arg in signature.args]
+        restype = SIMPLE.get(result.text, ctypes.c_void_p) if result.kind != "void" else None
+        lower, holder = lowering(restype)
+
+        def write(made: Any, value: object) -> object:
+            if restype is None:
+                return None
+            box = restype()
+            made.store(value, ctypes.addressof(box))
+            return 0 if box.value is None else box.value
+
+        spec = _types.CallbackSpec(
+            readers=tuple([_reader(*pair) for pair in zip(signature.args, readers, strict=True)]),
+            objects=object_offsets(result),
+            code=callspec.letter(result),
+            result=None if result.kind in ("void", "object") else callspec.of_argument(result),
+            record=None,
+            writer=write,
+            lower=lower,
+            holder=holder,
+        )
+        found = spec, callback_type(restype, kinds)
+        if len(_specs) >= _LIMIT:
+            _specs.clear()
+        _specs[key] = found
+    return found
+
+
+def callback_of(
+    signature: Signature,
+    readers: tuple[Any, ...],
+    function: Callable[..., object],
+    name: str,
+    who: str,
+    sentinel: bytes,
+    **options: Any,
+) -> tuple[int, Any, object]:
+    """C code that runs a Python function, made by ctypes; see _callable/pythonfunction.py.
+
+    Parameters
+    ----------
+    readers : tuple
+        What makes Python objects of the arguments.
+    options
+        Those of `PyCallback`.
+
+    Raises
+    ------
+    SignatureError
+        For results that ctypes does not give to C, and arguments that libffi does not know.
+    """
+    spec, type_ = _spec(signature, readers)
+    made = _types.PyCallback(spec, None, function, name, who, sentinel, **options)
+    address, owner = pointer_to(made, type_)
+    if "O" in signature.result.text:
+        lenders[address] = made
+    return address, made, owner
+
+
+def pointer_to(callback: Any, type_: Any) -> tuple[int, Owner]:
+    """A C function pointer of a ctypes type that calls a PyCallback, and what keeps both."""
+    pointer = type_(callback)
+    return ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0, Owner(
+        pointer, callback
+    )
+
+
+def received(ctype: CType) -> Any:
+    """How ctypes hands an argument from C to Python."""
+    if ctype.text in SIMPLE:
+        return SIMPLE[ctype.text]
+    if ctype.kind in ("pointer", "voidptr", "function", "view", "object"):
+        return ctypes.c_void_p
+    return foreign_type(ctype)
+
+
+def _reader(ctype: CType, reader: Any) -> Any:
+    """What makes a Python object of that; None for nothing."""
+    if ctype.text in SIMPLE:
+        return None
+    if ctype.kind == "object":
+        return reader
+    if ctype.kind in ("pointer", "voidptr", "function", "view"):
+        return lambda address: None if address is None else reader(address)
+    return lambda box: storage.load(ctype, ctypes.addressof(box))

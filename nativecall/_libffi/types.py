@@ -1,0 +1,528 @@
+"""C types and prototypes for libffi, as ctypes knows it, and the faults of libffi that they avoid.
+
+What ctypes has no type for is passed as something of the same class in the C ABI: a complex number
+as a struct of its two parts, a half as the low bits of a float register, a packed struct as its
+fields or, beyond 16 bytes, as bytes in memory. What has no such equal is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
+
+from .._errors import SignatureError
+from .._signature.ctype import Array, CType, FunctionPointer, Pointer, Struct, scalar
+from .._signature.signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+_CACHE_LIMIT = 1024
+WORD = ctypes.sizeof(ctypes.c_void_p)
+_REGISTERS = 16  # bytes up to which a struct may travel in two registers
+_MAX_ARGUMENTS = 1024  # ctypes' own limit
+_MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
+
+# What works instead of a result that libffi cannot return.
+RETURN_HINT = "return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)"
+
+SIMPLE: dict[str, Any] = {
+    "?": ctypes.c_bool,
+    "b": ctypes.c_int8,
+    "B": ctypes.c_uint8,
+    "h": ctypes.c_int16,
+    "H": ctypes.c_uint16,
+    "i": ctypes.c_int32,
+    "I": ctypes.c_uint32,
+    "q": ctypes.c_int64,
+    "Q": ctypes.c_uint64,
+    "f": ctypes.c_float,
+    "d": ctypes.c_double,
+    "g": ctypes.c_longdouble,
+}
+
+
+def _raw(simple: Any) -> Any:
+    """A subclass of a simple type: ctypes hands out its instances as they are, unconverted."""
+    return type(f"raw_{simple.__name__}", (simple,), {})
+
+
+# An integer of each alignment; for more a long double, which has the most.
+_ALIGNED: dict[int, Any] = {
+    1: ctypes.c_uint8,
+    2: ctypes.c_uint16,
+    4: ctypes.c_uint32,
+    8: ctypes.c_uint64,
+    16: ctypes.c_longdouble,
+}
+_RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
+RAW_POINTER = _raw(ctypes.c_void_p)
+_made: dict[tuple[str, bool], Any] = {}
+# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
+# ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
+_shared: list[tuple[dict[Any, Any], Any]] = []
+_FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
+_POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
+
+
+def _complex_struct(code: str) -> Any:
+    part = SIMPLE[code[1]]
+    return type("complex", (ctypes.Structure,), {"_fields_": [("re", part), ("im", part)]})
+
+
+def _refuse(reason: str) -> SignatureError:
+    return SignatureError(
+        f"{reason} cannot be passed through libffi", hint="pass a pointer to it instead"
+    )
+
+
+def foreign_type(ctype: CType, *, plain: bool = False) -> Any:
+    """The ctypes type that travels as `ctype` does.
+
+    Parameters
+    ----------
+    ctype : CType
+    plain : bool
+        For people to use: converted automatically by ctypes, pointers typed.
+
+    Raises
+    ------
+    SignatureError
+        When libffi has no equal.
+    """
+    key = (ctype.named, plain)
+    found = _made.get(key)
+    if found is None:
+        found = _make(ctype, plain)
+        if len(_made) >= _CACHE_LIMIT:
+            _made.clear()
+            _forget_shared()
+        _made[key] = found
+    return found
+
+
+def _make(ctype: CType, plain: bool) -> Any:
+    if ctype.text in SIMPLE:
+        return (SIMPLE if plain else _RAW)[ctype.text]
+    if ctype.text == "e":
+        if plain:
+            raise SignatureError("ctypes has no half-precision float")
+        return _RAW["f"]
+    if ctype.kind == "complex":
+        return _complex_struct(ctype.text)
+    if isinstance(ctype, Struct):
+        return _make_struct(ctype, plain)
+    if isinstance(ctype, Array):
+        made = foreign_type(ctype.item, plain=plain)
+        if not plain:
+            # In a struct that may travel in registers ctypes looks into an array of one dimension,
+            # and takes the rows of others for pointers.
+            return made * ctype.length
+        for length in reversed(ctype.shape):
+            made = made * length
+        return made
+    if ctype.kind == "object":
+        return ctypes.py_object
+    if plain and isinstance(ctype, FunctionPointer):
+        restype = None if ctype.result.kind == "void" else foreign_type(ctype.result, plain=True)
+        argtypes = tuple([foreign_type(arg, plain=True) for arg in ctype.args])
+        key = (restype, argtypes, FUNCFLAG_CDECL)
+        return _share(_FUNCTION_TYPES, key, lambda: ctypes.CFUNCTYPE(restype, *argtypes))
+    if plain and isinstance(ctype, Pointer):
+        try:
+            target = foreign_type(ctype.pointee, plain=True)
+        except SignatureError:
+            return ctypes.c_void_p
+        return _share(_POINTER_TYPES, target, lambda: ctypes.POINTER(target))
+    return ctypes.c_void_p if plain else RAW_POINTER
+
+
+def _share(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What ctypes makes and keeps in a cache of its own, as long as we do where it is for us."""
+    was_there = key in cache
+    made = make()
+    if not was_there:
+        _shared.append((cache, key))
+    return made
+
+
+def _forget_shared() -> None:
+    """Take what is in ctypes' caches for our sake out of them; its users keep it alive."""
+    while _shared:
+        cache, key = _shared.pop()
+        cache.pop(key, None)
+
+
+def _holds_half(ctype: CType) -> bool:
+    if isinstance(ctype, Struct):
+        return any([_holds_half(field.type) for field in ctype.fields])
+    return _holds_half(ctype.item) if isinstance(ctype, Array) else ctype.text == "e"
+
+
+def _only_scalar(ctype: CType) -> str | None:
+    """The scalar that a struct consists of, None for one of several members."""
+    while isinstance(ctype, (Struct, Array)):
+        if isinstance(ctype, Array):
+            if ctype.shape != (1,) * len(ctype.shape):
+                return None
+            ctype = ctype.item
+        elif len(ctype.fields) == 1:
+            ctype = ctype.fields[0].type
+        else:
+            return None
+    return ctype.text
+
+
+def _has_rows(ctype: CType) -> bool:
+    """Whether a type has an array of more than one dimension in it."""
+    if isinstance(ctype, Struct):
+        return any([_has_rows(field.type) for field in ctype.fields])
+    return isinstance(ctype, Array) and (len(ctype.shape) > 1 or _has_rows(ctype.item))
+
+
+def gap(signature: Signature, *, flattened: bool) -> str | None:
+    """Why callers that know only the C types of ctypes or cffi would go wrong, None when they
+    would not: they make such a call, but look for a value in the wrong place.
+
+    Parameters
+    ----------
+    signature : Signature
+    flattened : bool
+        Whether an array of several dimensions is one of all its items to the caller: to cffi it
+        is, to ctypes not.
+    """
+    result = signature.result
+    if any([_holds_half(one) for one in (*signature.args, result)]):
+        return "it has no half-precision float"
+    if result.text == "Zg":
+        return "it has no complex long double result"
+    if isinstance(result, Struct) and _only_scalar(result) == "g":
+        return "it looks for a struct of one long double in memory"
+    for one in (*signature.args, result):
+        if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
+            return "it takes a small packed struct apart by other rules than C"
+    if not flattened:
+        for one in (*signature.args, result):
+            if isinstance(one, Struct) and one.size <= _SMALL and _has_rows(one):
+                return "it takes the rows of an array in a small struct for pointers"
+    if overrunning(signature):
+        return "it writes the float of a struct over another argument"
+    if _is_misplacing(signature):
+        return "it aligns the pointer to a struct on the stack as the struct"
+    if not flattened:
+        for one in (*signature.args, result):
+            if one.size > _SMALL and homogeneous(one) and _has_array(one):
+                return "it takes the array in a struct of long doubles for a pointer"
+    return None
+
+
+def _has_array(ctype: CType) -> bool:
+    return isinstance(ctype, Array) or (
+        isinstance(ctype, Struct) and any(_has_array(field.type) for field in ctype.fields)
+    )
+
+
+def _loose(ctype: CType) -> Any:
+    """The type without packing, in whatever is inside it either."""
+    if isinstance(ctype, Struct):
+        return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
+    return Array(_loose(ctype.item), ctype.shape) if isinstance(ctype, Array) else ctype
+
+
+def _is_packed(ctype: CType) -> bool:
+    while isinstance(ctype, Array):
+        ctype = ctype.item
+    return isinstance(ctype, Struct) and (
+        ctype.packed or any([_is_packed(field.type) for field in ctype.fields])
+    )
+
+
+def _is_unaligned(struct: Struct) -> bool:
+    """Whether packing moves anything in a struct."""
+    if not _is_packed(struct):
+        return False
+    loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
+    return any([a[0] != b[0] for a, b in loose])
+
+
+def _is_tight(struct: Struct) -> bool:
+    """Whether packing takes padding from the end of a struct, or an alignment that stacks heed."""
+    return _loose(struct).size != struct.size or _is_lowered(struct)
+
+
+def _is_lowered(struct: Struct) -> bool:
+    """Whether packing takes an alignment that stacks heed."""
+    return bool(_loose(struct).alignment > max(struct.alignment, WORD))
+
+
+def _make_struct(struct: Struct, plain: bool) -> Any:
+    if _holds_half(struct):
+        raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
+    if not struct.fields:
+        raise _refuse("a struct without fields")
+    if not plain and _only_scalar(struct) == "g" and struct.alignment > WORD:
+        # libffi looks for such a result in memory, C returns it where long doubles are returned.
+        return _RAW["g"]
+    alike = () if plain else homogeneous(struct)
+    if alike:
+        # In a large struct ctypes would take arrays for pointers.
+        numbered = [(f"f{index}", SIMPLE[code]) for index, code in enumerate(alike)]
+        return type("Struct", (ctypes.Structure,), {"_fields_": numbered})
+    fields = [
+        (name, foreign_type(field.type, plain=plain))
+        for name, field in zip(struct.field_names, struct.fields, strict=True)
+    ]
+    members: dict[str, Any] = {"_fields_": fields}
+    if struct.packed and plain:
+        members = {"_pack_": 1, **members}
+        if sys.version_info >= (3, 14):
+            members["_layout_"] = "ms"
+    elif plain:
+        pass
+    elif struct.size > _REGISTERS:
+        if _is_unaligned(struct) or _is_tight(struct):
+            # In memory whatever it consists of: only size and alignment count.
+            rest = struct.size - struct.alignment
+            first = _ALIGNED[struct.alignment]
+            members = {"_fields_": [("first", first), ("rest", ctypes.c_uint8 * rest)]}
+    elif _is_unaligned(struct) or _is_lowered(struct):
+        raise _refuse(f"the packed struct {struct.text!r}")
+    return type("Struct", (ctypes.Structure,), members)
+
+
+# Any pointer after the fixed arguments.
+_prototypes: dict[tuple[str, bool, bool, bool], Any] = {}
+
+
+def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False) -> Any:
+    """A ctypes function type: its instances call with the GIL held or dropped.
+
+    Parameters
+    ----------
+    signature : Signature
+    hold : bool
+        Whether calls keep the GIL.
+    errno : bool
+        Whether calls swap errno with ctypes' copy.
+    plain : bool
+        For people to use: arguments and results are converted by ctypes.
+    """
+    _check_limits(signature)
+    key = (signature.function.named, hold, errno, plain)
+    found = _prototypes.get(key)
+    if found is None:
+        flags = FUNCFLAG_CDECL
+        flags |= FUNCFLAG_PYTHONAPI if hold else 0
+        flags |= FUNCFLAG_USE_ERRNO if errno else 0
+        result = signature.result
+        members = {
+            "_flags_": flags,
+            "_argtypes_": tuple(_argument_types(signature, plain)),
+            "_restype_": _result_type(result, plain),
+        }
+        found = type("NativeFunction", (CFuncPtr,), members)
+        if len(_prototypes) >= _CACHE_LIMIT:
+            _prototypes.clear()
+        _prototypes[key] = found
+    return found
+
+
+_callback_types: dict[tuple[Any, tuple[Any, ...], bool], Any] = {}
+
+
+def callback_type(restype: Any, argtypes: Sequence[Any], *, errno: bool = False) -> Any:
+    """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all.
+
+    Parameters
+    ----------
+    restype, argtypes : ctypes types
+    errno : bool
+        Whether calls swap errno with ctypes' copy.
+    """
+    key = (restype, tuple(argtypes), errno)
+    found = _callback_types.get(key)
+    if found is None:
+        flags = FUNCFLAG_CDECL | (FUNCFLAG_USE_ERRNO if errno else 0)
+        members = {"_flags_": flags, "_argtypes_": key[1], "_restype_": restype}
+        found = type("NativeCallback", (CFuncPtr,), members)
+        if len(_callback_types) >= _CACHE_LIMIT:
+            _callback_types.clear()
+        _callback_types[key] = found
+    return found
+
+
+def _result_type(result: CType, plain: bool) -> Any:
+    if result.kind == "void":
+        return None
+    if result.kind == "object" and not plain:
+        # ctypes counts references of an object result that is NULL.
+        return RAW_POINTER
+    return foreign_type(result, plain=plain)
+
+
+def _argument_types(signature: Signature, plain: bool) -> list[Any]:
+    types = [foreign_type(arg, plain=plain) for arg in signature.args]
+    if not plain:
+        types = [
+            RAW_POINTER if is_referenced(arg) else type_
+            for arg, type_ in zip(signature.args, types, strict=True)
+        ]
+        for index in reversed(overrunning(signature)):
+            types[index : index + 1] = _HALVES
+    return types
+
+
+# -- errors of libffi ----------------------------------------------------------------------------
+
+_MACHINE = os.uname().machine if WORD == 8 and sys.platform != "win32" else ""
+_SYSTEM_V = _MACHINE in ("x86_64", "amd64")
+_AAPCS64 = _MACHINE in ("aarch64", "arm64")
+_ARM_REGISTERS = 8  # for integers and pointers
+_GENERAL_REGISTERS, _VECTOR_REGISTERS = 6, 8
+# Bytes up to which a struct may travel in registers, as ctypes has it.
+_SMALL = 16 if _SYSTEM_V else 32
+# A struct of these two words travels as two arguments do.
+_HALVES = (_RAW["Q"], _RAW["d"])
+
+
+def overrunning(signature: Signature) -> list[int]:
+    """Arguments that libffi would write over the first vector register.
+
+    On x86-64 it copies a struct whose first word is an integer and whose second a float to the
+    general registers whole, and then the second word to its place. Where the first word takes the
+    last general register, the copy ends in the first vector register, which an argument may be in.
+    """
+    if not _SYSTEM_V:
+        return []
+    result = signature.result
+    general = int(isinstance(result, Struct) and not _words(result))
+    vector = 0
+    found = []
+    for index, arg in enumerate(signature.args):
+        words = _words(arg)
+        integers, floats = words.count("I"), words.count("F")
+        if general + integers > _GENERAL_REGISTERS or vector + floats > _VECTOR_REGISTERS:
+            continue
+        general, vector = general + integers, vector + floats
+        if words == "IF" and general == _GENERAL_REGISTERS and vector > 1:
+            found.append(index)
+    return found
+
+
+def homogeneous(ctype: CType) -> tuple[str, ...]:
+    """The floating-point numbers that 64-bit ARM passes a struct of up to four as; else none."""
+    if not _AAPCS64 or not isinstance(ctype, Struct) or ctype.size > 4 * scalar("g").size:
+        return ()
+    found: list[str] = []
+    for _, part in _scalars(ctype, 0):
+        if part.kind not in ("float", "complex") or len(found) > 4:
+            return ()
+        found += part.text[1:] * 2 if part.kind == "complex" else part.text
+    alike = 0 < len(found) <= 4 and len(set(found)) == 1 and found[0] in SIMPLE
+    # Members that fill the struct leave no padding.
+    filled = alike and len(found) * scalar(found[0]).size == ctype.size
+    return tuple(found) if filled else ()
+
+
+def is_referenced(ctype: CType) -> bool:
+    """Whether 64-bit ARM passes an argument as a pointer to a copy.
+
+    libffi is given that pointer: it would align the pointer to a struct on the stack as the struct.
+    """
+    large = _AAPCS64 and isinstance(ctype, Struct) and ctype.size > _REGISTERS
+    return large and not homogeneous(ctype)
+
+
+def _is_misplacing(signature: Signature) -> bool:
+    """Whether libffi may put the pointer to a struct at the wrong place on the stack."""
+    general = 0
+    for arg in signature.args if _AAPCS64 else ():
+        if arg.kind in ("float", "complex") or homogeneous(arg):
+            continue
+        words = 1 if is_referenced(arg) else (max(arg.size, 1) + WORD - 1) // WORD
+        if general + words <= _ARM_REGISTERS:
+            general += words
+            continue
+        general = _ARM_REGISTERS
+        if is_referenced(arg) and arg.alignment > WORD:
+            return True
+    return False
+
+
+def _words(ctype: CType) -> str:
+    """The registers that each word of a value takes, ``I`` or ``F``; none for one in memory."""
+    if ctype.size > _REGISTERS:
+        return ""
+    words = [""] * ((ctype.size + WORD - 1) // WORD)
+    for offset, part in _scalars(ctype, 0):
+        if part.text in ("g", "Zg"):
+            return ""
+        for at in range(offset // WORD, (offset + part.size - 1) // WORD + 1):
+            if part.kind not in ("float", "complex") or not words[at]:
+                words[at] = "F" if part.kind in ("float", "complex") else "I"
+    return "".join(words)
+
+
+def _scalars(ctype: CType, offset: int) -> list[tuple[int, CType]]:
+    """What a value consists of, and where."""
+    if isinstance(ctype, Struct):
+        parts = [_scalars(field.type, offset + field.offset) for field in ctype.fields]
+    elif isinstance(ctype, Array):
+        places = range(offset, offset + ctype.size, ctype.item.size)
+        parts = [_scalars(ctype.item, at) for at in places]
+    else:
+        return [(offset, ctype)]
+    return [one for part in parts for one in part]
+
+
+def _check_limits(signature: Signature) -> None:
+    """Refuse what would not fit on a stack, before memory is made for it."""
+    check_count(len(signature.args))
+    size = bytes_passed(signature)
+    if size > _MAX_BYTES:
+        raise SignatureError(
+            f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
+            "call through libffi may put on the stack",
+            hint="pass pointers",
+        )
+
+
+def bytes_passed(signature: Signature) -> int:
+    """What a call takes and returns by value."""
+    return sum([one.size for one in (*signature.args, signature.result)])
+
+
+def check_count(count: int) -> None:
+    if count > _MAX_ARGUMENTS:
+        raise SignatureError(
+            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call through libffi",
+            hint="pass a pointer to a struct of them",
+        )
+
+
+def layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
+    """Offsets of arguments laid out one after the other, and bytes in all."""
+    offsets = []
+    size = 0
+    for arg in args:
+        step = max(arg.alignment, 1)
+        size = (size + step - 1) // step * step
+        offsets.append(size)
+        # Small structs are read as whole registers, halves as floats.
+        size += max(arg.size + 8, 16)
+    return offsets, size
+
+
+def check_result(signature: Signature) -> None:
+    """Refuse a result that libffi would fetch from the wrong place."""
+    if signature.result.text == "Zg":
+        # x87 returns it in two registers of the floating-point stack, a struct in memory.
+        raise SignatureError(
+            f"the result of {signature.text!r}, a complex long double, cannot be returned through "
+            "libffi",
+            hint=RETURN_HINT,
+        )

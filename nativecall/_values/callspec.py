@@ -1,0 +1,98 @@
+"""Call specs: what a trampoline and the core's conversions need to know of a signature.
+
+The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
+for all callables whose types, argument names and read-only promises are equal.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._signature.ctype import VOID, Array, CType, Pointer, Struct, View
+from .._signature.signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_types = _lib.types
+# The core's letters for complex types, which have two letters in a signature.
+_LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
+
+
+def letter(ctype: CType) -> str:
+    """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
+    if ctype.kind in ("bool", "int", "float", "complex"):
+        return _LETTERS.get(ctype.text, ctype.text)
+    return {
+        "void": "v",
+        "voidptr": "P",
+        "pointer": "P",
+        "function": "P",
+        "struct": "T",
+        "view": "V",
+        "object": "O",
+    }[ctype.kind]
+
+
+_made: dict[object, Any] = {}
+_LIMIT = 4096
+
+
+def of(signature: Signature) -> Any:
+    """The call spec of a signature: one for equal types, names and promises."""
+    key = (signature.function.named, signature.names, signature.readonly)
+    found = _made.get(key)
+    if found is None:
+        found = _types.callspec(signature)
+        if len(_made) >= _LIMIT:
+            _made.clear()
+        _made[key] = found
+    return found
+
+
+def described(signature: Signature) -> tuple[Any, ...]:
+    """The parts of a call spec; the core asks, and relies on what they say of memory."""
+    if type(signature) is not Signature:
+        raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
+    return (
+        signature,
+        signature.text,
+        letter(signature.result),
+        (*signature.args, signature.result),
+        tuple(map(_described, signature.args, signature.readonly)),
+        signature.names if any(signature.names) else None,
+        signature.variadic,
+    )
+
+
+def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, bool]:
+    """Letter, letter of the elements or "", size, count, alignment, and whether it is read-only."""
+    code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
+    if arg.kind == "voidptr":
+        code = "v"
+    elif isinstance(arg, View):
+        code, size = letter(arg.item), arg.item.alignment
+    elif isinstance(arg, Pointer):
+        pointee = arg.pointee
+        if isinstance(pointee, Array):
+            count = pointee.length
+            pointee = pointee.item
+        size, alignment = pointee.size, pointee.alignment
+        code = letter(pointee)
+    # Structs in views and what holds pointers are looked at in Python.
+    known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+    return letter(arg), code if code in known else "", size, count, alignment, readonly
+
+
+_of_arguments: dict[str, Any] = {}
+
+
+def of_argument(ctype: CType) -> Any:
+    """The call spec of a function of one argument, for `pin` and `match`."""
+    found = _of_arguments.get(ctype.named)
+    if found is None:
+        found = of(Signature(VOID, (ctype,)))
+        if len(_of_arguments) >= _LIMIT:
+            _of_arguments.clear()
+        _of_arguments[ctype.named] = found
+    return found
