@@ -240,7 +240,7 @@ static PyObject *sample(PyObject *module, PyObject *args)
     return NULL;
 }
 
-/* ---- interning a string that is interned already ---- */
+/* ---- interning a string that is interned already --------------------------------------------- */
 
 static const char *const known[] = {
     "d:d",   "d:dd",  "d:ddd", "f:f",    "q:q", "i:ii", "v:&dq", "d:&dq",

@@ -1,11 +1,11 @@
 /* bench/c/slottable_build.c: what it costs to build a slot table, beside the original's algorithm.
  *
- * Builds tables of random keys, 8 to 64 of them, with nativecall/detail/core/slottable.h and with the
- * algorithm that SEP 200 and its implementation describe; allocating and freeing the table is in
- * both times. The original works on 64-bit pre-hashes: position = ((h >> r) & m_f) ^ d[h & m_g], a
- * table that is exactly full (n a power of two), bins placed largest first, r tried in turn. It may
- * fail; failures are counted, and their time is in its mean. Rounds alternate between the two; the
- * mean of the best round and of all rounds are printed.
+ * Builds tables of random keys, 8 to 64 of them, with nativecall/detail/core/slottable.h and with
+ * the algorithm that SEP 200 and its implementation describe; allocating and freeing the table is
+ * in both times. The original works on 64-bit pre-hashes: position = ((h >> r) & m_f) ^ d[h & m_g],
+ * a table that is exactly full (n a power of two), bins placed largest first, r tried in turn. It
+ * may fail; failures are counted, and their time is in its mean. Rounds alternate between the two;
+ * the mean of the best round and of all rounds are printed.
  *
  * Usage: slottable_build [tables a round, 4096 by default]; JSON on stdout. */
 #define _POSIX_C_SOURCE 200112L

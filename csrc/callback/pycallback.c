@@ -649,8 +649,8 @@ static PyObject *pycallback_vectorcall(PyObject *object, PyObject *const *args, 
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* CallbackSpec(readers, objects, code, result, record, writer[, lower, holder]); None is what is not
- * there. With `lower` it is for ctypes. */
+/* CallbackSpec(readers, objects, code, result, record, writer[, lower, holder]); None is what is
+ * not there. With `lower` it is for ctypes. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"readers", "objects", "code",   "result", "record",

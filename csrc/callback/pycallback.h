@@ -1,9 +1,9 @@
 /* csrc/callback/pycallback.h: Python functions as C function pointers: what generated code, the
  * callbacks that nativecall/_codegen/callback.py writes, works with.
  *
- * Idea. A stub (stub.h) leads C code to the callback of a signature's shape and to an NcPyCallback, the
- * object that knows the Python function. The callback makes Python objects of the arguments. All
- * that does not depend on their types is here:
+ * Idea. A stub (stub.h) leads C code to the callback of a signature's shape and to an NcPyCallback,
+ * the object that knows the Python function. The callback makes Python objects of the arguments.
+ * All that does not depend on their types is here:
  *
  *     if (!self->enter(self, &call, &result)) return result;
  *     args[1] = nc_pycallback_float(self, x);
@@ -16,9 +16,8 @@
  * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
  * sentinel. The exception goes to one place, the first of these that there is:
  *
- *   1. the stash of the call from Python that the function was passed to (exceptions.h); further
- *   calls
- *      of the function give the sentinel at once
+ *   1. the stash of the call from Python that the function was passed to (exceptions.h);
+ *      further calls of the function give the sentinel at once
  *   2. the thread state, where it stays set, if some call from Python is under way in
  *      this thread, or the C code is told to expect that; further callbacks give their sentinels at
  *      once while it is set
@@ -36,14 +35,14 @@
  * it has. So it stays in memory from then on: one piece of code for each shape that this happened
  * to.
  *
- * While Python shuts down, threads that would have to take the GIL get the sentinel. An NcPyCallback
- * that dies then leaves its memory and its code to them.
+ * While Python shuts down, threads that would have to take the GIL get the sentinel. An
+ * NcPyCallback that dies then leaves its memory and its code to them.
  *
- * Threads. C code calls in any thread, also one that Python has never seen. What is in an NcPyCallback
- * is read and changed with the GIL, but for `enter` and `symbols`, which never change. Code that
- * the last reference to a callback goes with in another thread, just when the last call has left
- * Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it much
- * later. */
+ * Threads. C code calls in any thread, also one that Python has never seen. What is in an
+ * NcPyCallback is read and changed with the GIL, but for `enter` and `symbols`, which never change.
+ * Code that the last reference to a callback goes with in another thread, just when the last call
+ * has left Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it
+ * much later. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 

@@ -160,8 +160,7 @@ PyTypeObject NcStash_Type = {
     .tp_methods = stash_methods,
 };
 
-/* ---- marks: exceptions that were left in a thread
- * ---------------------------------------------- */
+/* ---- marks: exceptions that were left in a thread -------------------------------------------- */
 
 #define PATIENCE 2 /* seconds */
 
@@ -454,8 +453,7 @@ int nc_left_raise(void)
     return nc_thread_has_exception(thread);
 }
 
-/* ---- the place of an exception
- * ---------------------------------------------------------------- */
+/* ---- the place of an exception --------------------------------------------------------------- */
 
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address)
 {

@@ -3,25 +3,20 @@
  *
  * C gets a sentinel and goes on. Meanwhile one of these holds the exception:
  *
- *   holder        set by                              when                    raised by
- *   ------------  ----------------------------------  ----------------------
- *   ------------------------
- *   stash         nc_exception_place                  the function was given  the end of that call:
- *                                                     to a call as argument   nc_stash_raise
- *   thread state  nc_exception_leave                  else, where Python      the call that is
- *   under
- *                                                     code waits in this      way: nc_left_raise; C
- *                                                     thread for C to return  code that looks;
- *                                                     CPython
- *   deferred      nc_exception_defer                  the same, and C cannot  as above
- *                                                     return with it set
- *   reraiser      nc_reraiser_new                     the same, and ctypes    ctypes, when it drops
- *                                                     called                  the result: then it
- *                                                     is in
- *                                                                             the thread state
- *   nothing       nc_exception_report                 else                    nobody: it has gone
- *   to
- *                                                                             sys.unraisablehook
+ *   holder        set by               when                              raised by
+ *   ------------  -------------------  --------------------------------  --------------------------
+ *   stash         nc_exception_place   the function was given to a call  the end of that call:
+ *                                      as an argument                    nc_stash_raise
+ *   thread state  nc_exception_leave   else, where Python code waits in  the call under way
+ *                                      this thread for C to return       (nc_left_raise), C that
+ *                                                                        looks, or CPython
+ *   deferred      nc_exception_defer   the same, and C cannot return     as above
+ *                                      with it set
+ *   reraiser      nc_reraiser_new      the same, and ctypes called       ctypes, when it drops the
+ *                                                                        result: then it is in the
+ *                                                                        thread state
+ *   nothing       nc_exception_report  else                              nobody: it went to
+ *                                                                        sys.unraisablehook
  *
  * An exception that C code had set itself before it called is put aside (NcRaised), and is the one
  * that stays. Whoever is called while an exception is left in the thread returns its sentinel at

@@ -24,8 +24,8 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_overloaded_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_overloaded_NOARGS(PyObject *self, PyObject *none);
-/* match(spec, value): what the first argument of a call spec costs in a choice; -1 when it does not take
- * the value. */
+/* match(spec, value): what the first argument of a call spec costs in a choice; -1 when it does not
+ * take the value. */
 PyObject *nc_match(PyObject *module, PyObject *args);
 /* Gives up a callable's dispatcher, or NULL; callables of the same signatures share it. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);

@@ -2,7 +2,8 @@
  * function.
  *
  * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
- * callables of that signature (nativecall/_callable/entry.py). Immutable, so it needs no care from threads. */
+ * callables of that signature (nativecall/_callable/entry.py). Immutable, so it needs no care from
+ * threads. */
 #include "callspec.h"
 
 #include "trampoline.h"

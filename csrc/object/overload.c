@@ -122,8 +122,8 @@ static int match_number(char wanted, PyObject *value)
     return COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough, aligned, and
- * writable unless it is promised that nobody writes. */
+/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough,
+ * aligned, and writable unless it is promised that nobody writes. */
 static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {

@@ -1,8 +1,8 @@
 /* csrc/values/aggregates.h: structs and strided views, as generated code needs them.
  *
  * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types, a
- * result of numbers. All else goes through nativecall/_values/storage.py, as calls through libffi do, so that
- * both ways accept the same values and raise the same errors.
+ * result of numbers. All else goes through nativecall/_values/storage.py, as calls through libffi
+ * do, so that both ways accept the same values and raise the same errors.
  *
  * All need the GIL. */
 #ifndef NC_AGGREGATES_H

@@ -335,8 +335,8 @@ NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value)
     return self;
 }
 
-/* pin(spec, name, index, value): argument `index` of a call spec, which must be a pointer; with index -1
- * the first one, and `name` is the whole subject of messages. */
+/* pin(spec, name, index, value): argument `index` of a call spec, which must be a pointer; with
+ * index -1 the first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *spec;

@@ -57,8 +57,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyO
 /* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
 #define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
 
-/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call spec points
- * to, 0 when not, -1 with an exception. */
+/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call spec
+ * points to, 0 when not, -1 with an exception. */
 int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer);
 /* Whether a buffer that suits has fewer items than the array that argument `index` points to. */

@@ -2,8 +2,8 @@
  * code.
  *
  *     PointerReader    a pointer: a cffi pointer of its type, None for NULL
- *     Record           a struct, or an array in one, of nothing but numbers: a named tuple, and
- *     back
+ *     Record           a struct, or an array in one, of nothing but numbers: a named tuple,
+ *                      and back
  *
  * Each is made once for a C type (nativecall/_callable/pythonfunction.py), is callable with an
  * address, and does not change, but for the cffi type, which is asked for with the first pointer.

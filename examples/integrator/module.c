@@ -2,8 +2,8 @@
  *
  * callback.h turns what Python gives into a C function pointer: native callables,
  * LowLevelCallables, capsules, pointers of ctypes and cffi and cfuncs of Numba are called as they
- * are, Python functions through a callback function. The headers are all it needs of nativecall; copy them next
- * to this file, and nativecall need not even be installed. */
+ * are, Python functions through a callback function. The headers are all it needs of nativecall;
+ * copy them next to this file, and nativecall need not even be installed. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
@@ -12,7 +12,8 @@
 
 #include "numerics.h"
 
-/* Callback functions for Python functions: name, result, arguments, and what C gets after a failure. */
+/* Callback functions for Python functions: name, result, arguments, and what C gets after a
+ * failure. */
 NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
 NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
 

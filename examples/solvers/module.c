@@ -1,8 +1,8 @@
 /* module.c: the solvers for Python, where any callable is a function.
  *
  * Native callables, LowLevelCallables, capsules, pointers of ctypes and cffi and Numba's cfuncs are
- * called as they are, Python functions through a callback function; callback.h finds out which. The solvers see
- * a C function in any case. */
+ * called as they are, Python functions through a callback function; callback.h finds out which. The
+ * solvers see a C function in any case. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
@@ -87,8 +87,8 @@ static int call_python(PyObject *callable, char *unused, int n, double t, const 
 }
 
 NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA(python_right_side, nothing, "v:id&d&dP",
-                                   (int n, double t, const double *y, double *dydt, void *data),
-                                   (n, t, y, dydt, data), data, 4, 0, call_python);
+                                     (int n, double t, const double *y, double *dydt, void *data),
+                                     (n, t, y, dydt, data), data, 4, 0, call_python);
 
 static NcCallbackSignature right_sides[] = {
     NC_CALLBACK_ACCEPT_NATIVE("v:d&d&d", -1),
@@ -198,7 +198,7 @@ static PyObject *py_solve_ode(PyObject *module, PyObject *args, PyObject *named)
     }
     if (read_numbers(initial, n, y, "'y0'") == 0 &&
         nc_callback_prepare(&f, callable, right_sides, 3, 0) == 0) {
-        PyThreadState *thread = PyEval_SaveThread(); /* callback functions take the GIL when they need it */
+        PyThreadState *thread = PyEval_SaveThread(); /* callbacks take the GIL when needed */
         status = solve_ode((int)n, call_right_side, &f, failed, t0, t1, y, rtol, atol, &calls);
         PyEval_RestoreThread(thread);
         if (finish(&f, status, &native) == 0) {

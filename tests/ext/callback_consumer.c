@@ -59,10 +59,10 @@ NC_CALLBACK_DECLARE(plain, double, (double), failed_sentinel);
 NC_CALLBACK_DECLARE_WITH_DATA(data, double, (double, user_data), failed_sentinel);
 NC_CALLBACK_DECLARE_WITH_DATA(data_first, double, (user_data, double), failed_sentinel);
 NC_CALLBACK_DECLARE_CUSTOM(cost, double, "d:i&d", (int n, const double *x), (n, x), failed_sentinel,
-                         call_cost);
+                           call_cost);
 NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA(cost_data, double, "d:i&dP",
-                                   (int n, const double *x, void *user_data), (n, x, user_data),
-                                   user_data, 2, failed_sentinel, call_cost_data);
+                                     (int n, const double *x, void *user_data), (n, x, user_data),
+                                     user_data, 2, failed_sentinel, call_cost_data);
 NC_CALLBACK_DECLARE_CUSTOM(silent, double, "d:d", (double x), (x), failed_sentinel, call_silent);
 NC_CALLBACK_DECLARE(observer, nothing, (double, size), 0);
 
@@ -465,7 +465,7 @@ static PyObject *pending(PyObject *module, PyObject *args)
 /* ---- types ----------------------------------------------------------------------------------- */
 
 #define ROUND(word, type)                                                                          \
-    NC_CALLBACK_DECLARE(round_##word, word, (word), 0);                                              \
+    NC_CALLBACK_DECLARE(round_##word, word, (word), 0);                                            \
     static NcCallbackSignature accepts_##word[] = {NC_CALLBACK_ACCEPT(round_##word)};              \
     static int run_##word(PyObject *obj, unsigned long long bits, const char **signature)          \
     {                                                                                              \

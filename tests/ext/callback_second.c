@@ -1,4 +1,5 @@
-/* tests/ext/callback_second.c: the second source file of a module, with callback functions of its own.
+/* tests/ext/callback_second.c: the second source file of a module, with callback functions of its
+ * own.
  *
  * Compiled and linked with callback_consumer.c: both files use callback.h, and share what a shared
  * object has one of. */

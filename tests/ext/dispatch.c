@@ -1,5 +1,5 @@
-/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and callback functions of
- * no arguments.
+/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and callback
+ * functions of no arguments.
  *
  * MODULE is the module's name; built as C99 and as C++11, against installed and vendored headers.
  * The functions of NC_DISPATCH are called with the GIL and without, from C; calls by a signature

@@ -46,31 +46,32 @@
  * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
  * callable is then called through Python, which does right by both.
  *
- * Errors. A callback function never returns with an exception set. It keeps the exception and returns its
- * sentinel; nc_callback_failed() is one load; release raises the exception again, with the
- * traceback that it had. So the function that began it all returns NULL. A native function that
+ * Errors. A callback function never returns with an exception set. It keeps the exception and
+ * returns its sentinel; nc_callback_failed() is one load; release raises the exception again, with
+ * the traceback that it had. So the function that began it all returns NULL. A native function that
  * runs Python code itself (nativecall.callback) may leave an exception set in the thread; then
  * release is -1 as well, and the exception stays.
  *
  * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
  * it what it was made of. Calls are free from then on: any thread, several at once, also such that
- * Python has never seen, unless an option restricts that (detail/callbackcalls.h). Release comes when the C code
- * has ended, and no other thread can be calling.
+ * Python has never seen, unless an option restricts that (detail/callbackcalls.h). Release comes
+ * when the C code has ended, and no other thread can be calling.
  *
  * One release may come earlier: by the callback itself while it runs, or of a scoped callback in
- * any callback function inside of the function that prepared it. What runs ends well, nc_callback_failed()
- * tells the C code to stop, and later calls give the sentinel, until the second release, which says
- * that the C code has ended:
+ * any callback function inside of the function that prepared it. What runs ends well,
+ * nc_callback_failed() tells the C code to stop, and later calls give the sentinel, until the
+ * second release, which says that the C code has ended:
  *
  *   - with user_data, as long as the NcCallback is there: it is freed after the second release
  *   - without, whatever becomes of the NcCallback: no other callback gets the function before the
  *     second release. An NcCallback that is freed without it costs one of the NC_CALLBACK_POOL
- *     functions, for good (a scoped one until the callback function ends that it was prepared in, if any)
+ *     functions, for good (a scoped one until the function ends that it was prepared in, if any)
  *
  * The callback may make the second release itself as well, and free the NcCallback while it runs,
  * if the C code calls no more. After a release when the C code had ended, a second does nothing.
  *
- * PyGILState is what threads enter Python by, so callback functions belong to the main interpreter. */
+ * PyGILState is what threads enter Python by, so callback functions belong to the main
+ * interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -323,7 +324,8 @@ NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const Nc
     return 0;
 }
 
-/* A callback function for a Python callable. 1, 0 when no accepted signature has one, -1 with an exception. */
+/* A callback function for a Python callable. 1, 0 when no accepted signature has one, -1 with an
+ * exception. */
 NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
                                       const NcCallbackSignature *accepted, size_t count)
 {
@@ -415,8 +417,8 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
  * raised again. An exception that the C code had raised meanwhile stays, or goes to
  * sys.unraisablehook if there is one of the callback's, which came first. A second release ends
  * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
- * 0 as long as the callback function goes on in which the first was made. Any other does nothing. GIL
- * required. */
+ * 0 as long as the callback function goes on in which the first was made. Any other does nothing.
+ * GIL required. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     NcCallbackState *state = callback->state;

@@ -1,14 +1,14 @@
 /* nativecall/detail/callbackcalls.h: C functions that call a Python function, and what holds them
  * together.
  *
- * A callback function is a C function of one signature which calls whatever Python callable its NcCallback
- * (callback.h) holds. Consumers declare the callback functions of the signatures that they accept with the
- * macros in detail/callbackfunctions.h. Here is what all of them share: how a callback function finds its
- * callback, how it gets the GIL, and what happens to an exception.
+ * A callback function is a C function of one signature which calls whatever Python callable its
+ * NcCallback (callback.h) holds. Consumers declare the callback functions of the signatures that
+ * they accept with the macros in detail/callbackfunctions.h. Here is what all of them share: how a
+ * callback function finds its callback, how it gets the GIL, and what happens to an exception.
  *
- * Finding the callback. A callback function with a user_data argument gets the NcCallback there. One without
- * exists NC_CALLBACK_POOL times, and each of these functions has a slot. A pointer never leads to
- * another's callback. What that rests on:
+ * Finding the callback. A callback function with a user_data argument gets the NcCallback there.
+ * One without exists NC_CALLBACK_POOL times, and each of these functions has a slot. A pointer
+ * never leads to another's callback. What that rests on:
  *
  *   1. A slot is free (uses 0), has one callback for all threads (uses -1, owners[slot]), or is
  *      used by n scoped callbacks (uses n, no owner). One atomic step leads from each state to the
@@ -17,28 +17,30 @@
  *      that prepared it returns (NC_CALLBACK_SCOPED) stands in a list of its thread's, which no
  *      other thread reads. So scoped callbacks of several threads cannot be mistaken.
  *   3. In one thread a scoped callback takes a slot that another one there uses only if that one
- *      was prepared outside of the callback function that is running. The C code of the outer one waits until
- *      this callback function has ended, and by then the inner one is called no more. So the innermost is the
- *      one that is meant. Recursion therefore has no limit.
- *   4. Release gives the slot back; the C code has ended. It has not when a callback function of the callback
- *      is running, or when a scoped callback is released in a callback function inside of the function that
- *      prepared it. Then the slot stays the callback's, and calls give the sentinel, until the
+ *      was prepared outside of the callback function that is running. The C code of the outer one
+ *      waits until this function has ended, and by then the inner one is called no more. So the
+ *      innermost is the one that is meant. Recursion therefore has no limit.
+ *   4. Release gives the slot back; the C code has ended. It has not when a function of the
+ *      callback is running, or when a scoped callback is released in a callback function inside of
+ *      the function that prepared it. Then the slot stays the callback's, and calls give the sentinel, until the
  *      second release says that the C code has ended; even if the NcCallback is gone. For a scoped
  *      one, the end of the callback function that it was prepared in says so as well.
  *
- * A thread that switches stacks while callback functions run (greenlets) breaks 3: no NC_CALLBACK_SCOPED there.
+ * A thread that switches stacks while callback functions run (greenlets) breaks 3: no
+ * NC_CALLBACK_SCOPED there.
  *
- * The GIL. A callback function takes it (PyGILState_Ensure), unless the consumer said that it holds it. A
- * thread that comes while the interpreter shuts down gets the sentinel, and the callback has
+ * The GIL. A callback function takes it (PyGILState_Ensure), unless the consumer said that it holds
+ * it. A thread that comes while the interpreter shuts down gets the sentinel, and the callback has
  * failed.
  *
- * Exceptions. The first one is kept, the callback has failed, and its callback functions return their sentinel
- * without calling Python from then on. The others, of calls that were under way in other threads,
- * go to sys.unraisablehook. nc_callback_release() raises the first again. What the C code had
- * raised before the call is put aside during it.
+ * Exceptions. The first one is kept, the callback has failed, and its callback functions return
+ * their sentinel without calling Python from then on. The others, of calls that were under way in
+ * other threads, go to sys.unraisablehook. nc_callback_release() raises the first again. What the C
+ * code had raised before the call is put aside during it.
  *
- * Release in the middle of a call. What a running callback function needs is in an NcCallbackState of its own,
- * which lives until the last callback function has left it and no list has it any more. */
+ * Release in the middle of a call. What a running callback function needs is in an NcCallbackState
+ * of its own, which lives until the last callback function has left it and no list has it any
+ * more. */
 #ifndef NATIVECALL_CALLBACKCALLS_H
 #define NATIVECALL_CALLBACKCALLS_H
 
@@ -84,13 +86,13 @@ NC_STATIC_INLINE int nc_swap_intptr(intptr_t *address, intptr_t expected, intptr
 #endif
 }
 
-/* ---- what a callback function works with ----------------------------------------------------------------- */
+/* ---- what a callback function works with ----------------------------------------------------- */
 
 struct NcCallback;
 
 typedef struct NcCallbackSlots NcCallbackSlots;
 
-/* What the callback functions of one callback share while any of them runs. Changed with the GIL. */
+/* What the functions of one callback share while any of them runs. Changed with the GIL. */
 typedef struct NcCallbackState {
     PyObject *callable;       /* owned, while there are users */
     struct NcCallback *owner; /* NULL once it was released */
@@ -159,12 +161,12 @@ typedef struct NcCallback {
     int late;                 /* prepared by the thread that shuts Python down, while it did */
 } NcCallback;
 
-/* options: The C code holds the GIL whenever it calls. Without it, the callback function takes it, and entries
- * that need it are passed over. */
+/* options: The C code holds the GIL whenever it calls. Without it, the callback function takes it,
+ * and entries that need it are passed over. */
 #define NC_CALLBACK_HOLDS_GIL 1u
 /* The C code calls in the thread of prepare alone and only until the function that prepared the
- * callback returns; it is released in that thread, too. Lifts the limit of NC_CALLBACK_POOL callbacks
- * at a time. */
+ * callback returns; it is released in that thread, too. Lifts the limit of NC_CALLBACK_POOL
+ * callbacks at a time. */
 #define NC_CALLBACK_SCOPED 2u
 /* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
  * entries that report failures are passed over. */
@@ -398,8 +400,8 @@ NC_STATIC void nc_callback_give_back(NcCallback *callback)
     }
 }
 
-/* Lets the callback's callback functions lead to it no more. Whether the C code may call them yet, so that the
- * function is not to be given back. */
+/* Lets the callback's callback functions lead to it no more. Whether the C code may call them yet,
+ * so that the function is not to be given back. */
 NC_STATIC int nc_callback_end(NcCallback *callback)
 {
     NcCallbackState *state = callback->state;

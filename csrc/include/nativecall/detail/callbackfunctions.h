@@ -1,13 +1,13 @@
-/* nativecall/detail/callbackfunctions.h: declares callback functions, one line for each signature that a
- * consumer accepts.
+/* nativecall/detail/callbackfunctions.h: declares callback functions, one line for each signature
+ * that a consumer accepts.
  *
  *     NC_CALLBACK_DECLARE(integrand, double, (double), NAN);
  *     NC_CALLBACK_DECLARE_WITH_DATA(integrand_data, double, (double, user_data), NAN);
  *     NC_CALLBACK_DECLARE(observer, nothing, (double, size), 0);
  *
  * name, result type, argument types (up to 8, (nothing) for none; the words are values.h's), and
- * the sentinel: what C gets for a call that failed. Each defines `static const NcCallbackFunction name`, at
- * file scope.
+ * the sentinel: what C gets for a call that failed. Each defines `static const NcCallbackFunction
+ * name`, at file scope.
  *
  * Whole calls. Where an argument alone does not tell how it becomes a Python object (a pointer
  * needs its length), write the call yourself:
@@ -17,8 +17,8 @@
  *                              call_cost);
  *
  * call_cost runs with the GIL and gives 0 with *result, or -1 with an exception.
- * NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA gets the name and the index of the user_data parameter before
- * the sentinel; the call gets all parameters. */
+ * NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA gets the name and the index of the user_data parameter
+ * before the sentinel; the call gets all parameters. */
 #ifndef NATIVECALL_CALLBACKFUNCTIONS_H
 #define NATIVECALL_CALLBACKFUNCTIONS_H
 

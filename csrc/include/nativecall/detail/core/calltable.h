@@ -1,4 +1,5 @@
-/* nativecall/detail/core/calltable.h: the native entries of an object, and how they change under readers.
+/* nativecall/detail/core/calltable.h: the native entries of an object, and how they change under
+ * readers.
  *
  * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags,
  *             call this function pointer. Readers compare signatures by address, take no lock,

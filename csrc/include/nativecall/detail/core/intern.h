@@ -1,4 +1,5 @@
-/* nativecall/detail/core/intern.h: one immortal copy of every byte string: equal strings have one address.
+/* nativecall/detail/core/intern.h: one immortal copy of every byte string: equal strings have one
+ * address.
  *
  * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their one copy;
  *             its readers take no lock, and write nothing, so threads do not slow each other

@@ -1,4 +1,5 @@
-/* nativecall/detail/core/metaclass.h: the bundled metaclass: what happens when a class is made or changed.
+/* nativecall/detail/core/metaclass.h: the bundled metaclass: what happens when a class is made or
+ * changed.
  *
  * Of all copies in a process one is used, the one whose module published it first
  * (extensibletype.h); the others stay unused code.

@@ -1,4 +1,5 @@
-/* nativecall/detail/core/packed.h: signatures as 64-bit words, and tables of them with function pointers.
+/* nativecall/detail/core/packed.h: signatures as 64-bit words, and tables of them with function
+ * pointers.
  *
  * Idea:       SEP 201's approach 1. Most signatures fit into one word, so a table is a literal, and
  *             finding an entry is the comparison of a number with a constant. Nothing is

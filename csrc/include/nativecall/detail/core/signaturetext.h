@@ -1,5 +1,5 @@
-/* nativecall/detail/core/signaturetext.h: the text of a signature: its canonical form, and a cursor over
- * it.
+/* nativecall/detail/core/signaturetext.h: the text of a signature: its canonical form, and a cursor
+ * over it.
  *
  * Idea:       one recursive-descent reader of the grammar (docs/abi.md), which writes the canonical
  *             form as it goes. Where the form must be canonical already, what would be written is

@@ -1,5 +1,5 @@
-/* nativecall/detail/core/slottable.h: the table of custom slots on a type; every key is found in one
- * probe.
+/* nativecall/detail/core/slottable.h: the table of custom slots on a type; every key is found in
+ * one probe.
  *
  * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The
  *             hash leads to a cell of an index, the cell names a row, and the row's key is
