@@ -1,19 +1,19 @@
-"""On a debug build of CPython: no test file leaves more references or memory than it found.
+"""On a debug build of CPython: no file of tests leaves more references or memory than it found.
 
-The tests of a file run once, which fills the caches that they use, and then again. From one such
-pass to the next two numbers must be level: the reference counts of everything that can be reached
-from what the collector tracks, summed, and the allocated blocks. A reference that is never given
-back is in the first when its object can still be reached, and its object is in the second when not.
+That is for the files of `LEVELLED`, whose tests are of ownership, references and conversions. Those
+tests run once, which fills the caches that they use, and then again. From one such pass to the next
+two numbers must be level: the reference counts of everything that can be reached from what the
+collector tracks, summed, and the allocated blocks. A reference that is never given back is in the
+first when its object can still be reached, and its object is in the second when not.
 `sys.gettotalrefcount` is not asked here: NumPy's wheels are compiled for the release build, whose
 `Py_INCREF` leaves that total alone, so it drifts with every use of NumPy. What `test_leaks` repeats
-uses none, and asks it.
-
-Numba keeps some seventy references and twenty blocks of each function that it compiles, also where
-nothing of this package is used, so files whose tests compile with it run once (`COMPILES`).
+in processes of its own uses none, and asks it.
 
 A file that grows gets more passes, because some caches fill slowly; it fails when it grew in each
-of the `PASSES`. The interpreter's own assertions, which end the process, are what the debug build
-adds to every single test.
+of the `PASSES`.
+
+All other files run once. The interpreter's own assertions, which end the process, are what the
+debug build adds to every single test.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ import gc
 import os
 import sys
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.warnings import catch_warnings_for_item
 
 PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "3"))
 # What CPython calls immortal (PEP 683) has a count above this, which says nothing.
@@ -47,12 +49,29 @@ def measure() -> tuple[int, int]:
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
 
 
-# Files whose tests compile with Numba.
-COMPILES = {
-    "bridges/test_own_boxes.py", "bridges/test_numba.py", "bridges/test_scipy.py",
-    "bridges/test_scipy_callbacks.py", "headers/test_boxes.py", "headers/test_callback.py",
-    "headers/test_dispatch.py",
-}  # fmt: skip
+# Not here: what compiles with Numba, which keeps some seventy references and twenty blocks of each
+# function, also where nothing of this package is used; what runs in processes of its own, of which
+# nothing is left in this one; and what is of text, plans and code alone, without a Python object
+# that it could keep.
+TESTS = Path(__file__).parent
+LEVELLED = {
+    "test_callback.py",
+    "test_library.py",
+    "adapt/test_rules.py",
+    "bridges/test_boxes.py",
+    "callable/test_callable.py",
+    "callable/test_overloads.py",
+    "callable/test_specialize.py",
+    "codegen/test_trampoline.py",
+    "core/test_class_changes.py",
+    "core/test_slots.py",
+    "libffi/test_call.py",
+    "values/test_pointers.py",
+    "values/test_storage.py",
+    "values/test_views.py",
+}
+_lost = [name for name in LEVELLED if not (TESTS / name).exists()]
+assert not _lost, _lost
 
 
 class Levels:
@@ -76,10 +95,10 @@ class Levels:
         self, session: pytest.Session, items: list[pytest.Item], following: pytest.Item | None
     ) -> None:
         """The tests of one file, pass after pass; `following` is the first test after them."""
-        # What runs in processes of its own leaves nothing in this one.
-        again = [item for item in items if "python" not in getattr(item, "fixturenames", ())]
-        if "/".join(items[0].path.parts[-2:]) in COMPILES:
-            again = []
+        again = []
+        if items[0].path.relative_to(TESTS).as_posix() in LEVELLED:
+            # What runs in processes of its own leaves nothing in this one.
+            again = [item for item in items if "python" not in getattr(item, "fixturenames", ())]
         first = again[0] if again else following
         for item, next_one in zip(items, [*items[1:], first], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
@@ -114,8 +133,13 @@ class Levels:
 
 
 def repeat(item: pytest.Item, following: pytest.Item | None) -> None:
-    """Run a test once more; only what fails is reported, so that no report is kept."""
-    for report in runtestprotocol(item, log=False, nextitem=following):
+    """Run a test once more, under its filters of warnings.
+
+    Only what fails is reported, so that no report is kept.
+    """
+    with catch_warnings_for_item(item.config, item.ihook, when="runtest", item=item):
+        reports = runtestprotocol(item, log=False, nextitem=following)
+    for report in reports:
         if report.failed:
             item.ihook.pytest_runtest_logreport(report=report)
 
