@@ -203,30 +203,30 @@ def test_names_of_the_handshake(layout):
 
 
 MUTATIONS = [
-    ("core/slottable.h", "uintptr_t id; ", "uint32_t id; "),
-    ("core/slottable.h", "uint32_t g_shift; ", "uint32_t added; uint32_t g_shift; "),
+    ("detail/core/slottable.h", "uintptr_t id; ", "uint32_t id; "),
+    ("detail/core/slottable.h", "uint32_t g_shift; ", "uint32_t added; uint32_t g_shift; "),
     (
-        "core/calltable.h",
+        "detail/core/calltable.h",
         "const char *signature; /*",
         "uintptr_t was_flags; const char *signature; /*",
     ),
     (
-        "core/calltable.h",
+        "detail/core/calltable.h",
         "NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)",
         "NC_FLAG_TAKES_GIL ((uintptr_t)2 << 1)",
     ),
-    ("core/hash.h", "0x94D049BB133111EB", "0x94D049BB133111ED"),
-    ("core/intern.h", "uint64_t length; /*", "uint64_t length, more; /*"),
-    ("core/base.h", "#define NC_ABI_VERSION 1", "#define NC_ABI_VERSION 2"),
-    ("core/runtime.h", "    PyTypeObject *metatype;", "    void *metatype;"),
-    ("core/runtime.h", "    void *etp_private;", "    void *etp_added, *etp_private;"),
-    ("core/runtime.h", "_PACKEDCALLABLE_FAVPOS 1", "_PACKEDCALLABLE_FAVPOS 2"),
+    ("detail/core/hash.h", "0x94D049BB133111EB", "0x94D049BB133111ED"),
+    ("detail/core/intern.h", "uint64_t length; /*", "uint64_t length, more; /*"),
+    ("detail/core/base.h", "#define NC_ABI_VERSION 1", "#define NC_ABI_VERSION 2"),
+    ("detail/core/runtime.h", "    PyTypeObject *metatype;", "    void *metatype;"),
+    ("detail/core/runtime.h", "    void *etp_private;", "    void *etp_added, *etp_private;"),
+    ("detail/core/runtime.h", "_PACKEDCALLABLE_FAVPOS 1", "_PACKEDCALLABLE_FAVPOS 2"),
 ]
 
 
 @pytest.mark.compiler
 @needs_64_bits
-@pytest.mark.parametrize(("header", "old", "new"), [("core/base.h", "", ""), *MUTATIONS])
+@pytest.mark.parametrize(("header", "old", "new"), [("detail/core/base.h", "", ""), *MUTATIONS])
 def test_a_change_of_a_header_does_not_compile(build, include, tmp_path, header, old, new):
     compiler = build.compiler()
     if compiler is None:

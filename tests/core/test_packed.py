@@ -431,7 +431,7 @@ def test_words_that_are_no_signature(words: tuple[int, ...], message: str) -> No
 
 def test_packing_is_light_to_import() -> None:
     code = (
-        "import sys, nativecall.packed;"
+        "import sys, nativecall._signature.packed;"
         "print([m for m in ('numpy', 'llvmlite', 'dataclasses') if m in sys.modules])"
     )
     done = subprocess.run(

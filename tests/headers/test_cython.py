@@ -113,7 +113,7 @@ def header_constants() -> set[str]:
     families = r"NC_(?:FLAG|ERRORS|CALLBACK|FAILED|NATIVEAPI|SIGNATURE_MAX)_\w+|PYCUSTOMSLOT_\w+"
     shared = [
         (HEADERS / name).read_text()
-        for name in ("core/base.h", "detail/callbackcalls.h", "core/runtime.h")
+        for name in ("detail/core/base.h", "detail/callbackcalls.h", "detail/core/runtime.h")
     ]
     found = set()
     for commented in [*consumer_headers(), *shared]:

@@ -27,7 +27,7 @@ TAKES_ADDRESSES = {
     "capsule": "the address of a function",
     "Trampoline": "the address of code",
     "Stub": "the address of code",
-    "Closure": "the address of code",
+    "PyCallback": "the address of code",
     "Memory": "the address of memory",
     "PointerReader": "makes pointers of addresses",
     "Record": "reads structs at addresses",
@@ -104,7 +104,7 @@ def reachable():
     modules = [nc, core]
     for found in pkgutil.walk_packages(nc.__path__, "nativecall."):
         name = found.name
-        if not any(word in name for word in ("__main__", "_core", ".cli", "numba")):
+        if not any(word in name for word in ("__main__", "_core", "._cli", "numba")):
             modules.append(importlib.import_module(name))
     seen, found = set(), []
     for module in modules:

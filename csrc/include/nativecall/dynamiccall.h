@@ -21,16 +21,15 @@
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
- * borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views
- * and variadic signatures are ValueError: pass a pointer.
+ * borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views and
+ * variadic signatures are ValueError: pass a pointer.
  *
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
  * asks for that, raises what one sets (NC_ERRORS_PYTHON) or leaves whose flags say that it runs
  * Python code, and leaves entries that report failures in other ways to Python, which knows how.
  * nc_call_nogil() is for threads without the GIL, and dispatches among entries that neither need it
  * nor report failures. So it may take another entry than nc_call() does, by another way,
- * `nogil_way`. NC_OK; or NC_E_GIL, and nothing was called, where there is none. No exception is
- * set.
+ * `nogil_way`. NC_OK; or NC_E_GIL, no call and no exception, where there is none.
  *
  * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
  * obj alive, and calls the function that obj had when it was prepared. What nc_call() runs may
@@ -112,9 +111,8 @@ NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flag
         int step;
         if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
             /* A new reference must not be dropped. */
-            step = choice.targets[0].kind == NC_KIND_OBJECT
-                       ? -1
-                       : choice.targets[0].kind != NC_KIND_VOID;
+            const int kind = choice.targets[0].kind;
+            step = kind == NC_KIND_OBJECT ? -1 : kind != NC_KIND_VOID;
         } else {
             step = i == 0 ? nc_call_widening(&choice.targets[0], &call->types[0])
                           : nc_call_widening(&call->types[i], &choice.targets[i]);
