@@ -74,6 +74,10 @@ _lost = [name for name in LEVELLED if not (TESTS / name).exists()]
 assert not _lost, _lost
 
 
+# Fixtures that run what a test is about in a process of its own.
+OWN_PROCESS = {"python", "process"}
+
+
 class Levels:
     """The plugin."""
 
@@ -98,7 +102,9 @@ class Levels:
         again = []
         if items[0].path.relative_to(TESTS).as_posix() in LEVELLED:
             # What runs in processes of its own leaves nothing in this one.
-            again = [item for item in items if "python" not in getattr(item, "fixturenames", ())]
+            again = [
+                one for one in items if OWN_PROCESS.isdisjoint(getattr(one, "fixturenames", ()))
+            ]
         first = again[0] if again else following
         for item, next_one in zip(items, [*items[1:], first], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)

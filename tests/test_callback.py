@@ -20,6 +20,8 @@ import textwrap
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -1072,9 +1074,9 @@ DEEP = """
         "native",
     ],
 )
-def test_recursion_ends_before_the_c_stack_does(library, tmp_path, form, kib):
+def test_recursion_ends_before_the_c_stack_does(library, process, form, kib):
     """Every level takes some kilobytes of the stack, or the stack is small: RecursionError."""
-    done = _run(DEEP, tmp_path, library, form, kib * SCALE)
+    done = process(DEEP, library, form, kib * SCALE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "RecursionError\n" * 2, "")
 
 
@@ -1096,7 +1098,7 @@ def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch
     assert last() is None
 
 
-def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):
+def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     """In both ways of a call; what has room is passed."""
     stack = SCALE << 16
     # Three of them take all that the margin (csrc/stack.c) leaves of the stack.
@@ -1133,7 +1135,7 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, tmp_path):
                 thread.start()
                 thread.join()
     """
-    done = _run(script, tmp_path, path, int(GENERATED), count, stack)
+    done = process(script, path, int(GENERATED), count, stack)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[::2] == [f"{count - 1}.0", "2.5"] * (1 + GENERATED)
@@ -1516,20 +1518,26 @@ def test_stubs_of_one_shape_share_their_code():
 # -- processes -----------------------------------------------------------------------------------
 
 
-def _run(script: str, tmp_path: Any, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a script in a Python of its own: how it ended, and what it printed."""
+
+    def process(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=60,
+        )
+
+    return process
 
 
 @generated
 @pytest.mark.parametrize("kept", [True, False])
-def test_calls_while_python_ends(library, tmp_path, kept):
+def test_calls_while_python_ends(library, process, kept):
     """Threads that never stop calling neither hang nor crash the end of the process.
 
     Not even where the callback goes with its module.
@@ -1546,7 +1554,7 @@ def test_calls_while_python_ends(library, tmp_path, kept):
         print("done")
     """
     for _ in range(3):
-        done = _run(script, tmp_path, library)
+        done = process(script, library)
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -1560,7 +1568,7 @@ ENDS = {
 
 @generated
 @pytest.mark.parametrize("what", ENDS)
-def test_threads_go_on_calling_thunks_while_python_ends(library, tmp_path, what):
+def test_threads_go_on_calling_thunks_while_python_ends(library, process, what):
     script = f"""
         import ctypes, sys, time, nativecall as nc
         lib = ctypes.CDLL(sys.argv[1])
@@ -1570,14 +1578,14 @@ def test_threads_go_on_calling_thunks_while_python_ends(library, tmp_path, what)
         time.sleep(0.05)
         print("done")
     """
-    done = _run(script, tmp_path, library)
+    done = process(script, library)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 @generated
 @pytest.mark.parametrize("what", ENDS)
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_call_after_python_has_ended(library, tmp_path, kept, what):
+def test_a_call_after_python_has_ended(library, process, kept, what):
     script = f"""
         import ctypes, sys, nativecall as nc
         lib = ctypes.CDLL(sys.argv[1])
@@ -1588,7 +1596,7 @@ def test_a_call_after_python_has_ended(library, tmp_path, kept, what):
         assert lib.call_at_end(g.address()) == 0
         print("done")
     """
-    done = _run(script, tmp_path, library)
+    done = process(script, library)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -1616,7 +1624,7 @@ def test_after_a_fork(callers, native):
 
 @generated
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PyGILState of 3.11 waits for ever there")
-def test_another_interpreter_is_refused(tmp_path):
+def test_another_interpreter_is_refused(process):
     script = """
         import sys, nativecall as nc
         try:
@@ -1636,7 +1644,7 @@ def test_another_interpreter_is_refused(tmp_path):
         print(g(2.0), flush=True)
         interpreters.destroy(one)
     """
-    done = _run(script, tmp_path)
+    done = process(script)
     text = "a Python function was called by C code in another interpreter than its own\n2.0\n"
     assert (done.stdout, done.stderr) == (text, "")
 
