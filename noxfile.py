@@ -134,8 +134,8 @@ def python315(session: nox.Session) -> None:
 def debug(session: nox.Session) -> None:
     """The suite on a debug build of CPython 3.15, but for what `UNASSERTED` leaves out.
 
-    CPython's assertions run, those in its headers too. tests/references.py repeats the tests of
-    ownership, references and conversions, after which references and memory must be level.
+    CPython's assertions run, those in its headers too. tests/support/references.py repeats the
+    tests of ownership, references and conversions, after which references and memory must be level.
     """
     left_out = ["tests/core/test_c.py", *UNSANITIZED, *UNASSERTED]
     ignored = " ".join(f"--ignore={path}" for path in left_out)

@@ -7,7 +7,6 @@ package's sources, first on the module path; it is taken off here, before anythi
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from typing import Any
 
 import hypothesis
 import pytest
+
+from support import build
 
 ROOT = Path(__file__).resolve().parent.parent
 # No test reads or writes the user's cache; those of the cache on disk name a directory.
@@ -39,21 +40,6 @@ hypothesis.settings.register_profile("repeatable", _common, derandomize=True, da
 hypothesis.settings.load_profile("repeatable")
 
 
-def _module(file: str) -> ModuleType:
-    """A module beside this file, under a name that no installed package has."""
-    name = f"_nativecall_tests_{file}"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / f"{file}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_build = _module("build")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(sys, "gettotalrefcount"):
         return
@@ -61,27 +47,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:Object of type CPUDispatcher is not untracked:ResourceWarning"
     )
-    references = _module("references")
+    from support import references
+
     if references.PASSES > 0:
         config.pluginmanager.register(references.Levels())
 
 
 @pytest.fixture(scope="session")
-def build() -> ModuleType:
-    """The module tests/build.py."""
-    return _build
-
-
-@pytest.fixture(scope="session")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Compiles C; see `build.Builder`."""
-    return _build.Builder(tmp_path_factory.mktemp("built"))
+    return build.Builder(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="session")
 def callees(builder: Any) -> Path:
     """The shared library of tests/ext/callees.c."""
-    return builder.library(_build.EXT / "callees.c", "callees")
+    return builder.library(build.EXT / "callees.c", "callees")
 
 
 @pytest.fixture(scope="session")
@@ -103,13 +84,13 @@ def include() -> Path:
 @pytest.fixture(scope="session")
 def consumer(builder: Any, include: Path) -> ModuleType:
     """The extension module of tests/ext/consumer.c, built against the installed headers."""
-    return _build.load_extension(builder.extension("consumer.c", "nc_consumer", include=include))
+    return build.load_extension(builder.extension("consumer.c", "nc_consumer", include=include))
 
 
 @pytest.fixture(scope="session")
 def provider(builder: Any, include: Path) -> ModuleType:
     """The extension module of tests/ext/provider.c, built against the installed headers."""
-    return _build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
+    return build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
 
 
 @pytest.fixture

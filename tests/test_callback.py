@@ -34,6 +34,7 @@ from nativecall._callable import pythonfunction
 from nativecall._codegen import callback as callbackcode
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
+from support import build
 
 types = _lib.types
 GENERATED = engine.available() and not types.stubs_refused()
@@ -230,7 +231,7 @@ def handed(library):
 
 
 @pytest.fixture(scope="module")
-def consumer(builder, build, include):
+def consumer(builder, include):
     """The extension module of tests/ext/pointer_consumer.c."""
     path = builder.extension("pointer_consumer.c", "nc_pointer_consumer", include=include)
     return build.load_extension(path)
@@ -658,7 +659,7 @@ def test_it_is_raised_by_every_way_of_a_call(library, fails, way):
 
 @deferred
 @pytest.mark.parametrize("options", [0, 1])  # NC_CALLBACK_HOLDS_GIL
-def test_it_is_raised_by_consumers_of_callback_h(builder, build, include, fails, options):
+def test_it_is_raised_by_consumers_of_callback_h(builder, include, fails, options):
     path = builder.extension("callback_consumer.c", "callback_c", include=include)
     integrate = build.load_extension(path).integrate
     good = nc.callback("d:d", lambda x: 2 * x)

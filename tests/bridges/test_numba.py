@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from support import build
 
 Pair = collections.namedtuple("Pair", ["low", "high"])
 
@@ -287,7 +288,7 @@ def unraisable(function):
 
 
 @pytest.fixture(scope="module")
-def c(build, builder, include):
+def c(builder, include):
     """The module of tests/ext/callback_consumer.c."""
     return build.load_extension(
         builder.extension("callback_consumer.c", "numba_callback", include=include)

@@ -18,6 +18,7 @@ from scipy import LowLevelCallable
 
 import nativecall as nc
 from nativecall import _lib
+from support import build
 
 HOLDS_GIL, DISTRUSTS_NAMES = 1, 8  # of thunk.h
 FFI = cffi.FFI()
@@ -30,7 +31,7 @@ NEED, TAKE, RELEASE, ERRNO = (
 
 
 @pytest.fixture(scope="session")
-def c(build, builder, include):
+def c(builder, include):
     """The module of tests/ext/boxes.c."""
     return build.load_extension(
         builder.extension("boxes.c", "boxes_carried", include=include, language="c")

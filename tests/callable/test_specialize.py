@@ -22,6 +22,7 @@ import weakref
 import pytest
 
 import nativecall as nc
+from support import build
 
 LIBM = nc.load("m")
 SYMBOLS = {"d:d": "sqrt", "f:f": "sqrtf", "d:dd": "pow", "f:ff": "powf", "q:d": "lrint"}
@@ -210,7 +211,7 @@ def test_anything_that_holds_a_function_is_an_answer(kind):
 
 
 @pytest.fixture(scope="module")
-def c(build, builder, include):
+def c(builder, include):
     """The module of tests/ext/callback_consumer.c."""
     return build.load_extension(
         builder.extension("callback_consumer.c", "specialize_callback", include=include)
@@ -218,7 +219,7 @@ def c(build, builder, include):
 
 
 @pytest.fixture(scope="module")
-def dispatch(build, builder, include):
+def dispatch(builder, include):
     """The module of tests/ext/dispatch.c."""
     return build.load_extension(
         builder.extension("dispatch.c", "specialize_dispatch", include=include)

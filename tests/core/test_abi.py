@@ -20,6 +20,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from support import build
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include" / "nativecall"
@@ -187,7 +188,7 @@ def test_the_contents_lead_to_every_section():
 
 
 @pytest.fixture(scope="session")
-def layout(builder, build, include):
+def layout(builder, include):
     """The extension module of tests/ext/layout.c."""
     return build.load_extension(builder.extension("layout.c", "nc_layout", include=include))
 
@@ -227,7 +228,7 @@ MUTATIONS = [
 @pytest.mark.compiler
 @needs_64_bits
 @pytest.mark.parametrize(("header", "old", "new"), [("detail/core/base.h", "", ""), *MUTATIONS])
-def test_a_change_of_a_header_does_not_compile(build, include, tmp_path, header, old, new):
+def test_a_change_of_a_header_does_not_compile(include, tmp_path, header, old, new):
     compiler = build.compiler()
     if compiler is None:
         pytest.skip("no C compiler")

@@ -129,7 +129,9 @@ def build_and_run(name: str, directory: Path, options: list[str], arguments: lis
 
 
 def test_nothing_is_left_out() -> None:
-    core = {f"detail/core/{name}.h" for name in ("base", "hash", "intern", "slottable", "calltable")}
+    core = {
+        f"detail/core/{name}.h" for name in ("base", "hash", "intern", "slottable", "calltable")
+    }
     assert core | {"nativetable.h"} <= set(HEADERS)
     assert set(PROGRAMS) == set(SANITIZED_COUNT)
 

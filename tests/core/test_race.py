@@ -16,13 +16,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from support import build
 
 LOOKUPS = 100 * int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
 NEEDS_GIL = _lib.FLAG_NEEDS_GIL
@@ -49,7 +49,7 @@ def planned(i: int) -> Planned:
 
 
 @pytest.fixture(scope="module")
-def race(builder: Any, include: Path, build: ModuleType) -> Any:
+def race(builder: Any, include: Path) -> Any:
     """The extension module of tests/ext/race.c."""
     return build.load_extension(builder.extension("race.c", "nc_race", include=include))
 

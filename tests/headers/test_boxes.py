@@ -16,6 +16,7 @@ import cffi
 import pytest
 
 import nativecall as nc
+from support import build
 
 SOURCE = """
 struct __attribute__((packed)) packed { signed char a; double b; };
@@ -32,7 +33,7 @@ NO_SIGNATURE = "one of its types has no signature"
 
 
 @pytest.fixture(scope="session")
-def c(build, builder, include):
+def c(builder, include):
     """The module of tests/ext/boxes.c."""
     return build.load_extension(
         builder.extension("boxes.c", "boxes_c", include=include, language="c")

@@ -29,6 +29,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import scalar
+from support import build
 
 CHAR = scalar("c").text
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
@@ -60,7 +61,7 @@ def vendored_headers(include, tmp_path_factory):
 
 
 @pytest.fixture(scope="session", params=["c99", "c++11"])
-def c(request, build, builder, include):
+def c(request, builder, include):
     """The module of tests/ext/callback_consumer.c."""
     language = {"c99": "c", "c++11": "c++"}[request.param]
     name = {"c": "callback_c", "c++": "callback_cpp"}[language]
@@ -87,7 +88,7 @@ def ctypes_erf():
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
-def test_every_header_alone_and_twice(build, include, tmp_path, command, standard):
+def test_every_header_alone_and_twice(include, tmp_path, command, standard):
     language = "c++" if standard.startswith("c++") else "c"
     names = {"gcc": ["gcc"], "clang": ["clang", "clang-14"]}[command]
     found = next((name for name in names if shutil.which(name)), None)
@@ -269,7 +270,7 @@ def test_python_callables_give_the_integral_through_a_thunk(c, name, which, hold
 
 
 @pytest.fixture(scope="module")
-def integrator(build, tmp_path_factory):
+def integrator(tmp_path_factory):
     """The module of examples/integrator, built by its setup.py."""
     built = tmp_path_factory.mktemp("integrator")
     places = ["--build-lib", str(built), "--build-temp", str(built / "temp")]
@@ -1811,7 +1812,7 @@ def test_with_the_package_before_and_after(bundles, python, order):
     assert python(TOGETHER, bundles, order) == "together\n"
 
 
-def test_linked_from_two_source_files(build, builder, include):
+def test_linked_from_two_source_files(builder, include):
     path = builder.library(
         build.EXT / "callback_consumer.c",
         "callback_linked",

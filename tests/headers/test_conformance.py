@@ -26,6 +26,8 @@ from typing import Any
 
 import pytest
 
+from support import build
+
 CONSUMERS = (
     *("c99-installed", "c99-vendored", "c++11-installed", "c++11-vendored"),
     *("cython-installed", "cython-vendored"),
@@ -58,7 +60,7 @@ def module_name(consumer: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def modules(build, builder, include, tmp_path_factory) -> Path:
+def modules(builder, include, tmp_path_factory) -> Path:
     """A folder with all modules of the matrix."""
     vendored = tmp_path_factory.mktemp("vendored")
     shutil.copytree(include / "nativecall", vendored / "nativecall")
@@ -97,7 +99,7 @@ def modules(build, builder, include, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(build, builder) -> Path:
+def library(builder) -> Path:
     """The functions, for the package to wrap."""
     return builder.library(
         f'#define CONFORMANCE_LINKAGE\n#include "{build.EXT / "conformance_functions.h"}"\n',
@@ -129,7 +131,7 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def servers(build, modules, library):
+def servers(modules, library):
     """Servers without and with the package on their path."""
     paths = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
     made = {

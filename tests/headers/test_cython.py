@@ -23,6 +23,7 @@ import pytest
 import nativecall as nc
 from nativecall._signature.packed import pack, unpack
 from nativecall._signature.spelling import parse
+from support import build
 
 PXD = Path(nc.__file__).with_name("__init__.pxd")
 HEADERS = Path(nc.get_include(), "nativecall")
@@ -166,7 +167,7 @@ def test_every_declaration_is_tested_here():
 
 
 @pytest.fixture(scope="session", params=LANGUAGES)
-def made(request, build, builder, include) -> tuple[str, Path, Path]:
+def made(request, builder, include) -> tuple[str, Path, Path]:
     """The language, the source that Cython generates, and the extension module."""
     language = request.param
     if build.compiler(language) is None:
@@ -177,11 +178,11 @@ def made(request, build, builder, include) -> tuple[str, Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def cy(build, made):
+def cy(made):
     return build.load_extension(made[2])
 
 
-def test_the_example_of_the_opening_comment(build, builder, include, tmp_path):
+def test_the_example_of_the_opening_comment(builder, include, tmp_path):
     if build.compiler("c") is None:
         pytest.skip("no C compiler")
     block = re.search(r"(?:^#(?:     .*)?\n)+", PXD.read_text().partition("\n")[2], re.M)

@@ -29,6 +29,7 @@ from fractions import Fraction
 import pytest
 
 import nativecall as nc
+from support import build
 
 REFUSED = "the GIL is not held"  # the text of NC_E_GIL
 REPEAT = 10_000
@@ -106,13 +107,13 @@ def extension(builder, include, vendored, standard):
 
 
 @pytest.fixture(scope="session", params=["c99", "c++11"])
-def c(request, build, builder, include, vendored):
+def c(request, builder, include, vendored):
     """The module of tests/ext/dispatch.c."""
     return build.load_extension(extension(builder, include, vendored, request.param))
 
 
 @pytest.fixture(scope="session")
-def tier2(build, builder, include):
+def tier2(builder, include):
     """A provider whose type has ``__nativecall_api__``."""
     return build.load_extension(
         builder.extension("conformance_tier2.c", "dispatch_tier2", include=include)
@@ -167,7 +168,7 @@ def compiler(command):
     return found
 
 
-def compiled(build, include, folder, command, standard, flags, sources):
+def compiled(include, folder, command, standard, flags, sources):
     """What a compiler says of each of several sources."""
     language = "c++" if standard.startswith("c++") else "c"
     words = [compiler(command), f"-std={standard}", "-x", language, *build.WARNINGS]
@@ -180,12 +181,12 @@ def compiled(build, include, folder, command, standard, flags, sources):
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
-def test_every_header_alone_and_twice(build, include, tmp_path, command, standard):
+def test_every_header_alone_and_twice(include, tmp_path, command, standard):
     inner = ("detail/registercall.h", "detail/promotion.h", "detail/values.h")
     headers = ("dispatch.h", "dynamiccall.h", *inner)
     lines = [f"#include <nativecall/{header}>\n" for header in headers]
     all_done = compiled(
-        build, include, tmp_path, command, standard, ["-fsyntax-only"], [line * 2 for line in lines]
+        include, tmp_path, command, standard, ["-fsyntax-only"], [line * 2 for line in lines]
     )
     for header, done in zip(headers, all_done, strict=True):
         assert done.returncode == 0, f"{header}: {done.stderr}"
@@ -226,7 +227,7 @@ BAD = [
 @pytest.mark.compiler
 @pytest.mark.parametrize("standard", ["c99", "c++11"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
-def test_what_does_not_compile(build, include, tmp_path, command, standard):
+def test_what_does_not_compile(include, tmp_path, command, standard):
     renamed = [line.replace("(f,", f"(f{n},") for n, line in enumerate(GOOD)]
     lines = ["\n".join(renamed), *BAD]
     sources = [
@@ -234,7 +235,7 @@ def test_what_does_not_compile(build, include, tmp_path, command, standard):
         "extern int last;\n"
         for line in lines
     ]
-    all_done = compiled(build, include, tmp_path, command, standard, ["-fsyntax-only"], sources)
+    all_done = compiled(include, tmp_path, command, standard, ["-fsyntax-only"], sources)
     for line, done in zip(lines, all_done, strict=True):
         assert (done.returncode == 0) is (line not in BAD), f"{line}\n{done.stderr}"
 
@@ -315,15 +316,13 @@ int all(PyObject *f, void *function, Type given)
         ("clang", "c++20", "uint8 double"),
     ],
 )
-def test_no_warnings_where_everything_is_inlined(
-    build, include, tmp_path, command, standard, words
-):
+def test_no_warnings_where_everything_is_inlined(include, tmp_path, command, standard, words):
     # Clang warns before it optimises.
     flags = ["-O3", "-S", "-o", os.devnull] if command == "gcc" else ["-fsyntax-only"]
     cases = list(itertools.product(words.split(), ("", "#define GLOBAL\n")))
     sources = [place + INSTANTIATED.replace("WORD", word) for word, place in cases]
     sources[1:] = ["#define ELSEWHERE\n" + source for source in sources[1:]]
-    all_done = compiled(build, include, tmp_path, command, standard, flags, sources)
+    all_done = compiled(include, tmp_path, command, standard, flags, sources)
     for case, done in zip(cases, all_done, strict=True):
         assert done.returncode == 0, f"{case}\n{done.stderr}"
 
@@ -1076,7 +1075,7 @@ def test_a_provider_that_never_ends(c, functions):
 
 
 @pytest.fixture(scope="session")
-def raw(build, builder, include):
+def raw(builder, include):
     """Makes an object with these rows of a call table: the same signature may stand twice."""
     module = build.load_extension(
         builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
@@ -1119,7 +1118,7 @@ def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw
     assert both([("d:d", NONZERO, fails), free]) == (d(5.0), d(5.0), "exact", "exact")
 
 
-def test_dispatch_finds_entries_of_a_call_table_alone(build, builder, include, c, functions):
+def test_dispatch_finds_entries_of_a_call_table_alone(builder, include, c, functions):
     """A packed table is not required of a provider, and none of these types has one."""
     provider = build.load_extension(
         builder.extension("provider.c", "dispatch_provider", include=include)

@@ -19,6 +19,7 @@ import pytest
 
 import nativecall as nc
 from nativecall._signature import packed
+from support import build
 
 ALLOCATED_ID = 0x05000003
 OWN_ID = 0x05000007
@@ -278,7 +279,7 @@ thread.join()
 """
 
 
-def test_a_call_is_overridden_while_threads_look(builder, build, include, tmp_path, monkeypatch):
+def test_a_call_is_overridden_while_threads_look(builder, include, tmp_path, monkeypatch):
     """The thread sanitizer sees no race between a lookup without the GIL and a change of the class.
 
     The first module, which brings the metaclass, and the one that looks are instrumented.
@@ -389,7 +390,7 @@ def test_objects_of_a_subclass_of_the_callable_are_found(consumer, lib):
 
 
 @pytest.mark.parametrize("source", ["consumer.c", "provider.c"])
-def test_the_headers_compile_as_cpp(builder, build, include, source):
+def test_the_headers_compile_as_cpp(builder, include, source):
     if build.compiler("c++") is None:
         pytest.skip("no C++ compiler")
     name = f"cpp_{source[:-2]}"
@@ -415,7 +416,7 @@ setup(
 """
 
 
-def test_a_project_built_with_setuptools(tmp_path, build, consumer):
+def test_a_project_built_with_setuptools(tmp_path, consumer):
     (tmp_path / "setup.py").write_text(SETUP)
     for name in ("consumer.c", "module.h"):
         shutil.copy(build.EXT / name, tmp_path)
@@ -592,7 +593,7 @@ def test_every_pair_of_types_keeps_its_own_rows(consumer, provider):
 
 
 @pytest.fixture(scope="module")
-def bad(build, builder, include):
+def bad(builder, include):
     """The module of tests/ext/conformance_badinput.c: tables that no function of ours makes."""
     return build.load_extension(
         builder.extension("conformance_badinput.c", "bad_input", include=include)
@@ -600,7 +601,7 @@ def bad(build, builder, include):
 
 
 @pytest.fixture(scope="module")
-def seeker(build, builder, include):
+def seeker(builder, include):
     """The module of tests/ext/conformance_consumer.c: every way of finding a function."""
     return build.load_extension(
         builder.extension("conformance_consumer.c", "bad_input_consumer", include=include)

@@ -102,8 +102,9 @@ def _references() -> int:
     """On a debug build, references to all that can be reached, as the suite counts them there."""
     if not hasattr(sys, "gettotalrefcount"):
         return 0
-    count: int = importlib.import_module("hostility").of_suite("references").measure()[0]
-    return count
+    from support import references
+
+    return references.measure()[0]
 
 
 class Journal:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import hostility
-from driver import HERE, Finding, Tools
+from driver import Finding, Tools
+
+from support import build
 
 GROWTH = 60_000
 # Each step is another signature, so caches of signatures, types and code fill, whose bounds are
@@ -34,9 +35,6 @@ class World:
 
         self.nc = nc
         self.suite = hostility.of_suite("libffi/test_random_signatures")
-        sys.path.insert(0, str(HERE.parent))
-        import build
-
         self.folder = tools.folder / f"echoes{random.SystemRandom().randrange(1 << 40)}"
         self.builder = build.Builder(self.folder)
         self.compiled = 0

@@ -21,9 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
 # The source tree beside an installed package has no compiled core.
-sys.path[1:] = [entry for entry in sys.path[1:] if Path(entry or ".").resolve() != HERE.parents[1]]
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE.parents[1]]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 os.environ.setdefault("NATIVECALL_CACHE_DIR", "")
 
 import driver  # noqa: E402  # found by sys.path

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from support import build
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 EXPECTED = {
@@ -222,7 +224,7 @@ def test_all_examples_are_here():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_example(name, tmp_path, build):
+def test_example(name, tmp_path):
     for module in NEEDS.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")

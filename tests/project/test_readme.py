@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
+from support import build
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -87,7 +88,7 @@ def test_messages_in_sessions_are_exact(fails):
 
 
 @pytest.fixture
-def consumers(builder, build, include):
+def consumers(builder, include):
     """The C code of the README as a module."""
     if build.compiler() is None:
         pytest.skip("no C compiler")

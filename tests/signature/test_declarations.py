@@ -33,6 +33,7 @@ from nativecall._signature.declarations import (
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
 from nativecall._slots import get_include
+from support import build
 
 CHAR = scalar("c").text
 WORD = scalar("n").text
@@ -248,7 +249,7 @@ def _is_extension(words: set[str]) -> bool:
 
 
 @pytest.mark.compiler
-def test_words_in_any_order_are_what_a_compiler_takes_them_for(build: Any, tmp_path: Path) -> None:
+def test_words_in_any_order_are_what_a_compiler_takes_them_for(tmp_path: Path) -> None:
     command = build.compiler()
     if command is None:
         pytest.skip("no C compiler")
@@ -322,9 +323,7 @@ def _expression(chance: random.Random, depth: int, names: list[str]) -> str:
 
 
 @pytest.mark.compiler
-def test_constant_expressions_have_the_values_that_a_compiler_gives_them(
-    build: Any, tmp_path: Path
-) -> None:
+def test_constant_expressions_have_the_values_that_a_compiler_gives_them(tmp_path: Path) -> None:
     command = build.compiler()
     if command is None:
         pytest.skip("no C compiler")
@@ -368,9 +367,7 @@ def _member(chance: random.Random, index: int) -> tuple[str, list[str]]:
 
 
 @pytest.mark.compiler
-def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(
-    build: Any, tmp_path: Path
-) -> None:
+def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(tmp_path: Path) -> None:
     command = build.compiler()
     if command is None:
         pytest.skip("no C compiler")
@@ -427,7 +424,7 @@ int main(void)
 
 
 @pytest.mark.compiler
-def test_the_reader_in_c_agrees(build: Any, tmp_path: Path) -> None:
+def test_the_reader_in_c_agrees(tmp_path: Path) -> None:
     command = build.compiler()
     if command is None:
         pytest.skip("no C compiler")

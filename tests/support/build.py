@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
-EXT = Path(__file__).resolve().parent / "ext"
+EXT = Path(__file__).resolve().parents[1] / "ext"
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
 # What Cython generates answers for its other warnings; C++ refuses these by itself.
 MISMATCHES = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion")

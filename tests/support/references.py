@@ -53,7 +53,7 @@ def measure() -> tuple[int, int]:
 # function, also where nothing of this package is used; what runs in processes of its own, of which
 # nothing is left in this one; and what is of text, plans and code alone, without a Python object
 # that it could keep.
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 LEVELLED = {
     "test_callback.py",
     "test_library.py",
