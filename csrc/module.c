@@ -5,8 +5,9 @@
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
 #include "object/callable.h"
+#include "object/overloadcost.h"
 #include "object/callspec.h"
-#include "callback/pycallback.h"
+#include "callback/pycallbackobject.h"
 #include "values/pointers.h"
 #include "core/core.h"
 #include "object/failure.h"

@@ -46,6 +46,7 @@
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 
+#include "callbackspec.h"
 #include "values/pointers.h"
 
 #include "nativecall/detail/callbackcalls.h"
@@ -64,20 +65,6 @@ enum {
 };
 
 typedef struct NcPyCallback NcPyCallback;
-
-/* What all callbacks of a signature share. Immutable. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
-    PyObject *objects;  /* tuple: offsets of Python objects in the result */
-    NcCallSpec *result; /* has the result as its only argument; NULL for none and Python objects */
-    PyObject *record;   /* stores the usual values of a struct result; or NULL */
-    PyObject *writer;   /* (value, address, who, keep): stores any struct; with ctypes
-                           (callback, value) -> what ctypes gives to C; or NULL */
-    PyObject *lower;    /* with ctypes: (sentinel) -> the same of the sentinel; else NULL */
-    PyObject *holder;   /* with ctypes: the class of a result that holds a reraiser, or NULL */
-    char code;          /* letter of the result */
-} NcCallbackSpec;
 
 #define NC_PYCALLBACK_SPARES 4
 
@@ -107,9 +94,6 @@ struct NcPyCallback {
     PyObject *weakrefs; /* weak references to this object */
 };
 
-extern PyTypeObject NcCallbackSpec_Type;
-extern PyTypeObject NcPyCallback_Type;
-
 /* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
  * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
  * call. */
@@ -123,7 +107,44 @@ PyObject *nc_pycallback_float(NcPyCallback *self, double number);
  * address. A new reference, or NULL. */
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 
-/* Types; -1 with an exception. */
-int nc_pycallback_ready(PyObject *module);
+/* ---- for the object, and for what ctypes calls ----------------------------------------------- */
+
+/* Remembers the interpreter that callbacks run in; before the first of them. */
+void nc_pycallback_set_interpreter(void);
+
+/* What `enter` is: for C code of any thread, with or without the GIL; for C code that was said to
+ * have the GIL; for C code that the function was passed to. */
+int nc_pycallback_enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out);
+int nc_pycallback_enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out);
+int nc_pycallback_enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out);
+
+/* Whether the call that the function was passed to fails already, with what it raised in a thread
+ * where no Python code waits. */
+int nc_pycallback_has_failed(const NcPyCallback *self);
+/* Raises RecursionError. */
+void nc_pycallback_too_deep(const NcPyCallback *self);
+/* What a report names: the function, or its name once closed. */
+PyObject *nc_pycallback_reported_as(const NcPyCallback *self);
+/* Finds the place for the exception that is set; a new reference to what is to be left in the
+ * thread, or NULL. `holding`: C called with the GIL. */
+PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int holding);
+
+/* Calls the function with args[1] to args[count]; a new reference, or NULL. */
+PyObject *nc_pycallback_call(NcPyCallback *self, PyObject **args, size_t count);
+/* An object that C gave as an argument: a new reference; NULL with an exception where C gave NULL. */
+PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, PyObject *given);
+/* Writes what the function returned as the C result, whatever it is. 0, or -1. */
+int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out);
+
+/* Gives C references of its own to the objects in the sentinel, which becomes its result. */
+void nc_pycallback_reference_sentinel(const NcPyCallback *self);
+/* Drops these references again, where that was the last sentinel that C got in this thread and C's
+ * result is lost; ctypes gives none with an exception. */
+void nc_pycallback_release_sentinel(const NcPyCallback *self);
+/* Forgets which sentinel was the last, before a call that may release one. */
+void nc_pycallback_forget_sentinels(void);
+
+/* Frees the floats for arguments. */
+void nc_pycallback_drop_spares(NcPyCallback *self);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "values/aggregates.h"
 #include "callback/pycallback.h"
-#include "object/callable.h"
+#include "object/callablecalls.h"
 #include "object/failure.h"
 #include "values/records.h"
 #include "ground/stack.h"

@@ -9,223 +9,21 @@
  * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
 #include "callable.h"
 
-#include <structmember.h>
-
-#include "values/pointers.h"
+#include "builtinview.h"
+#include "callablecalls.h"
+#include "overload.h"
 #include "nativecall/nativeapi.h"
+
+#include <structmember.h>
 
 NcHooks nc_hooks;
 
 /* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
 #define CALL_FLAGS ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
 
-/* ---- calls without an ahead-of-time trampoline ----------------------------------------------- */
-
-static PyObject *vectorcall_fallback(PyObject *object, PyObject *const *args, size_t nargsf,
-                                     PyObject *kwnames);
-
 static int has_ahead_of_time(const NcCallable *self)
 {
     return self->spec->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
-}
-
-/* Lets a single call through a generated trampoline, unless it has one. */
-static void adopt(NcCallable *self, PyObject *made)
-{
-    self->decided = 1;
-    if (self->generated == NULL) {
-        self->generated = (NcGenerated *)(void *)Py_NewRef(made);
-        self->method = self->generated->code.method;
-        self->symbols = nc_symbols;
-        /* Meanwhile there may be other entries, or the collector has cleared the callable. */
-        if (self->vectorcall == vectorcall_fallback) {
-            self->vectorcall = self->generated->code.vectorcall;
-        }
-    }
-}
-
-/* Gives a single a generated trampoline, of a variadic function where `fixed` is how many arguments
- * that takes at least, else NULL. Threads may race here, for Python code runs: they all get
- * the same trampoline, or the first one's stays. */
-static int generate(NcCallable *self, PyObject *fixed)
-{
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.generate, (PyObject *)self, fixed, NULL);
-    if (made == NULL) {
-        return -1;
-    }
-    if (made != Py_None && !Py_IS_TYPE(made, &NcGenerated_Type)) {
-        PyErr_Format(PyExc_TypeError, "generate() must return a Trampoline or None (got %.200s)",
-                     Py_TYPE(made)->tp_name);
-        Py_DECREF(made);
-        return -1;
-    }
-    self->decided = 1;
-    if (made != Py_None) {
-        adopt(self, made);
-    }
-    Py_DECREF(made);
-    return 0;
-}
-
-/* A single without a trampoline for these arguments: they are counted here and converted there. */
-static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *fallback = Py_XNewRef(self->fallback);
-    PyObject *result;
-    if (fallback == NULL) {
-        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
-         * is kept must call the new one. */
-        void *target = self->target;
-        fallback = PyObject_CallOneArg(nc_hooks.make_fallback, (PyObject *)self);
-        if (fallback == NULL) {
-            return NULL;
-        }
-        if (self->target == target) {
-            Py_XSETREF(self->fallback, Py_NewRef(fallback));
-        }
-    }
-    result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
-    Py_DECREF(fallback);
-    return result;
-}
-
-static PyObject *vectorcall_fallback(PyObject *object, PyObject *const *args, size_t nargsf,
-                                     PyObject *kwnames)
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (kwnames != NULL || nargs < self->spec->nargs ||
-        (nargs > self->spec->nargs && !self->spec->variadic)) {
-        return nc_call_irregular(self, args, nargsf, kwnames);
-    }
-    if (!self->decided && generate(self, NULL) < 0) {
-        return NULL;
-    }
-    if (self->vectorcall != vectorcall_fallback) {
-        return self->vectorcall(object, args, nargsf, NULL);
-    }
-    return call_fallback(self, args, nargs);
-}
-
-static PyObject *method_fallback(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    return vectorcall_fallback(object, args, (size_t)nargs, NULL);
-}
-
-static PyObject *method_fallback_O(PyObject *object, PyObject *arg)
-{
-    return vectorcall_fallback(object, &arg, 1, NULL);
-}
-
-static PyObject *method_fallback_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    return vectorcall_fallback(object, NULL, 0, NULL);
-}
-
-static PyObject *vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
-                                  size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    if (self->specializer != NULL && self->specializer != Py_None) {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries yet; ask for one as in f['d:d']",
-                     self->name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
-    }
-    return NULL;
-}
-
-/* ---- irregular calls ------------------------------------------------------------------------- */
-
-static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
-{
-    Py_ssize_t nargs = self->spec->nargs;
-    PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", self->name,
-                 self->spec->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
-                 given);
-    return NULL;
-}
-
-/* Where keyword `name` goes, or -1 with an exception. */
-static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
-{
-    PyObject *names = self->spec->names;
-    for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
-        PyObject *known = PyTuple_GET_ITEM(names, i);
-        int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
-        if (equal < 0) {
-            return -1;
-        }
-        if (equal) {
-            return i;
-        }
-    }
-    if (names == NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "'%U' takes no keyword arguments (got '%U'): its signature names none",
-                     self->name, name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "'%U' has no argument named '%U'; it takes %R", self->name,
-                     name, names);
-    }
-    return -1;
-}
-
-PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
-                            PyObject *kwnames)
-{
-    const NcCallSpec *spec = self->spec;
-    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
-    Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject **ordered = NULL;
-    PyObject *result = NULL;
-    if (keywords == 0) {
-        if (given < spec->nargs || (given > spec->nargs && !spec->variadic)) {
-            return wrong_count(self, given);
-        }
-        /* The trampoline of a variadic function takes its fixed arguments only. */
-        if (given > spec->nargs && self->generated != NULL &&
-            self->vectorcall == self->generated->code.vectorcall) {
-            return call_fallback(self, args, given);
-        }
-        return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
-    }
-    ordered = (PyObject **)PyMem_Calloc((size_t)(given + keywords) + (size_t)spec->nargs + 1,
-                                        sizeof(PyObject *));
-    if (ordered == NULL) {
-        return PyErr_NoMemory();
-    }
-    for (Py_ssize_t i = 0; i < given; i++) {
-        ordered[i] = args[i];
-    }
-    for (Py_ssize_t k = 0; k < keywords; k++) {
-        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
-        Py_ssize_t position = keyword_position(self, name);
-        if (position < 0) {
-            goto done;
-        }
-        if (ordered[position] != NULL) {
-            PyErr_Format(PyExc_TypeError, "'%U' got several values for argument '%U'", self->name,
-                         name);
-            goto done;
-        }
-        ordered[position] = args[given + k];
-    }
-    if (given + keywords != spec->nargs && (given + keywords < spec->nargs || !spec->variadic)) {
-        wrong_count(self, given + keywords);
-        goto done;
-    }
-    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-        if (ordered[i] == NULL) {
-            wrong_count(self, given + keywords);
-            goto done;
-        }
-    }
-    result = self->vectorcall((PyObject *)self, ordered, (size_t)(given + keywords), NULL);
-
-done:
-    PyMem_Free(ordered);
-    return result;
 }
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -248,7 +46,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    self->vectorcall = vectorcall_empty;
+    self->vectorcall = nc_vectorcall_empty;
     nc_nativetable_clear(&self->native);
     Py_CLEAR(self->fallback);
     nc_dispatcher_release(self->dispatcher);
@@ -285,7 +83,7 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
         return NULL;
     }
     nc_nativetable_init(&self->native);
-    self->vectorcall = vectorcall_empty;
+    self->vectorcall = nc_vectorcall_empty;
     self->doc = Py_NewRef(Py_None);
     self->module = Py_NewRef(Py_None);
     self->name = PyUnicode_FromString("function");
@@ -399,7 +197,7 @@ static PyObject *callable_set_single(PyObject *object, PyObject *args)
         self->vectorcall = self->spec->trampoline->vectorcall;
         self->decided = 1;
     } else {
-        self->vectorcall = vectorcall_fallback;
+        self->vectorcall = nc_vectorcall_fallback;
     }
     Py_RETURN_NONE;
 }
@@ -448,15 +246,7 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
     self->dispatcher = NULL;
     Py_XSETREF(self->parts, Py_NewRef(parts));
     self->vectorcall = nc_vectorcall_overloaded;
-    /* Views made before keep their calling convention and see all entries from now on. */
-    if (self->view_single.ml_flags == METH_O) {
-        self->view_single.ml_meth = nc_method_overloaded_O;
-    } else if (self->view_single.ml_flags == METH_NOARGS) {
-        self->view_single.ml_meth = nc_method_overloaded_NOARGS;
-    } else if (self->view_single.ml_flags == METH_FASTCALL) {
-        self->view_single.ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
-    }
-    Py_CLEAR(self->view);
+    nc_builtinview_overload(self);
     Py_RETURN_NONE;
 }
 
@@ -504,89 +294,6 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         Py_CLEAR(self->fallback);
     }
     Py_RETURN_NONE;
-}
-
-/* ---- the built-in view ----------------------------------------------------------------------- */
-
-static PyObject *living_view(NcCallable *self)
-{
-    return self->view != NULL ? nc_weakref_get(self->view) : NULL;
-}
-
-/* The built-in form of what calls a single; of the same convention whatever that is. */
-static void describe_single(NcCallable *self, PyMethodDef *method)
-{
-    const NcCallSpec *spec = self->spec;
-    if (self->vectorcall != vectorcall_fallback) {
-        const NcTrampoline *code =
-            self->generated != NULL ? &self->generated->code : spec->trampoline;
-        method->ml_meth = code->method;
-        method->ml_flags = code->method_flags;
-    } else if (spec->nargs > 1 || spec->variadic) {
-        method->ml_meth = (PyCFunction)(void (*)(void))method_fallback;
-        method->ml_flags = METH_FASTCALL;
-    } else {
-        method->ml_meth = spec->nargs == 1 ? method_fallback_O : method_fallback_NOARGS;
-        method->ml_flags = spec->nargs == 1 ? METH_O : METH_NOARGS;
-    }
-}
-
-static PyObject *callable_get_builtin(PyObject *object, void *Py_UNUSED(closure))
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    PyMethodDef *method;
-    PyObject *view;
-    PyObject *reference;
-    if (nc_native_table(object) == NULL) {
-        PyErr_Format(
-            PyExc_AttributeError,
-            "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
-            self->name, Py_TYPE(object)->tp_name);
-        return NULL;
-    }
-    view = living_view(self);
-    if (view != NULL) {
-        return view;
-    }
-    if (self->spec == NULL && self->parts == NULL) {
-        return vectorcall_empty(object, NULL, 0, NULL);
-    }
-    if (self->parts == NULL && !self->decided && generate(self, NULL) < 0) {
-        return NULL;
-    }
-    method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
-    if (method->ml_name == NULL) {
-        const char *name = PyUnicode_AsUTF8(self->name);
-        const char *doc = NULL;
-        if (name == NULL) {
-            return NULL;
-        }
-        if (PyUnicode_Check(self->doc)) {
-            doc = PyUnicode_AsUTF8(self->doc);
-            if (doc == NULL) {
-                return NULL;
-            }
-        }
-        if (self->parts != NULL) {
-            method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
-            method->ml_flags = METH_FASTCALL;
-        } else {
-            describe_single(self, method);
-        }
-        method->ml_doc = doc;
-        method->ml_name = name;
-    }
-    view = PyCFunction_NewEx(method, object, self->module);
-    if (view == NULL) {
-        return NULL;
-    }
-    reference = PyWeakref_NewRef(view, NULL);
-    if (reference == NULL) {
-        Py_DECREF(view);
-        return NULL;
-    }
-    Py_XSETREF(self->view, reference);
-    return view;
 }
 
 /* ---- introspection --------------------------------------------------------------------------- */
@@ -652,14 +359,14 @@ static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     if (self->spec == NULL) {
-        return vectorcall_empty(object, NULL, 0, NULL);
+        return nc_vectorcall_empty(object, NULL, 0, NULL);
     }
-    if (!self->decided && generate(self, NULL) < 0) {
+    if (!self->decided && nc_callable_generate(self, NULL) < 0) {
         return NULL;
     }
-    return PyUnicode_FromString(self->generated != NULL                   ? "generated"
-                                : self->vectorcall == vectorcall_fallback ? "libffi"
-                                                                          : "ahead of time");
+    return PyUnicode_FromString(self->generated != NULL                      ? "generated"
+                                : self->vectorcall == nc_vectorcall_fallback ? "libffi"
+                                                                             : "ahead of time");
 }
 
 /* _choose(way): makes a single that was neither called nor asked for a view call through "libffi";
@@ -679,9 +386,9 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
         PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", self->name);
         return NULL;
     }
-    self->vectorcall = vectorcall_fallback;
+    self->vectorcall = nc_vectorcall_fallback;
     self->decided = 1;
-    if (!libffi && generate(self, generated ? NULL : way) < 0) {
+    if (!libffi && nc_callable_generate(self, generated ? NULL : way) < 0) {
         return NULL;
     }
     if (!libffi && self->generated == NULL) {
@@ -729,7 +436,7 @@ static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 static PyGetSetDef callable_getset[] = {
     {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
      NULL},
-    {"builtin", callable_get_builtin, NULL,
+    {"builtin", nc_builtinview_get, NULL,
      "The same callable as a real built-in function, for hot loops in Python.\n\n"
      "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
      "type. __self__ of the view is the callable; nativecall.wrap gives it back, and native\n"

@@ -1,12 +1,9 @@
 /* csrc/object/overload.c: the choice among the entries of an overloaded callable, by argument
  * types.
  *
- * Rule. Each argument of each candidate has a cost: nothing for an exact type, little for a safe
- * promotion (integer to float, narrow to wide), more for a narrower type that the value may still
- * fit, most for an array that the type refuses for its strides or because it is read-only. A struct
- * costs what its fields do. The candidate whose costs add up to least is called; the earlier one
- * where two are equal. So an exact match always wins, and the order of entries matters only between
- * equals. When nothing fits, the error lists what there is.
+ * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate whose costs add up
+ * to least is called; the earlier one where two are equal. So an exact match always wins, and the
+ * order of entries matters only between equals. When nothing fits, the error lists what there is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
@@ -18,184 +15,12 @@
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
  * match swallows its exception, a failed hook does not. */
-#include "callable.h"
+#include "overload.h"
 
+#include "overloadcost.h"
 #include "values/pointers.h"
 
 #include <string.h>
-
-/* ---- one argument ---------------------------------------------------------------------------- */
-
-/* Costs, by how much of the value's own type is kept: exact types cost nothing; safe promotions
- * (integer to float, float to complex, narrow to wide) little, more the farther; a narrower type of
- * the same kind that Python's own value may still fit costs most. */
-enum {
-    COST_EXACT = 0,
-    COST_WIDER = 1,       /* same kind, wider or as wide */
-    COST_KIND = 10,       /* the next kind: bool to int, int to float, float to complex */
-    COST_OBJECT = 50,     /* anything goes as a Python object */
-    COST_NARROW = 100,    /* same kind, narrower: float to 'f', an int that happens to fit */
-    COST_REFUSED = 10000, /* the conversion will fail, and say why better than that nothing suits */
-};
-
-static const char kind_order[] = "?ifc";
-
-/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
-static char scalar_kind(char code)
-{
-    switch (code) {
-    case '?':
-        return '?';
-    case 'e':
-    case 'f':
-    case 'd':
-    case 'g':
-        return 'f';
-    case 'z':
-    case 'Z':
-    case 'Y':
-        return 'c';
-    default:
-        return nc_integer_kind(code) != NULL ? 'i' : '\0';
-    }
-}
-
-/* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
-static int float_width(char code)
-{
-    static const char widths[] = "effddg";
-    char part = code == 'z' ? 'f' : code == 'Z' ? 'd' : code == 'Y' ? 'g' : code;
-    return (int)(strchr(widths, part) - widths);
-}
-
-static int match_number(char wanted, PyObject *value)
-{
-    const NcIntegerKind *kind = nc_integer_kind(wanted);
-    char found = nc_value_letter(value);
-    char wanted_kind = scalar_kind(wanted);
-    char found_kind = scalar_kind(found);
-    unsigned long long bits;
-    int fits;
-    PyObject *number;
-    int steps;
-    if (found == '\0') {
-        return PyErr_Occurred() ? -2 : -1;
-    }
-    if (found == wanted && wanted != 'q') {
-        return COST_EXACT;
-    }
-    steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
-    if (steps < 0) {
-        return -1;
-    }
-    if (steps > 0 && wanted_kind != 'i') {
-        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
-        int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
-        int loses = narrow == 2 || (found == 'g' && wanted != 'Y');
-        return steps * COST_KIND + narrow + (loses ? COST_NARROW : 0);
-    }
-    if (wanted_kind == 'i') {
-        /* 'q' is also the letter of ints of any size and of objects with __index__. What that
-         * raises is the user's own error. */
-        number = nc_integer_of(value);
-        if (number == NULL) {
-            return PyErr_Occurred() ? -2 : -1;
-        }
-        fits = nc_integer_fits(kind, number, &bits);
-        Py_DECREF(number);
-        if (fits <= 0) {
-            return fits == 0 ? -1 : -2;
-        }
-        if (found == wanted) {
-            return COST_EXACT;
-        }
-        if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
-            /* An int that fits: nearest to 64 signed bits first. */
-            int cost = steps * COST_KIND + COST_WIDER + (8 - (int)kind->size);
-            return cost + (kind->is_signed ? 0 : 1);
-        }
-        return COST_NARROW + (8 - (int)kind->size);
-    }
-    if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
-        return COST_WIDER + (wanted == 'g' || wanted == 'Y');
-    }
-    return COST_NARROW + float_width(found) - float_width(wanted);
-}
-
-/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough,
- * aligned, and writable unless it is promised that nobody writes. */
-static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
-                        const Py_buffer *buffer)
-{
-    int flags = spec->arguments[index].export.flags;
-    int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
-    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
-           !nc_buffer_is_short(spec, index, buffer) && nc_buffer_is_aligned(spec, index, buffer);
-}
-
-/* The cost of an argument; -1 when the value is none, -2 with an exception. */
-static int match(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
-{
-    char code = spec->arguments[index].code;
-    PyObject *answer;
-    long cost;
-    if (scalar_kind(code) != '\0') {
-        return match_number(code, value);
-    }
-    if (code == 'O') {
-        return COST_OBJECT;
-    }
-    if (code == 'P' && value == Py_None) {
-        return COST_WIDER;
-    }
-    if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
-        Py_buffer buffer;
-        int suits;
-        int boxed;
-        int takes;
-        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            return nc_clear_refusal() ? -1 : -2;
-        }
-        boxed = nc_buffer_is_pointer(&buffer);
-        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
-        takes = takes_buffer(spec, index, value, &buffer);
-        PyBuffer_Release(&buffer);
-        if (suits < 0) {
-            return -2;
-        }
-        if (!boxed) {
-            return !suits                                  ? -1
-                   : !takes                                ? COST_REFUSED
-                   : spec->arguments[index].pointee == 'v' ? COST_KIND
-                                                           : COST_EXACT;
-        }
-    }
-    answer =
-        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
-                                     spec->arguments[index].readonly ? Py_True : Py_False, NULL);
-    if (answer == NULL) {
-        return -2;
-    }
-    cost = PyLong_AsLong(answer);
-    Py_DECREF(answer);
-    return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
-}
-
-PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *spec;
-    PyObject *value;
-    int cost;
-    if (!PyArg_ParseTuple(args, "O!O", &NcCallSpec_Type, &spec, &value)) {
-        return NULL;
-    }
-    if (((NcCallSpec *)(void *)spec)->nargs == 0) {
-        PyErr_SetString(PyExc_IndexError, "no such argument");
-        return NULL;
-    }
-    cost = match((const NcCallSpec *)(void *)spec, 0, value);
-    return cost == -2 ? NULL : PyLong_FromLong(cost);
-}
 
 /* ---- all arguments --------------------------------------------------------------------------- */
 
@@ -252,7 +77,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
             continue;
         }
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            int one = match(spec, i, args[i]);
+            int one = nc_argument_cost(spec, i, args[i]);
             if (one == -2) {
                 return -2;
             }
@@ -425,8 +250,8 @@ static int knows_arrays(PyObject *parts, int *bytes)
             char code = spec->arguments[i].code;
             int plain =
                 code == 'P' && spec->arguments[i].count == 0 &&
-                (spec->arguments[i].pointee == 'v' || scalar_kind(spec->arguments[i].pointee));
-            if (!plain && code != 'O' && scalar_kind(code) == '\0') {
+                (spec->arguments[i].pointee == 'v' || nc_scalar_kind(spec->arguments[i].pointee));
+            if (!plain && code != 'O' && nc_scalar_kind(code) == '\0') {
                 return 0;
             }
             if (code == 'P' && spec->arguments[i].pointee == 'v') {
@@ -627,7 +452,7 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
     if (key == 0) {
         return;
     }
-    for (Py_ssize_t i = 0; cost != COST_EXACT && i < nargs; i++) {
+    for (Py_ssize_t i = 0; cost != NC_COST_EXACT && i < nargs; i++) {
         if (!PyLong_CheckExact(args[i]) &&
             varies(parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
             return;

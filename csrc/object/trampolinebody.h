@@ -8,7 +8,7 @@
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
-#include "callable.h"
+#include "callablecalls.h"
 #include "values/pointers.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */

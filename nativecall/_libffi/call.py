@@ -20,7 +20,7 @@ from .._values import callspec, storage
 from .._values.failure import raise_failure
 from .._values.variadic import extra_argument
 from . import types
-from .callback import lenders
+from .callback import object_callbacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,16 +148,20 @@ def fallback_for(
         others = set_errno(0) if errno else 0
         answer: Any = None
         raised: BaseException | None = None
-        lender = lenders.get(address if entry is None else entry._target) if holds_objects else None
-        if lender is not None:
-            lender.forget_lent()
+        callback = (
+            object_callbacks.get(address if entry is None else entry._target)
+            if holds_objects
+            else None
+        )
+        if callback is not None:
+            callback.forget_sentinels()
         try:
             answer = called(callee, arguments)
         except BaseException as error:
             raised = error
-            if lender is not None:
+            if callback is not None:
                 # With an exception ctypes gives no result; a callback's was its sentinel.
-                lender.take_back()
+                callback.release_sentinel()
         if errno:
             # The user's own copy is not for calls from here.
             code = set_errno(others)

@@ -25,7 +25,7 @@ _ENDED = 64
 _ended: list[Any] = [0, *[None] * _ENDED]
 _running: list[tuple[Any, Any]] = []
 #: The core's objects of callbacks whose sentinels may be Python objects, by address.
-lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()
+object_callbacks: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class Owner:
@@ -168,7 +168,7 @@ def callback_of(
     made = _types.PyCallback(spec, None, function, name, who, sentinel, **options)
     address, owner = pointer_to(made, type_)
     if "O" in signature.result.text:
-        lenders[address] = made
+        object_callbacks[address] = made
     return address, made, owner
 
 
