@@ -18,7 +18,10 @@ from typing import Any
 import hypothesis
 import pytest
 
-from support import build
+# An assertion there tells the values, as those of tests do.
+pytest.register_assert_rewrite("support")
+
+from support import build  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 # No test reads or writes the user's cache; those of the cache on disk name a directory.

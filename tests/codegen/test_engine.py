@@ -16,10 +16,9 @@ import pytest
 
 from nativecall._codegen import engine
 from nativecall._codegen.cache import Cache
+from support.modes import generates
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("NATIVECALL_JIT") == "0", reason="generates code, which NATIVECALL_JIT=0 forbids"
-)
+pytestmark = generates
 
 
 def answer(number: int) -> str:

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
 from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
+from support.modes import GENERATED
 
 ORACLE = cffi.FFI()
 SEED = 20250601
@@ -472,7 +472,6 @@ def test_views_of_every_element_type(builder):
         assert f(memoryview(a)[1:4]) == 4
 
 
-GENERATED = engine.available() and not nc._lib.types.stubs_refused()
 VIEWED = {code: C_TYPES[code] for code in "bBhHiIqQfd"}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
+from support.modes import GENERATED
 
 _testcapi = pytest.importorskip("_testcapi")
 if not hasattr(_testcapi, "set_nomemory"):
@@ -26,7 +26,6 @@ if sys.version_info >= (3, 12):
     # Nothing of the core is on the stack of those crashes, so no test here could pass.
     reason = "without memory CPython 3.13.0 ends the process in Python code of its own"
     pytest.skip(reason, allow_module_level=True)
-GENERATED = engine.available() and not nc._lib.types.stubs_refused()
 MOST = 400  # allocations of an operation that fail, one in each run
 ENOUGH = 40  # runs one after the other that need no allocation any more
 

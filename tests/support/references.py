@@ -63,11 +63,14 @@ LEVELLED = {
     "callable/test_overloads.py",
     "callable/test_specialize.py",
     "codegen/test_trampoline.py",
+    "codegen/test_trampoline_values.py",
     "core/test_class_changes.py",
     "core/test_slots.py",
     "libffi/test_call.py",
+    "values/test_pointer_arguments.py",
     "values/test_pointers.py",
-    "values/test_storage.py",
+    "values/test_scalars.py",
+    "values/test_structs.py",
     "values/test_views.py",
 }
 _lost = [name for name in LEVELLED if not (TESTS / name).exists()]

@@ -1,0 +1,25 @@
+"""What the Python and the package under test can do, and marks for tests that need it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from nativecall import _lib
+from nativecall._codegen import engine
+
+# A debug build of CPython: it needs more of the C stack, and it ends the process where C code that
+# did not look returns with an exception set.
+DEBUG = hasattr(sys, "gettotalrefcount")
+SCALE = 2 if DEBUG else 1
+
+GENERATED = engine.available() and not _lib.types.stubs_refused()
+REFUSED = f"no generated code: {engine.reason() or _lib.types.stubs_refused()}"
+
+generated = pytest.mark.skipif(not GENERATED, reason=REFUSED)
+generates = pytest.mark.skipif(
+    os.environ.get("NATIVECALL_JIT") == "0",
+    reason="generates code, which NATIVECALL_JIT=0 forbids",
+)
