@@ -321,6 +321,14 @@ def exporter(scene: Scene, target: Any) -> Any:
             raise AttributeError(name)
         return r.choice([None, target, 5, parameter, ()])
 
+    def call() -> Any:
+        # C calls this, which must find its memory where it is.
+        before, scene.running = scene.running, True
+        try:
+            return _answer(scene, 1.0)
+        finally:
+            scene.running = before
+
     hooks: dict[str, Any] = {
         "__buffer__": buffer,
         "__release_buffer__": release,
@@ -329,7 +337,7 @@ def exporter(scene: Scene, target: Any) -> Any:
         "__class__": property(lambda self: _answer(scene, type(target))),
         "__getattr__": anything,
         "__del__": lambda self: scene.act(),
-        "__call__": lambda self, *args: _answer(scene, 1.0),
+        "__call__": lambda self, *args: call(),
         "__name__": property(lambda self: _answer(scene, "name")),
         "dtype": property(lambda self: _answer(scene, r.choice([None, Pair, "d"]))),
         "ndim": property(lambda self: _answer(scene, 0)),
