@@ -167,7 +167,7 @@ def threads(session: nox.Session) -> None:
                 "tests/core/test_race.py",
                 "tests/callable/test_threads.py",
                 "tests/headers/test_callback.py",
-                "tests/test_callback.py",
+                "tests/callback",
             ]
         ),
         env={
@@ -198,7 +198,7 @@ def leaks(session: nox.Session) -> None:
         "pytest",
         "tests/project/test_leaks.py",
         "tests/headers/test_callback.py",
-        "tests/test_callback.py",
+        "tests/callback",
         env={"NATIVECALL_TEST_REPEAT": "100000"},
     )
 

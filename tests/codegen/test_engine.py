@@ -581,7 +581,7 @@ def test_a_system_that_refuses_executable_memory(python):
 
 NEAR_THE_END = """
 import sys, threading
-from nativecall.jit import engine
+from nativecall._codegen import engine
 sys.unraisablehook = lambda told: None  # an exception that is not compared with a tuple of them
 if sys.version_info >= (3, 14):
     sys.setrecursionlimit(10**6)  # what counts is the stack

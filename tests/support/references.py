@@ -55,10 +55,13 @@ def measure() -> tuple[int, int]:
 # that it could keep.
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
-    "test_callback.py",
     "test_library.py",
     "adapt/test_rules.py",
     "bridges/test_boxes.py",
+    "callback/test_exceptions.py",
+    "callback/test_life.py",
+    "callback/test_processes.py",
+    "callback/test_values.py",
     "callable/test_callable.py",
     "callable/test_overloads.py",
     "callable/test_specialize.py",

@@ -1,0 +1,419 @@
+"""Callbacks in threads, and their life: closing, recursion, memory, what is kept of signatures."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import gc
+import os
+import sys
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nativecall as nc
+from nativecall._callable import pythonfunction
+from nativecall._codegen import callback as callbackcode
+from nativecall._codegen import engine
+from nativecall._signature.spelling import parse
+from support.callbacks import deferred, raising, threads_left
+from support.modes import DEBUG, GENERATED, REFUSED, generated
+
+REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+def test_floats_that_somebody_keeps_stay_as_they_are():
+    """The memory of a float is used again only when nobody else holds it."""
+    kept: list[float] = []
+    answers: list[float] = []
+
+    def add(a: float, b: float, c: float) -> float:
+        kept.extend([a, c])
+        answers.append(a + b + c)
+        return answers[-1]
+
+    f = nc.callback("d:ddd", add)
+    call = ctypes.CFUNCTYPE(*[ctypes.c_double] * 4)(f.address())
+    given = [(i + 0.25, i * 0.5, -i / 3) for i in range(100)]
+    assert [call(*one) for one in given] == [sum(one) for one in given] == answers
+    assert kept == [number for one in given for number in (one[0], one[2])]
+
+    inner = nc.callback("d:d", lambda x: x)
+
+    def nested(x: float) -> float:
+        return x if x < 1 else inner_c(x / 2) + outer_c(x - 1) + x
+
+    outer = nc.callback("d:d", nested)
+    one = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    inner_c, outer_c = one(inner.address()), one(outer.address())
+    assert outer_c(20.5) == 0.5 + sum(1.5 * (i + 0.5) for i in range(1, 21))
+
+
+def test_threads_that_python_has_never_seen(callers, monkeypatch):
+    """Eight at once; a third of the calls raises: none is lost, and what succeeds is right."""
+
+    def function(x):
+        if x % 3 == 0:
+            raise LookupError(x)
+        return x
+
+    def hook(args):
+        assert args.object is function
+        reported[int(args.exc_value.args[0])] += 1
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    g = nc.callback("d:d", function)
+    for count in (100, REPEAT):
+        reported = bytearray(8 * count)
+        total = ctypes.c_double(0)
+        gc.collect()
+        before = sys.getallocatedblocks()
+        sentinels = callers.in_threads(g.address(), 8, count, ctypes.byref(total))
+        gc.collect()
+        after = sys.getallocatedblocks()
+        expected = sum(range(0, 8 * count, 3))
+        assert sentinels == len(range(0, 8 * count, 3))
+        assert total.value == sum(range(8 * count)) - expected
+        assert reported == bytes(x % 3 == 0 for x in range(8 * count))
+    assert after - before < 100
+    assert threads_left() == 0
+
+
+def test_threads_of_python(native, unraisable):
+    """Each gets its own exceptions."""
+    g = nc.callback("d:d", raising)
+    good = nc.callback("d:d", lambda x: x)
+    wrong: list[Any] = []
+
+    def run(number):
+        for i in range(200):
+            x = float(number * 1000 + i)
+            try:
+                if native.apply(good if i % 2 else g, x) != x or i % 2 == 0:
+                    wrong.append(x)
+            except LookupError as error:
+                if i % 2 or str(error) != f"for {x:g}":
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 5)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert (wrong, unraisable, threads_left()) == ([], [], 0)
+
+
+def test_a_thread_that_blocks_holds_nobody_up(callers):
+    entered, leave = threading.Event(), threading.Event()
+
+    def block(x):
+        entered.set()
+        assert leave.wait(60)
+        return x
+
+    g = nc.callback("d:d", block)
+    total = ctypes.c_double(0)
+    worker = threading.Thread(
+        target=callers.in_threads, args=(g.address(), 1, 2, ctypes.byref(total))
+    )
+    worker.start()
+    assert entered.wait(60)
+    assert nc.callback("d:d", lambda x: x + 1)(1.0) == 2.0
+    leave.set()
+    worker.join()
+    assert total.value == 1.0
+
+
+@deferred
+def test_marks_end_with_their_threads(consumer):
+    """A thread that ends while it is left with an exception counts no more."""
+    g = nc.callback("d:d", raising)
+
+    def run():
+        consumer.clearing(g.address())
+
+    for _ in range(5):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert threads_left() == 0
+
+
+# -- life ----------------------------------------------------------------------------------------
+
+
+@deferred
+def test_a_closed_callback(native, callers, consumer, fails, unraisable):
+    with nc.callback("d:d", lambda x: x, errors=-2.0, name="g") as g:
+        assert not g.closed
+        assert native.apply(g, 1.0) == 1.0
+    assert g.closed
+    assert g.function is None
+    g.close()
+    for call in (lambda: native.apply(g, 1.0), lambda: g(1.0)):
+        with fails(RuntimeError, "callback 'g' is closed"):
+            call()
+    assert consumer.clearing(g.address()) == -2.0
+    total = ctypes.c_double(0)
+    assert callers.in_threads(g.address(), 1, 3, ctypes.byref(total)) == 0
+    assert total.value == -6.0
+    assert unraisable == [(RuntimeError, "callback 'g' is closed", "g")] * 3
+
+
+def test_it_may_close_itself(native, fails):
+    def function(x):
+        g.close()
+        return x + 1
+
+    g = nc.callback("d:d", function, name="g")
+    assert native.apply(g, 1.0) == 2.0
+    with fails(RuntimeError, "callback 'g' is closed"):
+        native.apply(g, 1.0)
+
+
+def test_it_may_delete_itself(callers, consumer, fails):
+    held: dict[str, Any] = {}
+
+    def function(x):
+        held.clear()
+        gc.collect()
+        if x == 3:
+            raise LookupError("gone")
+        return x + 1
+
+    for _ in range(20):
+        held["g"] = nc.callback("d:d", function)
+        watched = weakref.ref(held["g"])
+        assert callers.apply(held["g"].address(), 1.0) == 2.0
+        assert watched() is None
+    held["g"] = nc.callback("d:d", function)
+    address = held["g"].address()
+    if not DEBUG:  # ctypes overlooks what a PyDLL's function leaves
+        with pytest.raises((LookupError, SystemError)):
+            callers.apply(address, 3.0)
+
+
+@generated
+def test_its_code_outlives_the_call_that_it_dies_in():
+    signature = "d:" + "bBhHd" * 5  # no other test's
+    held: list[Any] = []
+
+    def function(*values):
+        held.clear()
+        return 1.5
+
+    def run():
+        g = nc.callback(signature, function)
+        code = weakref.ref(callbackcode.code(parse(signature))[1])
+        held.append(g)
+        pointer = ctypes.CFUNCTYPE(
+            ctypes.c_double,
+            *[
+                {"b": ctypes.c_int8, "B": ctypes.c_uint8, "h": ctypes.c_int16,
+                 "H": ctypes.c_uint16, "d": ctypes.c_double}[letter]
+                for letter in signature[2:]
+            ],
+        )(g.address())  # fmt: skip
+        del g
+        callbackcode._recent.clear()
+        return pointer(*[1] * 25), code
+
+    answer, code = run()
+    assert answer == 1.5
+    gc.collect()
+    assert code() is not None
+    again, same = run()
+    assert (again, same()) == (1.5, code())
+
+
+@generated
+def test_code_stays_whatever_the_end_of_its_function_runs():
+    """Another callback that dies in its own call, and code of many other shapes."""
+    pointer_type = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    held: list[Any] = []
+
+    class Function:
+        def __call__(self, x):
+            held.clear()
+            return x
+
+        def __del__(self):
+            self.end()
+
+    def end():
+        inner = Function()
+        inner.end = int
+        held.append(nc.callback("d:d", inner))
+        del inner
+        assert pointer_type(held[0].address())(2.0) == 2.0
+        callbackcode._recent.clear()
+
+    outer = Function()
+    outer.end = end
+    signature = "d:dd"
+    held.append(nc.callback(signature, lambda x, y, run=outer: run(x)))
+    del outer
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+    assert pointer(held[0].address())(3.0, 1.0) == 3.0
+    gc.collect()
+
+
+def test_a_callback_that_dies_stays_while_many_others_end():
+    held: list[Any] = []
+
+    def function(x):
+        held.clear()
+        for _ in range(100):
+            nc.callback("d:d", float)
+        gc.collect()
+        return x
+
+    held.append(nc.callback("d:d", function))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(held[0].address())
+    assert pointer(1.5) == 1.5
+
+
+def test_ended_threads_keep_nothing():
+    held: dict[int, Any] = {}
+    kept = []
+
+    def run(number):
+        value = np.zeros(4)
+        kept.append(weakref.ref(value))
+        held[number] = nc.callback("&d:d", lambda x: held.pop(number) and None, errors=value)
+        ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_double)(held[number].address())(1.0)
+
+    for number in range(3):
+        thread = threading.Thread(target=run, args=(number,))
+        thread.start()
+        thread.join()
+    gc.collect()
+    if engine.available():  # ctypes keeps the last ones that ended
+        assert [one() for one in kept] == [None] * 3
+
+
+def test_cycles_through_memory_are_collected():
+    class Array(np.ndarray):
+        pass
+
+    bound, returned = np.zeros(3).view(Array), np.zeros(3).view(Array)
+    bound.function = nc.callback("d:&d", lambda pointer: 1.0).bind(bound)
+    watched = weakref.ref(returned)
+    returned.function = nc.callback("&d:", watched)
+    returned.function()
+    dead = weakref.ref(bound), weakref.ref(returned)
+    del bound, returned
+    gc.collect()
+    assert [one() for one in dead] == [None, None]
+
+
+def test_recursion_without_an_end_is_raised():
+    def recurse(x):
+        return function(x + 1)
+
+    function = nc.callback("d:d", recurse)
+    for _ in range(3):
+        with pytest.raises(RecursionError):
+            function(0.0)
+
+
+@pytest.mark.parametrize("form", ["native", "partial"])
+def test_recursion_without_a_function_of_pythons_is_raised(library, callers, form):
+    """C code, a native callable, C code, and so on: no frame of Python's counts the depth."""
+    function: Any = nc.load(library).function("call_kept", "d:d")
+    endless = nc.callback("d:d", functools.partial(function) if form == "partial" else function)
+    callers.keep(ctypes.c_void_p(endless.address()))
+    with pytest.raises(RecursionError):
+        endless(1.0)
+
+
+def test_cycles_are_collected():
+    class Holder:
+        pass
+
+    def make():
+        holder = Holder()
+        holder.g = nc.callback("d:d", lambda x: holder)
+        return weakref.ref(holder), weakref.ref(holder.g)
+
+    watched = make()
+    gc.collect()
+    assert [one() for one in watched] == [None, None]
+
+
+def test_boxes_keep_it():
+    function = nc.callback("d:d", lambda x: x + 1).to_ctypes()
+    gc.collect()
+    assert function(1.0) == 2.0
+    function = nc.callback("d:d", lambda x: x + 2).to_cffi()
+    gc.collect()
+    assert function(1.0) == 3.0
+
+
+@deferred
+def test_memory_is_level(native, consumer):
+    """Calls that succeed, that raise, and callbacks that come and go."""
+    good = nc.callback("d:d", lambda x: x)
+    bad = nc.callback("d:d", raising)
+    passed = nc.callback("&d:i", lambda n: np.ones(3))
+
+    def once():
+        native.apply(good, 1.0)
+        consumer.clearing(bad.address())
+        with contextlib.suppress(LookupError):
+            native.apply(bad, 1.0)
+        passed(1)
+        nc.callback("d:d", lambda x: x)(1.0)
+        native.apply(lambda x: x, 1.0)
+
+    for _ in range(100):
+        once()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(REPEAT):
+        once()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 50
+
+
+@pytest.mark.skipif(not GENERATED, reason=REFUSED)
+def test_stubs_of_one_shape_share_their_code():
+    code = callbackcode.code(parse("d:d&d"))[1]
+    assert callbackcode.code(parse("double (double, const char *)"))[1] is code
+    g, h = (nc.callback("d:d&d", lambda x, p, n=n: x + n) for n in (1, 2))
+    assert (g(1.0, None), h(1.0, None)) == (2.0, 3.0)
+    assert g.address() != h.address()
+
+
+# -- what is kept of signatures ------------------------------------------------------------------
+
+
+def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
+    """Then all is dropped; callbacks keep it, and others of the signature get it anew."""
+
+    def text(number: int) -> str:
+        return f"d:&T{{d:x{number}:}}d"
+
+    def function(pointer: Any, factor: float) -> float:
+        return pointer.x0 * factor
+
+    kept, limit = pythonfunction._specs, pythonfunction._LIMIT
+    kept.clear()
+    before = nc.callback(text(0), function)
+    (key,) = kept
+    for number in range(1, limit):
+        pythonfunction._spec(parse(text(number)))
+    assert (len(kept), key in kept) == (limit, True)
+    pythonfunction._spec(parse(text(limit)))
+    assert (len(kept), key in kept) == (1, False)
+    after = nc.callback(text(0), function)
+    assert (len(kept), key in kept) == (2, True)
+    for g in (before, after):
+        assert g(np.array([2.5]).view([("x0", "d")]), 4.0) == 10.0

@@ -1,0 +1,306 @@
+"""Callbacks in processes of their own: near the end of the C stack, at exits, after forks."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import warnings
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nativecall as nc
+from support.callbacks import raising
+from support.modes import GENERATED, SCALE, generated
+
+# -- the C stack ---------------------------------------------------------------------------------
+
+# Without the collector: CPython uses a dict that it has freed where several subclasses of one class
+# die near the end of the stack (remove_subclass in Objects/typeobject.c, in the middle of which the
+# trashcan destroys what it had put off), and a debug build then ends. llvmlite makes such classes
+# for each compilation, and only the collector frees them.
+DEEP = """
+    import gc
+    gc.disable()
+    import sys, threading, nativecall as nc
+    library, form, kib = nc.load(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    wide = (range(512),)
+    depth = 0
+
+    def counted(f):
+        def counts(*given):
+            global depth
+            depth += 1
+            return f(*given)
+        return counts
+
+    if form == "callback":
+        f = nc.callback("d:T{(512)d}", counted(lambda s: f(s)))
+        start = lambda: f(wide)
+    elif form == "function":
+        over = library.function("hand_over", "d:X{d:T{(512)d}}T{(512)d}")
+        f = counted(lambda s: over(f, s))
+        start = lambda: over(f, wide)
+    elif form == "bound":
+        f = nc.callback("d:dT{(512)d}", counted(lambda x, s: g(s)))
+        g = f.bind(1.0)
+        start = lambda: g(wide)
+    elif form == "converted":
+        f = nc.callback("d:d", counted(lambda x: g(1)))
+        g = f.convert("d:i")
+        start = lambda: g(1)
+    elif form == "result":
+        f = nc.callback("T{(512)d}:d", counted(lambda x: f(x)))
+        start = lambda: f(1.0)
+    elif form == "native":
+        f = nc.callback("d:d", library.function("call_kept", "d:d"))
+        library.function("keep", "v:X{d:d}")(f)
+        start = lambda: f(1.0)
+
+    def run():
+        try:
+            start()
+        except RecursionError as error:
+            print("RecursionError")
+
+    if kib:
+        # No limit of levels: what counts is the stack.
+        sys.setrecursionlimit(10**6)
+        threading.stack_size(kib << 10)
+        for _ in range(2):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    else:
+        run()
+        run()
+"""
+
+
+@pytest.mark.parametrize("kib", [0, 128, 1024])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "callback",
+        "function",
+        "bound",
+        "converted",
+        pytest.param("result", marks=generated),
+        "native",
+    ],
+)
+def test_recursion_ends_before_the_c_stack_does(library, process, form, kib):
+    """Every level takes some kilobytes of the stack, or the stack is small: RecursionError."""
+    done = process(DEEP, library, form, kib * SCALE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "RecursionError\n" * 2, "")
+
+
+def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch):
+    """C gets the sentinel, which went with the callback."""
+    reported: list[str] = []
+
+    def hook(args: Any) -> None:
+        reported.append(str(args.exc_value))
+        held.clear()
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    held = [nc.callback("d:d", lambda x: x, errors=2.5, name="deep")]
+    last = weakref.ref(held[0])
+    callers.deep_in_a_thread.restype = ctypes.c_double
+    answer = callers.deep_in_a_thread(ctypes.c_void_p(held[0].address()))
+    assert answer == 2.5
+    assert reported == ["callback 'deep' is nested too deeply for the C stack of this thread"]
+    assert last() is None
+
+
+def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
+    """In both ways of a call; what has room is passed."""
+    stack = SCALE << 16
+    # Three of them take all that the margin (csrc/stack.c) leaves of the stack.
+    count = (stack - (16 << 10)) // 3 // 8
+    source = (
+        f"#define COUNT {count}\n"
+        + """
+        typedef struct { double numbers[COUNT]; } Large;
+        double first(Large s);
+        double first(Large s) { return s.numbers[0] + s.numbers[COUNT - 1]; }
+        Large made(double x);
+        Large made(double x) { Large s = {{x}}; return s; }
+    """
+    )
+    path = builder.library(source, "large_by_value", flags=("-O1",))
+    script = """
+        import sys, threading, nativecall as nc
+        lib, count, stack = nc.load(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4])
+        large = f"T{{({count})d}}"
+        lib = [lib.function("first", f"d:{large}"), lib.function("made", f"{large}:d")]
+        for way in ("libffi", "generated")[:1 + int(sys.argv[2])]:
+            for f, given in zip(lib, ((range(count),), 2.5)):
+                f = nc.wrap(f.address(), f.signatures[0])
+                f._choose(way)
+                def run():
+                    try:
+                        result = f(given)
+                        print(result if isinstance(result, float) else result[0][0])
+                    except RecursionError as error:
+                        print(error)
+                run()
+                threading.stack_size(stack)
+                thread = threading.Thread(target=run)
+                thread.start()
+                thread.join()
+    """
+    done = process(script, path, int(GENERATED), count, stack)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[::2] == [f"{count - 1}.0", "2.5"] * (1 + GENERATED)
+    refused = re.compile(
+        r"'\w+' needs (\d+) bytes of this thread's C stack for what it takes and returns by value, "
+        r"\d+ are left"
+    )
+    for line in lines[1::2]:
+        found = refused.fullmatch(line)
+        assert found, line
+        assert 0 <= int(found[1]) - 3 * 8 * count < 256
+
+
+# -- processes -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a script in a Python of its own: how it ended, and what it printed."""
+
+    def process(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=60,
+        )
+
+    return process
+
+
+@generated
+@pytest.mark.parametrize("kept", [True, False])
+def test_calls_while_python_ends(library, process, kept):
+    """Threads that never stop calling neither hang nor crash the end of the process.
+
+    Not even where the callback goes with its module.
+    """
+    script = f"""
+        import ctypes, sys, time, nativecall as nc
+        lib = ctypes.CDLL(sys.argv[1])
+        g = nc.callback("d:d", lambda x: x)
+        if {kept}:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
+        lib.start.argtypes = [ctypes.c_void_p, ctypes.c_int]
+        assert lib.start(g.address(), 3) == 0
+        time.sleep(0.05)
+        print("done")
+    """
+    for _ in range(3):
+        done = process(script, library)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+ENDS = {
+    "callback": 'nc.callback("d:d", lambda x: x)',
+    "bound callback": 'nc.callback("d:id", lambda n, x: x).bind(2)',
+    "bound": 'nc.load("m", "double ldexp(double, int);").ldexp.bind(..., 2)',
+    "converted": 'nc.load("m", "float ldexpf(float, int);").ldexpf.bind(..., 2).convert("d:d")',
+}
+
+
+@generated
+@pytest.mark.parametrize("what", ENDS)
+def test_threads_go_on_calling_thunks_while_python_ends(library, process, what):
+    script = f"""
+        import ctypes, sys, time, nativecall as nc
+        lib = ctypes.CDLL(sys.argv[1])
+        g = {ENDS[what]}
+        lib.start.argtypes = [ctypes.c_void_p, ctypes.c_int]
+        assert lib.start(g.address(), 3) == 0
+        time.sleep(0.05)
+        print("done")
+    """
+    done = process(script, library)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@generated
+@pytest.mark.parametrize("what", ENDS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_call_after_python_has_ended(library, process, kept, what):
+    script = f"""
+        import ctypes, sys, nativecall as nc
+        lib = ctypes.CDLL(sys.argv[1])
+        g = {ENDS[what]}
+        if {kept}:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(g))
+        lib.call_at_end.argtypes = [ctypes.c_void_p]
+        assert lib.call_at_end(g.address()) == 0
+        print("done")
+    """
+    done = process(script, library)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork(callers, native):
+    g = nc.callback("d:d", lambda x: x + 1)
+    bad = nc.callback("d:d", raising)
+    assert native.apply(g, 1.0) == 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            total = ctypes.c_double(0)
+            callers.in_threads(g.address(), 2, 5, ctypes.byref(total))
+            right = total.value == sum(range(10)) + 10 and native.apply(g, 2.0) == 3.0
+            try:
+                native.apply(bad, 1.0)
+            except LookupError:
+                status = 0 if right and nc.callback("d:", lambda: 1)() == 1.0 else 2
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@generated
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PyGILState of 3.11 waits for ever there")
+def test_another_interpreter_is_refused(process):
+    script = """
+        import sys, nativecall as nc
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        g = nc.callback("d:d", lambda x: x)
+        code = "\\n".join([
+            "import ctypes",
+            "call = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(%d)" % g.address(),
+            "try: call(1.0)",
+            "except RuntimeError as error: print(error, flush=True)",
+        ])
+        new = sys.version_info >= (3, 13)
+        one = interpreters.create(*["legacy"] if new else [], **{} if new else {"isolated": False})
+        interpreters.run_string(one, code)
+        print(g(2.0), flush=True)
+        interpreters.destroy(one)
+    """
+    done = process(script)
+    text = "a Python function was called by C code in another interpreter than its own\n2.0\n"
+    assert (done.stdout, done.stderr) == (text, "")

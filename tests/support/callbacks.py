@@ -1,0 +1,26 @@
+"""Python functions that raise, what they leave behind, and what hinders tests of that."""
+
+from __future__ import annotations
+
+import pytest
+
+from nativecall import _lib
+from support.modes import DEBUG, GENERATED
+
+overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
+
+# What a callback of ctypes leaves for a caller that is not ours (csrc/ground/exceptions.c).
+deferred = pytest.mark.skipif(
+    DEBUG and not GENERATED,
+    reason="on debug builds an exception of a callback through libffi is raised late: they end "
+    "where a deallocator sets one",
+)
+
+
+def raising(x):
+    raise LookupError(f"for {x:g}")
+
+
+def threads_left() -> int:
+    """How many threads a Python function left an exception in."""
+    return _lib.types.code_symbols()["left"]
