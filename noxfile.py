@@ -166,7 +166,7 @@ def threads(session: nox.Session) -> None:
             or [
                 "tests/core/test_race.py",
                 "tests/callable/test_threads.py",
-                "tests/headers/test_callback.py",
+                "tests/headers/callback",
                 "tests/callback",
             ]
         ),
@@ -197,7 +197,7 @@ def leaks(session: nox.Session) -> None:
     session.run(
         "pytest",
         "tests/project/test_leaks.py",
-        "tests/headers/test_callback.py",
+        "tests/headers/callback",
         "tests/callback",
         env={"NATIVECALL_TEST_REPEAT": "100000"},
     )

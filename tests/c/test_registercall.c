@@ -2,7 +2,7 @@
  *
  * C functions written out here check what reaches them. Widening is compared with what C's own
  * conversions keep, over all pairs of scalar types; the argument is how many random values each
- * pair is tried with. Random signatures are tests/test_dispatch.py's. */
+ * pair is tried with. Random signatures are tests/headers/dispatch/test_registercall.py's. */
 #include "nativecall/detail/registercall.h"
 #include "nativecall/detail/promotion.h"
 
@@ -263,7 +263,7 @@ static int same(const NcCallType *type, const void *a, const void *b)
 
 /* Blocks are of the types' sizes, so that the address sanitizer sees what is not theirs. Widening
  * at once is widening in two steps; to the same type it changes nothing. Whether values are kept is
- * compared with exact numbers in tests/test_dispatch.py. */
+ * compared with exact numbers in tests/headers/dispatch/test_registercall.py. */
 static void test_widening(size_t rounds)
 {
     NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -60,10 +59,8 @@ def module_name(consumer: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def modules(builder, include, tmp_path_factory) -> Path:
+def modules(builder, include, vendored) -> Path:
     """A folder with all modules of the matrix."""
-    vendored = tmp_path_factory.mktemp("vendored")
-    shutil.copytree(include / "nativecall", vendored / "nativecall")
     headers = {"installed": include, "vendored": vendored}
     folder = builder.directory / "conformance"
     folder.mkdir()

@@ -27,14 +27,6 @@ CALL_ID = 0x04000001
 KEY = b"key\0with a null"
 
 
-@pytest.fixture(scope="session")
-def vendored(include, tmp_path_factory) -> Path:
-    """A copy of the headers, as a project that bundles them would have it."""
-    copy = tmp_path_factory.mktemp("vendored")
-    shutil.copytree(include / "nativecall", copy / "nativecall")
-    return copy
-
-
 # -- a consumer ----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Python functions that raise, what they leave behind, and what hinders tests of that."""
+"""Python functions that C calls, what they leave behind, and what hinders tests of that."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ deferred = pytest.mark.skipif(
     reason="on debug builds an exception of a callback through libffi is raised late: they end "
     "where a deallocator sets one",
 )
+
+# What the C code of tests/ext/callback_consumer.c returns when it failed.
+FAILED = -12345.0
+
+
+class Custom(Exception):
+    pass
+
+
+def same(x):
+    return x
 
 
 def raising(x):

@@ -1,0 +1,536 @@
+"""callback.h: what native code is found in every box, with which flags, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib
+import math
+import subprocess
+import sys
+
+import pytest
+
+import nativecall as nc
+from nativecall import _lib
+from nativecall._signature.ctype import scalar
+from support import build
+from support.erf import (
+    ERF,
+    NATIVE,
+    PYTHON,
+    api_module,
+    box_cython_special,
+    box_native,
+    ctypes_erf,
+    libm,
+)
+from support.headers import events
+
+CHAR = scalar("c").text
+
+
+# -- every box -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("holds", [True, False])
+def test_native_boxes_give_the_integral_without_a_python_call(c, name, holds):
+    f = NATIVE[name]()
+    options = c.HOLDS_GIL if holds else 0
+    value, native, matched = c.integrate(f, 0.0, 1.0, 100, "pd", options)
+    assert value == pytest.approx(ERF, rel=1e-14)
+    assert (native, matched) == (True, 0)
+    few = events(lambda: c.integrate(f, 0.0, 1.0, 1, "pd", options))
+    assert events(lambda: c.integrate(f, 0.0, 1.0, 5000, "pd", options)) == few
+    # The third position is a signature that only native functions fit.
+    assert c.integrate(f, 0.0, 1.0, 100, "cn", options)[1:] == (True, 1)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("which", ["p", "d", "f", "pd"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_python_callables_give_the_integral_through_a_thunk(c, name, which, holds):
+    f = PYTHON[name]()
+    options = c.HOLDS_GIL if holds else 0
+    value, native, matched = c.integrate(f, 0.0, 1.0, 100, which, options)
+    assert value == pytest.approx(ERF, rel=1e-14)
+    # With user_data no slot is needed, so that signature comes first.
+    assert (native, matched) == (False, which.find("d") if "d" in which else 0)
+
+
+@pytest.fixture(scope="module")
+def integrator(tmp_path_factory):
+    """The module of examples/integrator, built by its setup.py."""
+    built = tmp_path_factory.mktemp("integrator")
+    places = ["--build-lib", str(built), "--build-temp", str(built / "temp")]
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *places],
+        cwd=build.EXT.parent.parent / "examples" / "integrator",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = built.glob("numerics*")
+    return build.load_extension(path)
+
+
+# The integral of erf from 0 to 1 in closed form.
+ERF_0_1 = math.erf(1.0) + (math.exp(-1.0) - 1.0) / math.sqrt(math.pi)
+
+
+@pytest.mark.parametrize("name", [*NATIVE, *PYTHON])
+def test_all_go_through_the_example_integrator(integrator, name):
+    """The same integral, and no call of Python but for what has nothing native in it."""
+    f = {**NATIVE, **PYTHON}[name]()
+    value, native = integrator.integrate(f, 0.0, 1.0, 500)
+    assert value == pytest.approx(ERF_0_1, rel=1e-13)
+    assert native == (name in NATIVE)
+    few = events(lambda: integrator.integrate(f, 0.0, 1.0, 1))
+    many = events(lambda: integrator.integrate(f, 0.0, 1.0, 500))
+    if native:
+        assert many == few
+    elif name == "function":
+        assert many >= few + 2 * 499, "2n + 1 points, an event for each at least"
+
+
+def test_a_profiler_does_see_calls_of_python(c):
+    f = PYTHON["function"]()
+    few = events(lambda: c.integrate(f, 0.0, 1.0, 1))
+    assert events(lambda: c.integrate(f, 0.0, 1.0, 100)) >= few + 99
+
+
+def test_thunks_written_out(c):
+    before = c.cost_calls()
+    assert c.integrate(lambda x: x[0] + len(x), 0, 1, 50, "c") == (1.5, False, 0)
+    assert c.integrate(lambda x: x[0] + len(x), 0, 1, 50, "C") == (1.5, False, 0)
+    assert c.cost_calls() == before + 100
+    with pytest.raises(TypeError, match=r"^must be real number, not str$"):
+        c.integrate(lambda x: "x", 0, 1, 50, "c")
+    with pytest.raises(
+        SystemError, match=r"^the call of <.*> failed without setting an exception$"
+    ):
+        c.integrate(lambda x: x, 0, 1, 50, "s")
+
+
+def test_user_data_of_a_low_level_callable(c, more):
+    scipy = importlib.import_module("scipy")
+    number = ctypes.c_double(8.0)
+    data = ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    made = scipy.LowLevelCallable(kind(("with_data", more)), data)
+    assert c.integrate(made, 0, 1, 100, "pd") == (4.0, True, 1)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_double)
+    made = scipy.LowLevelCallable(kind(("data_first", more)), data)
+    assert c.integrate(made, 0, 1, 100, "pdf") == (4.0, True, 2)
+    # Without user data the argument is NULL.
+    made = scipy.LowLevelCallable(kind(("data_first", more)))
+    assert c.integrate(made, 0, 1, 100, "pdf") == (-2.0, True, 2)
+
+
+def test_user_data_is_never_dropped(c, fails):
+    scipy = importlib.import_module("scipy")
+    data = ctypes.c_void_p(1234)
+    made = scipy.LowLevelCallable(ctypes_erf(), data)
+    with fails(
+        TypeError,
+        "no function for 'd:d', 'd:dP' with user_data as argument 2 in "
+        f"{made!r}; it offers 'd:d' with user_data",
+    ):
+        c.integrate(made)
+
+
+def test_a_function_without_user_data_does_not_fit_a_signature_with_it(c, fails):
+    f = box_native()
+    with fails(
+        TypeError,
+        f"no function for 'd:dP' with user_data as argument 2 in {f!r}; it offers 'd:d'",
+    ):
+        c.integrate(f, 0, 1, 1, "?")
+    # But any callable can be called through Python.
+    assert c.integrate(f, 0, 1, 100, "d")[1:] == (False, 0)
+    capsule = f.to_capsule("d:d")
+    with pytest.raises(TypeError, match=r"it offers 'd:d'$"):
+        c.integrate(capsule, 0, 1, 1, "d")
+
+
+def test_the_order_of_the_accepted_signatures_decides(c, more):
+    f = nc.wrap({"d:i&d": ctypes.cast(more.first, ctypes.c_void_p).value, "d:d": box_native()})
+    assert c.integrate(f, 0, 1, 100, "cp") == (0.5, True, 0)
+    assert c.integrate(f, 0, 1, 100, "pc")[1:] == (True, 0)
+    assert c.integrate(f, 0, 1, 100, "fc") == (0.5, True, 1)
+
+
+# -- flags ---------------------------------------------------------------------------------------
+
+
+def test_entries_that_need_the_gil(c):
+    f = nc.wrap(box_native(), gil="need")
+    assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[:2] == (pytest.approx(ERF), True)
+    assert c.integrate(f, 0, 1, 100, "p", 0)[:2] == (pytest.approx(ERF), False)
+    made = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(("erf", libm()))
+    # It may set an exception, which ctypes looks for after the call.
+    assert c.box(made)[4] == _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    assert c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL | c.CHECKS_ERRORS)[1]
+    assert not c.integrate(made, 0, 1, 100, "p", c.HOLDS_GIL)[1]
+    assert not c.integrate(made, 0, 1, 100, "p", c.CHECKS_ERRORS)[1]
+
+
+def test_a_low_level_callable_has_the_flags_of_what_it_was_made_of(c, more, fails):
+    """Its capsule is named by a type, and a type says nothing of the GIL."""
+    scipy = importlib.import_module("scipy")
+    flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    both = c.HOLDS_GIL | c.CHECKS_ERRORS
+    kind = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    made = scipy.LowLevelCallable(kind(("erf", libm())))
+    for box in (made, scipy.LowLevelCallable(made)):
+        assert c.box(box)[4] == flags
+        assert c.integrate(box, 0, 1, 100, "p", both)[:2] == (pytest.approx(ERF), True)
+        for options, why in (
+            (c.CHECKS_ERRORS, "needs the GIL, which the caller does not hold"),
+            (c.HOLDS_GIL, "reports failures, which the caller does not look for"),
+        ):
+            with fails(TypeError, f"no function for 'd:d' in {box!r}; it offers 'd:d' ({why})"):
+                c.integrate(box, 0, 1, 1, "p", options)
+    number = ctypes.c_double(8.0)
+    data = ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)
+    kind = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    made = scipy.LowLevelCallable(kind(("with_data", more)), data)
+    assert c.box(made)[4] == flags
+    assert c.integrate(made, 0, 1, 100, "pd", both) == (4.0, True, 1)
+    # All others say nothing.
+    for name in ("scipy_ctypes", "scipy_cython", "scipy_numba", "to_scipy"):
+        assert c.box(NATIVE[name]())[4] == 0, name
+
+
+def test_entries_that_report_failures(c):
+    f = nc.wrap(nc.load("m").address("erf"), "d:d", errno=True, errors="errno")
+    assert not c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[1]
+    assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL | c.CHECKS_ERRORS)[1]
+
+
+def test_messages_say_why_an_entry_was_passed_over(c, fails):
+    address = nc.load("m").address("erf")
+    gil = "needs the GIL, which the caller does not hold"
+    errors = "reports failures, which the caller does not look for"
+    both = (
+        "needs the GIL, which the caller does not hold, and reports failures, which it does not "
+        "look for"
+    )
+    python = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+    needs = nc.wrap(address, "d:d", gil="need")
+    reports = nc.wrap(address, "d:d", errno=True, errors="errno")
+    cases = [
+        (needs, c.CHECKS_ERRORS, gil),
+        (needs.builtin, 0, gil),
+        (reports, c.HOLDS_GIL, errors),
+        (python, c.CHECKS_ERRORS, gil),
+        (python, c.HOLDS_GIL, errors),
+        (python, 0, both),
+    ]
+    for f, options, why in cases:
+        message = f"no function for 'd:d' in {f!r}; it offers 'd:d' ({why})"
+        with fails(TypeError, message):
+            c.integrate(f, 0, 1, 1, "n", options)
+    offering = type("T", (), {"__nativecall_api__": c.api(0), "__repr__": lambda self: "T"})()
+    offers = f"'f:f', 'd:d', 'd:i&d' ({gil}), 'i:i' (has no function yet)"
+    for letter, signature in [("v", "d:i&d"), ("i", "i:i")]:
+        with fails(TypeError, f"no function for '{signature}' in T; it offers {offers}"):
+            c.integrate(offering, 0, 1, 1, letter, 0)
+
+
+def test_names_may_be_distrusted(c, fails):
+    """A capsule's name does not tell whether the function needs the GIL or sets exceptions."""
+    scipy = importlib.import_module("scipy")
+    options = c.HOLDS_GIL | c.DISTRUSTS_NAMES
+    data = ctypes.c_void_p(1)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    address = nc.load("m").address("erf")
+    why = "(says a capsule's name, which the caller does not trust)"
+    for made, offered in [
+        (box_cython_special(), "'d:d'"),
+        (scipy.LowLevelCallable(box_cython_special()), "'d:d'"),
+        (scipy.LowLevelCallable(ctypes_erf()), "'d:d'"),
+        (scipy.LowLevelCallable(kind(address), data), "'d:dP' with user_data"),
+    ]:
+        assert c.integrate(made)[1], "by default it is taken"
+        with fails(
+            TypeError,
+            "no function for 'd:d', 'd:dP' with user_data as argument 2 in "
+            f"{made!r}; it offers {offered} {why}",
+        ):
+            c.integrate(made, 0, 1, 1, "pd", options)
+    # What tells its type itself is taken as ever, and what carries its entry.
+    for name in ("native", "view", "ctypes", "cffi", "cffi_api", "numba", "capsule", "to_scipy"):
+        assert c.integrate(NATIVE[name](), 0, 1, 100, "p", options)[1], name
+
+
+def test_ctypes_with_errcheck_is_called_through_python(c):
+    made = ctypes_erf()
+    made.errcheck = lambda result, function, arguments: 2 * result
+    assert c.integrate(made, 0, 1, 100) == (pytest.approx(2 * ERF), False, 1)
+
+
+def test_a_subclass_that_overrides_call_has_no_entries(c, provider):
+    base = provider.Base
+    derived = type(base)("Sub", (base,), {"__call__": lambda self, x: 1.0})
+    assert c.integrate(base(), 0, 1, 1, "n")[1:] == (True, 0)
+    assert c.integrate(derived()) == (1.0, False, 1)
+
+
+# -- what the boxes say --------------------------------------------------------------------------
+
+DECLARATIONS = {
+    "double (double)": "d:d",
+    "double (double, void *)": "d:dP",
+    "double(*)(double)": "d:d",
+    "double (*)(int, double *)": "d:i&d",
+    "double cos(double x);": "d:d",
+    "int (double *, intptr_t, double *, intptr_t, void *)": "i:&dq&dqP",
+    "int (npy_intp *, double *, int, int, void *)": "i:&q&diiP",
+    "void (void)": "v:",
+    "void ()": "v:",
+    "char *(const char *, char const *const)": f"&{CHAR}:&{CHAR}&{CHAR}",
+    "unsigned (unsigned long int, long unsigned, unsigned long long int)": "I:QQQ",
+    "signed char (unsigned char, short, unsigned short int, int short)": "b:BhHh",
+    "long double (float, long double, double long)": "g:fgg",
+    "_Bool (bool)": "?:?",
+    "float _Complex (double _Complex, complex double, long double complex)": "Zf:ZdZdZg",
+    "double (double, int __pyx_skip_dispatch)": "d:d",
+    "__pyx_t_double_complex (__pyx_t_double_complex, int __pyx_skip_dispatch)": "Zd:Zd",
+    "__pyx_t_float_complex (__pyx_t_float_complex *)": "Zf:&Zf",
+    "__pyx_t_5scipy_6linalg_11cython_blas_d (__pyx_t_5scipy_6linalg_11cython_blas_z *)": "d:&Zd",
+    "__pyx_t_5numpy_float64_t (__pyx_t_5numpy_int32_t, __pyx_t_5numpy_intp_t)": "d:iq",
+    "int (struct foo *, union bar *, FILE *, enum e)": "i:PPPi",
+    "int (const char *, ...)": f"i:&{CHAR}.",
+    "PyObject *(PyObject *, Py_ssize_t)": "O:Oq",
+    "void (double [], double x[3], int **)": "v:&d&d&&i",
+    "double (double (*)(double, void *), void (*callback)(int), size_t)": "d:X{d:dP}X{v:i}Q",
+    "float64 (float64, int32*, void*)": "d:d&iP",
+    "uint8_t (uint16_t, uint32_t, uint64_t, int8_t)": "B:HIQb",
+    "\tdouble\n(\n double\t)  ": "d:d",
+}
+
+
+@pytest.mark.parametrize("text", DECLARATIONS)
+def test_declarations(c, text):
+    if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
+        assert c.declared(text) == DECLARATIONS[text]
+    else:
+        assert c.declared(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["", "d", "double", "double (", "double )", "double (double", "double (double))"],
+        *["double (double,)", "double (,double)", "double (double double)", "foo (int)"],
+        *["int (foo)", "int (struct foo)", "double (float double)", "short long (int)"],
+        *["double (double) x", "long long long (int)", "unsigned double (int)", "d:d"],
+        *["arbitrary.name", "void (void, int)", "int (...", "int (..)", "int (void x, int)"],
+        *["double (double (*)(double)", "double (double (*)", "int (__pyx_t_9)"],
+        *["int (__pyx_t_99999999999999999999_x)", "int (int [)", "(int)", "*(int)", "\x80 (int)"],
+        *["double (" + "double, " * 600 + "double)", "int (" + "int (*)(" * 40 + ")" * 41],
+    ],
+)
+def test_what_is_no_declaration(c, text):
+    assert c.declared(text) is None
+
+
+def test_declarations_as_the_package_reads_them(c):
+    names = [text for text in DECLARATIONS if "__pyx" not in text and "complex" not in text]
+    compared = 0
+    for text in names:
+        try:
+            expected = nc.parse(text).text if hasattr(nc, "parse") else None
+        except ValueError:
+            expected = None
+        if expected is None:
+            from nativecall._signature import spelling
+
+            try:
+                expected = str(spelling.parse(text, hint="c").text)
+            except ValueError:
+                continue
+        compared += 1
+        assert c.declared(text) == expected, text
+    assert compared > 10
+
+
+def test_every_capsule_of_scipy_reads_as_a_declaration(c):
+    for name in ("scipy.special.cython_special", "scipy.linalg.cython_blas"):
+        module = importlib.import_module(name)
+        for key, capsule in module.__pyx_capi__.items():
+            kind, address, signature, user_data, _ = c.box(capsule)
+            assert (kind, user_data) == ("a capsule", None)
+            assert address != 0
+            assert signature is not None, (key, capsule)
+    blas = sys.modules["scipy.linalg.cython_blas"].__pyx_capi__
+    assert c.box(blas["daxpy"])[2] == "v:&i&d&d&i&d&i"
+    assert c.box(blas["zdotu"])[2] == "Zd:&i&Zd&i&Zd&i"
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Packed(ctypes.Structure):
+    _layout_ = "ms"  # what _pack_ means, and 3.14 wants to hear
+    _pack_ = 1
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Either(ctypes.Union):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
+
+
+class Opaque(ctypes.Structure):
+    pass
+
+
+class Linked(ctypes.Structure):
+    pass
+
+
+Linked._fields_ = (("next", ctypes.POINTER(Linked)), ("value", ctypes.c_int))
+
+
+@pytest.mark.parametrize(
+    ("result", "arguments", "signature"),
+    [
+        (None, (), "v:"),
+        (ctypes.c_bool, (ctypes.c_char_p, ctypes.c_void_p, ctypes.py_object), "?:&bPO"),
+        (ctypes.c_double, (ctypes.POINTER(ctypes.c_double), ctypes.c_float), "d:&df"),
+        (Pair, (Packed, ctypes.POINTER(Pair)), "T{id}:=T{id}&T{id}"),
+        (None, (ctypes.POINTER(Opaque), ctypes.POINTER(Either)), "v:PP"),
+        (None, (Either,), None),
+        (ctypes.c_longdouble, (ctypes.c_size_t, ctypes.c_uint8), "g:QB"),
+        (None, (ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double),), "v:X{d:d}"),
+    ],
+)
+def test_types_of_ctypes(c, result, arguments, signature):
+    made = ctypes.CFUNCTYPE(result, *arguments)(1 << 20)
+    kind, address, found, _, _ = c.box(made)
+    assert (kind, address) == ("a ctypes function pointer", 1 << 20)
+    assert found == signature
+    made = ctypes.CFUNCTYPE(None, ctypes.POINTER(Linked))(1 << 20)
+    assert c.box(made)[0] == kind, "recursive types come to an end"
+
+
+def test_types_of_cffi(c):
+    ffi = importlib.import_module("cffi").FFI()
+    ffi.cdef("typedef struct { int a; double b; } pair; typedef struct hidden hidden;")
+    wide = {2: "h", 4: "i"}[ffi.sizeof("wchar_t")]
+    if int(ffi.cast("wchar_t", -1)) > 0:
+        wide = wide.upper()
+    for text, signature in {
+        "double(*)(double)": "d:d",
+        "pair(*)(pair *, hidden *, hidden **)": "T{id}:&T{id}P&P",
+        "void(*)(double _Complex, bool, char, unsigned char, size_t)": f"v:Zd?{CHAR}BQ",
+        "int(*)(double(*)(int), char *, ...)": f"i:X{{d:i}}&{CHAR}.",
+        "void(*)(uint8_t, int16_t, uint64_t, wchar_t)": f"v:BhQ{wide}",
+    }.items():
+        kind, address, found, _, flags = c.box(ffi.cast(text, 1 << 20))
+        assert (kind, address, flags) == ("a cffi function pointer", 1 << 20, 0)
+        assert found == signature, text
+    for other in (ffi.new("int *"), ffi.new("double[3]"), ffi.cast("int", 3), ffi.NULL):
+        assert c.box(other) is None
+    kind, address, found, _, _ = c.box(api_module().lib.twice)
+    assert (kind, found) == ("a cffi function pointer", "i:i")
+    assert address == int(
+        api_module().ffi.cast("size_t", api_module().ffi.addressof(api_module().lib, "twice"))
+    )
+
+
+def test_types_of_numba(c):
+    numba = importlib.import_module("numba")
+    signature = "float32(float64, CPointer(int32), voidptr, boolean, uint8, intp, complex128)"
+    made = numba.cfunc(signature)(lambda a, b, c, d, e, f, g: numba.float32(a))
+    kind, address, found, _, _ = c.box(made)
+    assert (kind, address, found) == ("a Numba cfunc", made.address, "f:d&iP?BqZd")
+
+
+def test_what_is_no_box(c):
+    for obj in (None, 1, "x", (), (1, 2, 3), len, int, object(), box_native(), lambda: 0):
+        assert c.box(obj) is None
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def test_unrelated_objects(c, fails):
+    for obj in (None, 1.5, "cos", (1, 2, 3), [], object()):
+        with fails(
+            TypeError,
+            "a callback must be a callable, a LowLevelCallable or a capsule with a function for "
+            f"'d:d', 'd:dP' with user_data as argument 2 (got {obj!r})",
+        ):
+            c.integrate(obj)
+    with fails(TypeError, f"no function for 'd:d' in {len!r}; Python functions are not taken here"):
+        c.integrate(len, 0, 1, 1, "n")
+
+
+def test_capsules_that_do_not_fit(c, fails):
+    made = c.capsule(1 << 20, "double (float)")
+    with fails(
+        TypeError,
+        f"no function for 'd:d', 'd:dP' with user_data as argument 2 in {made!r}; it offers 'd:f'",
+    ):
+        c.integrate(made)
+    for name, why in {
+        None: "it has no name",
+        "numpy._ARRAY_API": "its name is not the C declaration of a function",
+    }.items():
+        made = c.capsule(1 << 20, name)
+        with fails(
+            TypeError,
+            f"no function for 'd:d' in {made!r}; it offers a function whose signature is unknown "
+            f"({why})",
+        ):
+            c.integrate(made, 0, 1, 1, "p")
+
+
+def test_null_pointers(c):
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    with pytest.raises(ValueError, match=r"is a ctypes function pointer that is NULL$"):
+        c.integrate(kind())
+    ffi = importlib.import_module("cffi").FFI()
+    with pytest.raises(ValueError, match=r"is a cffi function pointer that is NULL$"):
+        c.integrate(ffi.cast("double(*)(double)", 0))
+    with pytest.raises(SystemError, match=r"^nc_callback_prepare was given NULL for an object$"):
+        c.no_object()
+
+
+def test_ctypes_without_argtypes_is_called_through_python(c):
+    erf = ctypes.CDLL(ctypes.util.find_library("m")).erf
+    erf.restype = ctypes.c_double
+    with pytest.raises(ctypes.ArgumentError):
+        c.integrate(erf)
+    with pytest.raises(TypeError, match=r"signature is unknown \(its argtypes are not set\)$"):
+        c.integrate(erf, 0, 1, 1, "n")
+
+
+def test_foreign_attributes_that_raise(c):
+    class Wrong(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)):
+        _flags_ = 1
+
+        @property
+        def argtypes(self):
+            raise KeyError("argtypes")
+
+    with pytest.raises(KeyError, match="argtypes"):
+        c.integrate(Wrong(("erf", libm())))
+
+
+def test_a_signature_of_the_consumer_that_is_none(c, fails):
+    with fails(ValueError, "'double', which a callback may have, is no signature: malformed input"):
+        c.integrate(len, 0, 1, 1, "x")
+
+
+def test_types_under_construction_and_static_ones(c):
+    with pytest.raises(TypeError, match=r"\(got <raw object at 0x[0-9a-f]+>\)$"):
+        c.unfinished()
+    assert c.integrate(c.StaticType()) == (pytest.approx(0.25, abs=1e-4), True, 0)
+    with pytest.raises(TypeError, match=r"it offers 'f:f', 'd:d', 'd:i&d', 'i:i' \(.*\)$"):
+        c.integrate(c.StaticType(), 0, 1, 1, "?")

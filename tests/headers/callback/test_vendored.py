@@ -1,0 +1,162 @@
+"""callback.h: each header alone, and copies of all of them beside each other and the package.
+
+The vendored modules also run in processes where the package is absent.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from support import build
+from support.headers import compiler
+
+HEADERS = [
+    "callback.h",
+    "detail/callbackcalls.h",
+    "detail/callbackfunctions.h",
+    "detail/values.h",
+    "detail/box.h",
+    "detail/boxes.h",
+    "detail/boxctypes.h",
+    "detail/boxcffi.h",
+    "detail/declaration.h",
+    "detail/typenames.h",
+    "nativeapi.h",
+]
+
+
+# -- the headers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
+@pytest.mark.parametrize("command", ["gcc", "clang"])
+def test_every_header_alone_and_twice(include, tmp_path, command, standard):
+    language = "c++" if standard.startswith("c++") else "c"
+    found = compiler(command)
+    for header in HEADERS:
+        source = tmp_path / "alone.c"
+        line = f"#include <nativecall/{header}>\n"
+        source.write_text(line + line)
+        includes = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
+        done = subprocess.run(
+            [found, f"-std={standard}", "-x", language, *build.WARNINGS, *includes]
+            + ["-fsyntax-only", str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{header}: {done.stderr}"
+        lines = (include / "nativecall" / header).read_text().splitlines()
+        assert len(lines) < 500, header
+
+
+# -- bundles ------------------------------------------------------------------------------------
+
+ALONE = """
+import ctypes, ctypes.util, math, sys
+sys.path.insert(0, sys.argv[1])
+first, second = (__import__(name) for name in sys.argv[2].split())
+assert "nativecall" not in sys.modules
+try:
+    import nativecall
+except ImportError:
+    pass
+else:
+    raise AssertionError("the package is there")
+kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+erf = kind(("erf", ctypes.CDLL(ctypes.util.find_library("m"))))
+for c in (first, second):
+    for f, native in ((erf, True), (math.erf, False), (lambda x: math.erf(x), False)):
+        value, was, _ = c.integrate(f)
+        assert abs(value - 0.4860679301150624) < 1e-15 and was is native, (f, value, was)
+    address = ctypes.cast(erf, ctypes.c_void_p).value
+    assert c.integrate(c.capsule(address, "double (double, int __pyx_skip_dispatch)"))[1]
+    offers = type("T", (), {"__nativecall_api__": c.api(1), "__call__": lambda self, x: 3.0})
+    # A provider of one module is a provider for all.
+    for d in (first, second):
+        assert d.integrate(offers()) == (0.25, True, 0)
+    try:
+        c.integrate(lambda x: 1 / 0, 0, 1, 10, "p")
+    except ZeroDivisionError as error:
+        assert error.__traceback__.tb_next.tb_frame.f_code.co_name == "<lambda>"
+    def nested(x):
+        return second.integrate(lambda y: first.integrate(lambda z: 5.0, 0, 1, 1, "p")[0],
+                                0, 1, 1, "p")[0]
+    assert first.integrate(nested, 0, 1, 1, "p")[0] == 5.0
+print("alone")
+"""
+
+
+@pytest.mark.parametrize("order", ["bundled_c bundled_cpp", "bundled_cpp bundled_c"])
+def test_with_the_package_absent(bundles, tmp_path, order):
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-W", "error", "-c", ALONE, str(bundles), order],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "alone\n")
+
+
+TOGETHER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+modules = {name: __import__(name) for name in sys.argv[2].split()}
+nc = modules["nativecall"]
+f = nc.load("m").function("erf", "d:d")
+for name, c in modules.items():
+    if name != "nativecall":
+        for g in (f, f.builtin):
+            value, native, _ = c.integrate(g)
+            assert abs(value - 0.4860679301150624) < 1e-15 and native
+print("together")
+"""
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "nativecall bundled_c bundled_cpp",
+        "bundled_c nativecall bundled_cpp",
+        "bundled_cpp bundled_c nativecall",
+    ],
+)
+def test_with_the_package_before_and_after(bundles, python, order):
+    assert python(TOGETHER, bundles, order) == "together\n"
+
+
+def test_linked_from_two_source_files(builder, include):
+    path = builder.library(
+        build.EXT / "callback_consumer.c",
+        "callback_linked",
+        flags=[
+            "-O0",
+            f"-I{include}",
+            "-isystem",
+            sysconfig.get_path("include"),
+            "-DMODULE=callback_linked",
+            "-DSECOND_FILE",
+            str(build.EXT / "callback_second.c"),
+        ],
+    )
+    linked = build.load_extension(path)
+    assert linked.one_thread()
+    assert linked.second_call(lambda x: x + 1) == 1.25
+    # Recursion through both files' thunks.
+    depth = 0
+
+    def f(x):
+        nonlocal depth
+        depth += 1
+        return x if depth == 100 else linked.integrate(linked.second_call and g, 0, 1, 1, "p")[0]
+
+    def g(x):
+        return linked.second_call(f)
+
+    assert linked.second_call(f) == 0.25

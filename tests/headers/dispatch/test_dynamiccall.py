@@ -1,0 +1,778 @@
+"""dynamiccall.h: calls whose signature is known at run time, and providers that are wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import importlib
+import math
+import operator
+import struct
+import sys
+import threading
+import weakref
+
+import pytest
+
+import nativecall as nc
+from support import build
+from support.headers import REFUSED, events
+
+REPEAT = 10_000
+
+
+@pytest.fixture(scope="session")
+def tier2(builder, include):
+    """A provider whose type has ``__nativecall_api__``."""
+    return build.load_extension(
+        builder.extension("conformance_tier2.c", "dispatch_tier2", include=include)
+    )
+
+
+def d(x):
+    return struct.pack("d", x)
+
+
+def i(n):
+    return struct.pack("i", n)
+
+
+def q(n):
+    return struct.pack("q", n)
+
+
+def p(address):
+    return struct.pack("P", address)
+
+
+def f4(x):
+    return struct.pack("f", x)
+
+
+def ask(c, f, signature, *values, **options):
+    """The way of a call, and its result."""
+    prepared = c.prepare(f, signature)
+    return c.way(prepared), c.call(prepared, values, *options.values())
+
+
+# -- signatures at run time ----------------------------------------------------------------------
+
+
+def test_exact_promoted_and_boxed(c, functions):
+    f = functions.function("d_qd", "d:qd")
+    assert ask(c, f, "d:qd", q(-(2**40)), d(0.5)) == ("exact", d(0.5 - 2**40))
+    assert ask(c, f.builtin, "d:qd", q(3), d(0.5)) == ("exact", d(3.5))
+    # An entry of int64 is there for int32, unsigned and boolean alike.
+    assert ask(c, f, "d:id", i(-3), d(0.5)) == ("promoted", d(-2.5))
+    assert ask(c, f, "d:Id", struct.pack("I", 2**32 - 1), d(0.5)) == ("promoted", d(2**32 - 0.5))
+    assert ask(c, f, "d:?f", b"\1", f4(0.25)) == ("promoted", d(1.25))
+    assert ask(c, f, "Zd:bd", struct.pack("b", -3), d(0.5)) == ("promoted", d(-2.5) + d(0.0))
+    # int64 is no double, uint64 no int64, and a double no float.
+    assert ask(c, functions.function("d_d", "d:d"), "d:q", q(3)) == ("boxed", d(4.0))
+    assert ask(c, f, "d:Qd", struct.pack("Q", 3), d(0.5)) == ("boxed", d(3.5))
+    assert ask(c, f, "f:qd", q(3), d(0.5)) == ("boxed", f4(3.5))
+    assert ask(c, functions.function("d_d", "d:d"), "d:i", i(3)) == ("promoted", d(4.0))
+    # Any spelling of a signature.
+    long = "q" if ctypes.sizeof(ctypes.c_long) == 8 else "i"
+    assert ask(c, f, " d : l d ", struct.pack(long, 3), d(0.5))[0] in ("exact", "promoted")
+
+
+def test_the_nearest_entry_counts_then_the_first(c, functions):
+    address = functions.address
+
+    def way(signature, *entries):
+        table = nc.wrap({s: address(name) for s, name in entries})
+        values = [bytes(struct.calcsize(code)) for code in signature.partition(":")[2]]
+        prepared = c.prepare(table, signature)
+        return c.way(prepared), c.call(prepared, tuple(values))
+
+    one = ("d:q", "d_q"), ("d:d", "d_d")
+    # An integer is nearer to an integer, however wide; 0 tells d_q from d_d.
+    assert way("d:i", *one) == ("promoted", d(0.0))
+    assert way("d:i", *reversed(one)) == ("promoted", d(0.0))
+    assert way("d:f", *one) == ("promoted", d(1.0))
+    # d:d and f:d are exact for the argument; the first result that fits, d, is the same type.
+    two = ("f:d", "f_d"), ("d:d", "d_d")
+    assert way("d:d", *two) == ("exact", d(1.0))
+    assert way("d:d", two[0]) == ("promoted", d(2.0))
+    assert way("Zd:d", *two)[1] == d(1.0) + d(0.0)
+    assert way("f:d", *two) == ("exact", f4(2.0))
+
+
+def test_void_takes_any_result_but_an_object(c, functions):
+    take = functions.function("take", "d:")
+    assert ask(c, functions.function("v_d", "v:d"), "v:d", d(2.0)) == ("exact", None)
+    assert take() == -2.0
+    assert ask(c, functions.function("v_d", "v:d"), "v:f", f4(2.0)) == ("promoted", None)
+    assert take() == -2.0
+    assert ask(c, functions.function("d_d", "d:d"), "v:d", d(2.0)) == ("promoted", None)
+    assert ask(c, take, "v:") == ("promoted", None)
+    assert ask(c, lambda x: "text", "v:d", d(2.0)) == ("boxed", None)
+    address = ctypes.cast(ctypes.pythonapi.PyObject_Repr, ctypes.c_void_p).value
+    assert ask(c, nc.wrap(address, "O:O", errors="python"), "v:O", 3) == ("boxed", None)
+    # Who wants a result gets none from a function without one.
+    f = functions.function("v_d", "v:d")
+    assert c.way(c.prepare(f, "d:d")) == "boxed"
+
+
+def test_many_arguments(c, functions):
+    f = functions.function("many", "d:" + 10 * "di")
+    values = [d(k + 0.5) if k % 2 == 0 else i(-k) for k in range(20)]
+    expected = sum((k + 1) * (k + 0.5 if k % 2 == 0 else -k) for k in range(20))
+    assert ask(c, f, "d:" + 10 * "di", *values) == ("exact", d(expected))
+    narrow = [f4(k + 0.5) if k % 2 == 0 else struct.pack("h", -k) for k in range(20)]
+    assert ask(c, f, "d:" + 10 * "fh", *narrow) == ("promoted", d(expected))
+    assert ask(c, lambda *x: len(x), "i:" + 32 * "b", *(32 * [b"\0"])) == ("boxed", i(32))
+
+
+# Every box with a function "d:d", 2 * x - 1 or so, and where it is made.
+def boxes(functions):
+    address = functions.address("d_d")
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    cffi = importlib.import_module("cffi").FFI()
+    scipy = importlib.import_module("scipy")
+    native = functions.function("d_d", "d:d")
+    numba = importlib.import_module("numba")
+    return {
+        "native": native,
+        "view": native.builtin,
+        "overloaded": nc.wrap({"f:fq": functions.address("f_fq"), "d:d": address}),
+        "ctypes": kind(address),
+        "cffi": cffi.cast("double (*)(double)", address),
+        "capsule": native.to_capsule("d:d"),
+        "scipy": scipy.LowLevelCallable(kind(address)),
+        "numba": numba.cfunc("float64(float64)")(lambda x: x + 1),
+    }
+
+
+@pytest.fixture(scope="session")
+def boxed(functions):
+    return boxes(functions)
+
+
+NAMES = ["native", "view", "overloaded", "ctypes", "cffi", "capsule", "scipy", "numba"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_native_box_without_a_python_call(c, boxed, name):
+    f = boxed[name]
+    for signature, value, way in (("d:d", d(0.5), "exact"), ("d:f", f4(0.5), "promoted")):
+        prepared = c.prepare(f, signature)
+        assert c.way(prepared) == way
+        few = events(lambda: c.call(prepared, (value,)))
+        assert events(lambda: c.call(prepared, (value,), False, True, 1000)) == few
+        for nogil in (False, True):
+            assert c.call(prepared, (value,), nogil) == d(1.5)
+            assert c.call(prepared, (value,), nogil, False) is None
+    assert ask(c, f, "v:d", d(0.5)) == ("promoted", None)
+
+
+def test_cython_capsules(c):
+    special = importlib.import_module("scipy.special.cython_special")
+    capsule = special.__pyx_capi__["__pyx_fuse_1erf"]
+    assert ask(c, capsule, "d:d", d(0.5)) == (
+        "exact",
+        d(importlib.import_module("scipy").special.erf(0.5)),
+    )
+
+
+def test_cffi_api_mode_and_the_rest_of_python(c, boxed):
+    numpy = importlib.import_module("numpy")
+
+    def python(x):
+        return x + 1
+
+    for f in (python, functools.partial(python), numpy.vectorize(python), numpy.exp, math.exp):
+        prepared = c.prepare(f, "d:d")
+        assert c.way(prepared) == "boxed"
+        assert c.call(prepared, (d(0.0),)) == d(1.0)
+        assert c.call(prepared, (d(0.0),), True) == REFUSED
+        assert c.call(prepared, (d(0.0),), False, False) is None
+    assert ask(c, operator.add, "q:ii", i(2), i(-5)) == ("boxed", q(-3))
+    few = events(lambda: c.call(prepared, (d(0.0),)))
+    prepared = c.prepare(python, "d:d")
+    assert events(lambda: c.call(prepared, (d(0.0),), False, True, 100)) >= few + 100
+
+
+def test_a_low_level_callable_with_user_data_does_not_fit(c, functions, fails):
+    scipy = importlib.import_module("scipy")
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    made = scipy.LowLevelCallable(kind(functions.address("d_d")), ctypes.c_void_p(1234))
+    with fails(TypeError, f"no function for 'd:d' in {made!r}, and Python cannot call it"):
+        c.prepare(made, "d:d")
+
+
+def test_types_with_nativecall_api(c, tier2, fails):
+    f = tier2.Function()
+    assert ask(c, f, "d:d", d(3.0)) == ("exact", d(9.0))
+    assert ask(c, f, "d:i", i(3)) == ("promoted", d(9.0))
+    assert ask(c, f, "d:" + 16 * "d", *(16 * [d(0.5)])) == ("exact", d(8.0))
+    assert ask(c, f, "q:q", q(3)) == ("exact", q(-3))
+    assert c.call(c.prepare(f, "q:q"), (q(3),), True) == REFUSED
+    # An entry that reports failures is Python's to call, and Python squares.
+    prepared = c.prepare(f, "i:i")
+    assert c.way(prepared) == "boxed"
+    with fails(TypeError, "'float' object cannot be interpreted as an integer"):
+        c.call(prepared, (i(3),))
+    # Of entries that are not enumerated, the exact one is found.
+    names = ["size", "name", "release", "find", "entry"]
+    kinds = [ctypes.c_size_t, ctypes.c_uint64] + 3 * [ctypes.c_void_p]
+    api = type("Api", (ctypes.Structure,), {"_fields_": list(zip(names, kinds, strict=True))})
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ctypes.cast(get, ctypes.c_void_p).value
+    )
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ctypes.cast(ctypes.pythonapi.PyCapsule_New, ctypes.c_void_p).value
+    )
+    silent = api.from_buffer_copy(api.from_address(pointer(tier2.CAPSULE, b"nativecall_api_v1")))
+    silent.entry = None
+    silent_type = type(
+        "Silent",
+        (),
+        {"__nativecall_api__": new(ctypes.addressof(silent), b"nativecall_api_v1", None)},
+    )
+    assert ask(c, silent_type(), "d:d", d(3.0)) == ("exact", d(9.0))
+    with pytest.raises(
+        TypeError, match=r"^no function for 'd:i' in .*, and Python cannot call it$"
+    ):
+        c.prepare(silent_type(), "d:i")
+    del silent_type.__nativecall_api__
+    gc.collect()
+    bad = type("Bad", (), {"__nativecall_api__": 3})
+    with pytest.raises(TypeError, match=r"^'__nativecall_api__' of Bad must be a capsule"):
+        c.prepare(bad(), "d:d")
+
+
+def test_flags(c, functions, fails):
+    address = functions.address
+    need = c.prepare(nc.wrap(address("holds"), "d:d", gil="need"), "d:d")
+    assert c.way(need) == "exact"
+    assert c.call(need, (d(1.0),)) == d(1.0)
+    assert c.call(need, (d(1.0),), True) == REFUSED
+    # Dropped around the call, exact and promoted alike.
+    for signature, value in (("d:d", d(1.0)), ("d:f", f4(1.0))):
+        release = c.prepare(nc.wrap(address("holds"), "d:d", gil="release"), signature)
+        assert c.way(release) != "boxed"
+        assert c.call(release, (value,)) == d(-1.0)
+        assert c.call(release, (value,), True) == d(-1.0)
+    hold = c.prepare(nc.wrap(address("holds"), "d:d"), "d:d")
+    assert (c.call(hold, (d(1.0),)), c.call(hold, (d(1.0),), True)) == (d(1.0), d(-1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "errors", "good", "bad", "exception"),
+    [
+        ("same_i", "i:i", "nonzero", i(0), i(3), nc.NativeFailure),
+        ("same_i", "i:i", "zero", i(3), i(0), nc.NativeFailure),
+        ("sets_errno", "i:i", "errno", i(0), i(2), FileNotFoundError),
+    ],
+)
+def test_error_conventions(c, functions, name, signature, errors, good, bad, exception):
+    prepared = c.prepare(nc.wrap(functions.address(name), signature, errors=errors), signature)
+    assert c.way(prepared) == "boxed"
+    assert c.call(prepared, (good,), True) == REFUSED
+    assert c.call(prepared, (good,)) == good
+    with pytest.raises(exception):
+        c.call(prepared, (bad,))
+    with pytest.raises(exception):
+        c.call(prepared, (bad,), False, False)
+
+
+def test_null_results(c, functions, fails):
+    prepared = c.prepare(nc.wrap(functions.address("same_P"), "P:q", errors="null"), "P:q")
+    assert c.way(prepared) == "boxed"
+    with pytest.raises(nc.NativeFailure):
+        c.call(prepared, (q(0),))
+    # The package's own pointers are cffi's, not integers.
+    with fails(TypeError, "an integer is required"):
+        c.call(prepared, (q(8),))
+    assert c.call(prepared, (q(8),), False, False) is None
+
+
+def python_address(name):
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+
+
+def test_exceptions_that_an_entry_sets(c, fails):
+    as_long = nc.wrap(python_address("PyLong_AsLongLong"), "q:O", errors="python")
+    prepared = c.prepare(as_long, "q:O")
+    assert c.way(prepared) == "exact"
+    assert c.call(prepared, (-7,)) == q(-7)
+    assert c.call(prepared, (-1,)) == q(-1)
+    assert c.call(prepared, (-7,), True) == REFUSED
+    for wanted in (True, False):
+        with pytest.raises(OverflowError):
+            c.call(prepared, (2**70,), False, wanted)
+    assert ask(c, as_long, "g:O", -7)[0] == "promoted"
+
+    class Fails:
+        def __repr__(self):
+            raise LookupError("from the callee")
+
+    shows = c.prepare(nc.wrap(python_address("PyObject_Repr"), "O:O", errors="python"), "O:O")
+    assert c.way(shows) == "exact"
+    for wanted in (True, False):
+        with fails(LookupError, "from the callee"):
+            c.call(shows, (Fails(),), False, wanted)
+
+
+def test_an_object_that_is_null(c, functions):
+    f = nc.wrap(functions.address("null_object"), "O:O")
+    prepared = c.prepare(f, "O:O")
+    assert c.way(prepared) == "exact"
+    message = rf"the function of {f!r} returned NULL for an object without setting an exception"
+    for wanted in (True, False):
+        with pytest.raises(SystemError) as info:
+            c.call(prepared, (3,), False, wanted)
+        assert str(info.value) == message
+    # What sets one without saying so is believed all the same.
+    f = nc.wrap(python_address("PyObject_Length"), "q:O")
+    shows = c.prepare(nc.wrap(python_address("PyNumber_Negative"), "O:O"), "O:O")
+    with pytest.raises(TypeError, match=r"^bad operand type for unary -: 'str'$"):
+        c.call(shows, ("text",))
+    # A NULL argument cannot become a Python object.
+    with pytest.raises(ValueError, match=r"^a NULL object cannot be an argument$"):
+        c.call(c.prepare(repr, "O:O"), (...,))
+
+
+def test_references_stay_level(c, functions):
+    shows = nc.wrap(python_address("PyNumber_Positive"), "O:O", errors="python")
+    obj = [2**100]
+    number = obj[0]
+    for f in (shows, operator.pos, lambda x: x):
+        for wanted in (True, False):
+            before = sys.getrefcount(number), sys.getrefcount(f)
+            prepared = c.prepare(f, "O:O")
+            result = c.call(prepared, (number,), False, wanted, REPEAT)
+            assert (result is number) is wanted
+            del result, prepared
+            assert (sys.getrefcount(number), sys.getrefcount(f)) == before
+    f = functions.function("d_d", "d:d")
+    for g in (f, lambda x: x, ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x)):
+        before = sys.getrefcount(g)
+        for _ in range(REPEAT // 10):
+            c.prepare(g, "d:f")
+        assert sys.getrefcount(g) == before
+
+
+def test_a_prepared_call_keeps_its_callable(c):
+    def python(x):
+        return x
+
+    alive = weakref.ref(python)
+    prepared = c.prepare(python, "d:d")
+    del python
+    gc.collect()
+    assert alive() is not None
+    assert c.call(prepared, (d(2.0),)) == d(2.0)
+    del prepared
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_call_that_is_released_while_it_runs_keeps_its_callable(c, functions):
+    """Until it returns; what comes after that is refused, in what ends the callable as well."""
+    alive, refused, calls = [], [], []
+
+    class Owner:
+        def __del__(self):
+            try:
+                c.call(calls[-1], (p(0),))
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    def release(x):
+        c.release(calls[-1])
+        alive.append(last() is not None)
+        return x + 1
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    pointer = kind(release)
+    address = p(ctypes.cast(pointer, ctypes.c_void_p).value)
+    f = nc.wrap(functions.function("through", "d:P").address(), "d:P", owner=Owner())
+    last = weakref.ref(f)
+    calls.append(c.prepare(f, "d:P"))
+    assert c.way(calls[-1]) == "exact"
+    del f
+    assert c.call(calls[-1], (address,)) == d(3.0)
+    assert (alive, last()) == ([True], None)
+    assert refused == ["a prepared call was used after its release"]
+    # The boxed way, of an object that Python calls through a method without a reference to it.
+    made = [functools.partial(release)]
+    last = weakref.ref(made[0])
+    calls.append(c.prepare(made.pop(), "d:d"))
+    assert c.way(calls[-1]) == "boxed"
+    assert c.call(calls[-1], (d(2.0),)) == d(3.0)
+    assert (alive, last()) == ([True, True], None)
+    with pytest.raises(RuntimeError, match=r"^a prepared call was used after its release$"):
+        c.call(calls[-1], (d(2.0),))
+
+
+@pytest.mark.parametrize("gil", ["take", "need"])
+def test_what_python_code_behind_an_entry_raises_is_the_calls(c, gil):
+    """The entry does not say that it reports failures: it gives C its sentinel."""
+
+    def raising(x):
+        raise LookupError(f"for {x:g}")
+
+    prepared = c.prepare(nc.callback("d:d", raising, gil=gil), "d:d")
+    assert c.way(prepared) == "exact"
+    with pytest.raises(LookupError, match=r"^for 2$"):
+        c.call(prepared, (d(2.0),))
+
+
+def test_an_integer_of_many_digits_does_not_fit(c):
+    """Python refuses to write it into a message."""
+    many = 10**5000
+    for code in "iQ":
+        with pytest.raises(OverflowError, match=rf"^the result does not fit in '{code}'$"):
+            c.call(c.prepare(lambda: many, f"{code}:"), ())
+
+
+@pytest.mark.parametrize(
+    ("code", "good", "bad"),
+    [
+        ("b", (-128, 127), (-129, 128)),
+        ("B", (0, 255), (-1, 256)),
+        ("h", (-(2**15), 2**15 - 1), (-(2**15) - 1, 2**15)),
+        ("H", (0, 2**16 - 1), (-1, 2**16)),
+        ("i", (-(2**31), 2**31 - 1), (-(2**31) - 1, 2**31)),
+        ("I", (0, 2**32 - 1), (-1, 2**32)),
+        ("q", (-(2**63), 2**63 - 1), (-(2**63) - 1, 2**63)),
+        ("Q", (0, 2**64 - 1), (-1, 2**64)),
+    ],
+)
+def test_integers_through_python(c, code, good, bad):
+    prepared = c.prepare(lambda x: x, f"{code}:{code}")
+    for value in good:
+        packed = struct.pack(code, value)
+        assert c.call(prepared, (packed,)) == packed
+    for value in bad:
+        prepared = c.prepare(lambda value=value: value, f"{code}:")
+        with pytest.raises(OverflowError, match=rf"^the result {value} does not fit in '{code}'$"):
+            c.call(prepared, ())
+        assert c.call(prepared, (), False, False) is None
+    with pytest.raises(TypeError, match=r"^'float' object cannot be interpreted as an integer$"):
+        c.call(c.prepare(lambda: 1.0, f"{code}:"), ())
+
+
+def test_other_values_through_python(c):
+    def same(x):
+        return x
+
+    for code, value in (
+        ("e", struct.pack("e", -0.333)),
+        ("e", struct.pack("e", 6e-8)),
+        ("e", struct.pack("e", math.inf)),
+        ("f", f4(0.1)),
+        ("d", d(0.1)),
+        ("g", bytes(ctypes.c_longdouble(0.1))),
+        ("Zf", f4(1.5) + f4(-2.5)),
+        ("Zd", d(1.5) + d(-2.5)),
+        ("?", b"\1"),
+        ("?", b"\0"),
+        ("P", struct.pack("P", 0)),
+        ("P", struct.pack("P", 2**63 + 8)),
+        ("&d", struct.pack("P", 8)),
+        ("X{d:d}", struct.pack("P", 8)),
+    ):
+        way, result = ask(c, same, f"{code}:{code}", value)
+        assert way == "boxed"
+        # 10 bytes of a long double on x86 count.
+        assert result[:10] == value[:10], code
+    assert ask(c, lambda x: x is None, "?:P", struct.pack("P", 0))[1] == b"\1"
+    assert ask(c, list, "?:")[1] == b"\0"
+    assert ask(c, lambda: 3, "Zd:")[1] == d(3.0) + d(0.0)
+    for code in ("f", "d", "g", "e"):
+        with pytest.raises(TypeError, match=r"^must be real number, not str$"):
+            c.call(c.prepare(lambda: "text", f"{code}:"), ())
+    with pytest.raises(OverflowError):
+        c.call(c.prepare(lambda: 1e6, "e:"), ())
+    with pytest.raises(TypeError):
+        c.call(c.prepare(lambda: "text", "P:"), ())
+    with pytest.raises(TypeError):
+        c.call(c.prepare(lambda: "text", "Zd:"), ())
+
+
+def test_what_cannot_be_prepared(c, functions, fails):
+    f = functions.function("d_d", "d:d")
+    before = sys.getrefcount(f)
+    for _ in range(100):
+        with fails(ValueError, "'d:' is no signature: malformed input".replace("d:", "d")):
+            c.prepare(f, "d")
+        for signature in ("d:T{dd}", "v:[1]d", "i:P.", "T{dd}:d"):
+            with fails(
+                ValueError,
+                f"'{signature}' has a struct, a view, a complex long double or a variable number "
+                "of arguments, which a call that is built at run time cannot pass; pass a pointer",
+            ):
+                c.prepare(f, signature)
+        long = "d:" + 33 * "d"
+        with fails(ValueError, f"'{long}' has more than 32 arguments"):
+            c.prepare(f, long)
+    assert sys.getrefcount(f) == before
+    with fails(TypeError, "no function for 'd:d' in 3, and Python cannot call it"):
+        c.prepare(3, "d:d")
+    with fails(SystemError, "nc_call_prepare was given NULL for an object"):
+        c.prepare_null()
+    null = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)()
+    with fails(ValueError, f"{null!r} is a ctypes function pointer that is NULL"):
+        c.prepare(null, "d:d")
+    capsule = f.to_capsule("d:d")
+    with fails(TypeError, f"no function for 'f:f' in {capsule!r}, and Python cannot call it"):
+        c.prepare(capsule, "f:f")
+
+
+def test_prepare_beside_a_struct_entry(c, functions):
+    table = nc.wrap({"d:T{dd}": functions.address("norm"), "d:d": functions.address("d_d")})
+    assert ask(c, table, "d:d", d(1.0)) == ("exact", d(2.0))
+    assert ask(c, functions.function("Zd_Zd", "Zd:Zd"), "Zd:d", d(1.5)) == (
+        "promoted",
+        d(3.0) + d(0.0),
+    )
+
+
+def test_a_call_keeps_the_function_it_was_prepared_with(c, functions):
+    f = nc.wrap(functions.address("d_d"), "d:d")
+    prepared = c.prepare(f, "d:d")
+    f.add("f:f", functions.address("half"))
+    assert c.call(prepared, (d(1.0),)) == d(2.0)
+
+
+def test_threads_share_a_call(c, functions):
+    f = functions.function("d_di", "d:di")
+    for signature, first in (("d:di", d(0.5)), ("d:fi", f4(0.5))):
+        prepared = c.prepare(f, signature)
+        assert c.in_threads(prepared, (first, i(3)), 20_000, 8.0) == 8 * 20_000
+    assert c.in_threads(c.prepare(lambda x: x, "d:d"), (d(0.5),), 100, 0.5) == 0
+    # With the GIL, Python's own threads: natively, with the GIL dropped, and boxed.
+    for g in (
+        functions.function("d_d", "d:d"),
+        nc.wrap(functions.address("d_d"), "d:d", gil="release"),
+        lambda x: x + 1,
+    ):
+        prepared = c.prepare(g, "d:d")
+        results = []
+
+        def work(prepared=prepared, results=results):
+            for n in range(300):
+                results.append(c.call(prepared, (d(n),)) == d(n + 1))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(results) == 8 * 300
+        assert all(results)
+
+
+# -- providers that are wrong, and entries that differ in flags only -----------------------------
+
+
+class Entry(ctypes.Structure):
+    """PyNativeCallableEntry."""
+
+    _fields_ = (
+        ("signature", ctypes.c_char_p),
+        ("flags", ctypes.c_size_t),
+        ("funcptr", ctypes.c_void_p),
+    )
+
+
+FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p, ctypes.c_size_t)
+TELL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_size_t)
+
+
+class Api(ctypes.Structure):
+    """NcNativeApi."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_uint64),
+        ("release", ctypes.c_void_p),
+        ("find", FIND),
+        ("entry", TELL),
+    )
+
+
+NEEDS_GIL = 1
+NONZERO = 0x20
+
+
+class Provider:
+    """Makes an object whose type has ``__nativecall_api__``, and keeps what it consists of."""
+
+    def __init__(self, told, found=None, endless=False):
+        def address(rows, n):
+            return ctypes.addressof(rows) + n * ctypes.sizeof(Entry)
+
+        def find(_obj, signature, refuse):
+            for n, row in enumerate(self.found):
+                if found is not None or (row.signature == signature and not row.flags & refuse):
+                    return address(self.found, n)
+            return None
+
+        def tell(_obj, position):
+            self.asked.append(position)
+            return (
+                address(self.told, 0 if endless else position)
+                if (endless or position < len(told))
+                else None
+            )
+
+        self.asked = []
+        self.told = (Entry * len(told))(*told)
+        self.found = self.told if found is None else (Entry * len(found))(*found)
+        self.api = Api(ctypes.sizeof(Api), 0x6E635F6170690001, None, FIND(find), TELL(tell))
+        new = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+        )(python_address("PyCapsule_New"))
+        capsule = new(ctypes.addressof(self.api), b"nativecall_api_v1", None)
+        members = {"__nativecall_api__": capsule, "__call__": lambda self, x: 7.0}
+        self.obj = type("Made", (), members)()
+
+
+def test_entries_that_cannot_be_used_are_passed_over(c, functions):
+    good = (b"d:d", 0, functions.address("d_d"))
+    for bad in (
+        (None, 0, good[2]),
+        (b"d:d", 0, None),
+        (b"d:d", 1 << 24, good[2]),
+        (b"d:d", NONZERO, good[2]),
+        (b"d", 0, good[2]),
+    ):
+        for told, found in (([bad], None), ([bad], [bad]), ([], [bad])):
+            made = Provider(told, found)
+            assert ask(c, made.obj, "d:d", d(1.0)) == ("boxed", d(7.0)), (bad, told, found)
+        # The next one counts.
+        made = Provider([bad, good])
+        assert ask(c, made.obj, "d:d", d(1.0)) == ("exact", d(2.0))
+        assert ask(c, made.obj, "d:f", f4(1.0)) == ("promoted", d(2.0))
+    # What find() gives is of the signature that was asked for.
+    made = Provider([], [(b"f:d", 0, functions.address("f_d"))])
+    assert ask(c, made.obj, "d:d", d(1.0)) == ("boxed", d(7.0))
+
+
+def test_a_provider_that_never_ends(c, functions):
+    made = Provider([(b"d:d", 0, functions.address("d_d"))], endless=True)
+    assert ask(c, made.obj, "d:f", f4(1.0)) == ("promoted", d(2.0))
+    assert ask(c, made.obj, "f:d", d(1.0)) == ("boxed", f4(7.0))
+    assert made.asked == 2 * list(range(64))
+    # What stands behind the last that is asked for is found by its signature.
+    others = 64 * [(b"q:q", 0, functions.address("d_q"))]
+    made = Provider([*others, (b"d:d", 0, functions.address("d_d"))])
+    assert ask(c, made.obj, "d:d", d(1.0)) == ("exact", d(2.0))
+    assert ask(c, made.obj, "d:f", f4(1.0)) == ("boxed", d(7.0))
+
+
+@pytest.fixture(scope="session")
+def raw(builder, include):
+    """Makes an object with these rows of a call table: the same signature may stand twice."""
+    module = build.load_extension(
+        builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
+    )
+    return lambda *rows: module.raw(list(rows), [], len(rows))
+
+
+def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw):
+    plus_one, fails = functions.address("d_d"), functions.address("holds")
+    fives, wide = functions.address("five_d"), functions.address("d_q")
+
+    three = d(3.0)
+
+    def both(rows, signature="d:d", value=three):
+        """What calls with the GIL and without give, by both sorts of provider."""
+        results = set()
+        for obj in (
+            raw(*rows),
+            (provider := Provider([(s.encode(), *row) for s, *row in rows])).obj,
+        ):
+            prepared = c.prepare(obj, signature)
+            results.add((c.call(prepared, (value,)), c.call(prepared, (value,), True)))
+            ways = c.way(prepared), c.nogil_way(prepared)
+            assert (c.call(prepared, (value,), True) == REFUSED) is (ways[1] == "boxed")
+        del provider
+        assert len(results) == 1
+        return *results.pop(), *ways
+
+    need, free = ("d:d", NEEDS_GIL, plus_one), ("d:d", 0, fives)
+    assert both([need, free]) == (d(4.0), d(5.0), "exact", "exact")
+    assert both([free, need]) == (d(5.0), d(5.0), "exact", "exact")
+    # Exact with the GIL, promoted without; the nearest of each counts.
+    rows = [("d:q", NEEDS_GIL, wide), ("d:d", 0, fives), ("d:i", NEEDS_GIL, fives)]
+    assert both(rows[:2], "d:q", q(3)) == (d(3.0), REFUSED, "exact", "boxed")
+    assert both(rows[:2], "d:i", i(3)) == (d(3.0), d(5.0), "promoted", "promoted")
+    assert both([*rows[:2], rows[2]], "d:i", i(3)) == (d(5.0), d(5.0), "exact", "promoted")
+    # What sets exceptions is for calls with the GIL.
+    assert both([("d:d", 0x10, plus_one), free]) == (d(4.0), d(5.0), "exact", "exact")
+    assert both([("d:d", 0x10, plus_one)]) == (d(4.0), REFUSED, "exact", "boxed")
+    assert both([("d:d", NONZERO, fails), free]) == (d(5.0), d(5.0), "exact", "exact")
+
+
+def test_dispatch_finds_entries_of_a_call_table_alone(builder, include, c, functions):
+    """A packed table is not required of a provider, and none of these types has one."""
+    provider = build.load_extension(
+        builder.extension("provider.c", "dispatch_provider", include=include)
+    )
+    obj = provider.Base()
+    packed = functions.function("d_d", "d:d")
+    few = events(lambda: c.dispatch("one", False, packed, 3.0))
+    for nogil in (False, True):
+        assert c.dispatch("one", nogil, obj, 3.0) == 1.5
+        assert events(lambda: c.dispatch("one", nogil, obj, 3.0)) == few
+        assert c.call(c.prepare(obj, "d:d"), (d(3.0),), nogil) == d(1.5)
+    obj.add("d:dd", NEEDS_GIL, functions.address("d_dd"))
+    assert c.dispatch("wider", False, obj, 0.5, 3) == 53.0
+    assert c.dispatch("wider", True, obj, 0.5, 3) == REFUSED
+    obj.add("d:dd", 0, functions.address("d_dd"))
+    assert c.dispatch("wider", True, obj, 0.5, 3) == 53.0
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 3.4028236e38])
+def test_floats_that_do_not_fit_are_no_infinities(c, value, fails):
+    with fails(OverflowError, f"the result {value!r} does not fit in 'float'"):
+        c.dispatch("single", False, lambda x: value, 1.0)
+    for code in ("f", "e"):
+        with fails(OverflowError, f"the result {value!r} does not fit in '{code}'"):
+            c.call(c.prepare(lambda: value, f"{code}:"), ())
+    for result in (complex(value, 1), complex(1, value)):
+        with fails(OverflowError, f"the result {result!r} does not fit in 'Zf'"):
+            c.call(c.prepare(lambda: result, "Zf:"), ())
+        if hasattr(c, "complex_single"):
+            with fails(OverflowError, f"the result {result!r} does not fit in 'float _Complex'"):
+                c.complex_single(lambda: result)
+        assert ask(c, lambda: result, "Zd:")[1] == d(result.real) + d(result.imag)
+    assert ask(c, lambda: value, "d:")[1] == d(value)
+
+
+def test_what_fits_a_float(c):
+    assert hasattr(c, "complex_single") is (c.__name__ == "dispatch_c")
+    for value in (math.inf, -math.inf, 0.1, 3.4028234663852886e38, -3.4028235e38, 1e-300, -0.0):
+        narrow = struct.unpack("f", f4(value))[0]
+        for got in (
+            c.dispatch("single", False, lambda x: value, 1.0),
+            struct.unpack("f", ask(c, lambda: value, "f:")[1])[0],
+        ):
+            assert (got, math.copysign(1, got)) == (narrow, math.copysign(1, value))
+        pair = ask(c, lambda: complex(value, 1), "Zf:")[1]
+        assert pair == f4(value) + f4(1)
+        if hasattr(c, "complex_single"):
+            assert c.complex_single(lambda: complex(1, value)) == complex(1, narrow)
+    assert math.isnan(c.dispatch("single", False, lambda x: math.nan, 1.0))
+
+
+def test_long_signatures_are_shortened_in_messages(c, fails):
+    start = "d:" + 198 * "d"
+    with fails(ValueError, f"'{start}...' has more than 32 arguments"):
+        c.prepare(abs, "d:" + 400 * "d")
+    with fails(ValueError, f"'{start}' has more than 32 arguments"):
+        c.prepare(abs, start)
+    for text in ("d:" + 5000 * "d", "d:" + 400 * "d" + "!"):
+        with pytest.raises(ValueError, match=r"^'d:d{198}\.\.\.' is no signature: [a-z ]+$"):
+            c.prepare(abs, text)
+    pointer = "d:" + 20 * "X{d:dddddddd}"
+    with fails(TypeError, f"no function for '{pointer[:200]}...' in 3, and Python cannot call it"):
+        c.prepare(3, pointer)

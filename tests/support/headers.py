@@ -1,0 +1,29 @@
+"""What tests of several headers share: compilers of C and C++, and a count of calls of Python."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+
+REFUSED = "the GIL is not held"  # the text of NC_E_GIL
+
+
+def events(work):
+    """How many events a profiler sees: one for each call of Python or into C, and each return."""
+    seen = []
+    sys.setprofile(lambda frame, event, argument: seen.append(event))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+def compiler(command):
+    names = {"gcc": ["gcc"], "clang": ["clang", "clang-14"]}[command]
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        pytest.skip(f"no {command}")
+    return found
