@@ -35,6 +35,8 @@ class Signature:
         The fixed arguments.
     variadic : bool
         Whether more arguments may follow.
+    function : FunctionPointer
+        The type of a pointer to such a function.
     names : tuple of (str or None)
         Names of the arguments, which C declarations give.
     readonly : tuple of bool
@@ -53,6 +55,7 @@ class Signature:
     __slots__ = (
         "__weakref__",
         "args",
+        "function",
         "names",
         "readonly",
         "result",
@@ -68,6 +71,7 @@ class Signature:
     names: tuple[str | None, ...]
     readonly: tuple[bool, ...]
     variadic: bool
+    function: FunctionPointer
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class Signature:
                 )
         text = function.text[2:-1]
         for attribute, value in (
+            ("function", function),
             ("text", text),
             ("written", function.named[2:-1] if written is None else written),
             ("result", function.result),
@@ -99,11 +104,6 @@ class Signature:
             ("readonly", (False,) * count if readonly is None else tuple(readonly)),
         ):
             object.__setattr__(self, attribute, value)
-
-    @property
-    def function(self) -> FunctionPointer:
-        """The type of a pointer to such a function."""
-        return FunctionPointer(self.result, self.args, self.variadic)
 
     def c_declaration(self, name: str = "") -> str:
         """Declare a function called `name` in C, for people to read.
