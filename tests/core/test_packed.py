@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from nativecall._errors import SignatureError
-from nativecall._signature import packed
 from nativecall._signature.ctype import MAX_DEPTH, MAX_TEXT
-from nativecall._signature.packed import pack, unpack
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse
+from support import packed
+from support.packed import pack, unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
@@ -427,17 +427,6 @@ def test_flags_out_of_range(flags: int) -> None:
 def test_words_that_are_no_signature(words: tuple[int, ...], message: str) -> None:
     with pytest.raises(SignatureError, match=re.escape(message)):
         unpack(words)
-
-
-def test_packing_is_light_to_import() -> None:
-    code = (
-        "import sys, nativecall._signature.packed;"
-        "print([m for m in ('numpy', 'llvmlite', 'dataclasses') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
-    )
-    assert done.stdout.strip() == "[]"
 
 
 # ---- literals --------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall._signature.packed import pack, unpack
 from nativecall._signature.spelling import parse
 from support import build
+from support.packed import pack, unpack
 
 PXD = Path(nc.__file__).with_name("__init__.pxd")
 HEADERS = Path(nc.get_include(), "nativecall")

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall._signature import packed
-from support import build
+from support import build, packed
 
 ALLOCATED_ID = 0x05000003
 OWN_ID = 0x05000007

@@ -45,7 +45,8 @@ class World:
     def __init__(self, tools: Tools) -> None:
         import nativecall as nc
         from nativecall._signature import declarations as cdecl
-        from nativecall._signature import packed, spelling
+        from nativecall._signature import spelling
+        from support import packed
 
         self.nc, self.packed, self.spelling, self.cdecl = nc, packed, spelling, cdecl
         self.suite = hostility.of_suite("core/test_packed")

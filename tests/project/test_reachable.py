@@ -47,7 +47,7 @@ faulthandler.enable()
 warnings.simplefilter("ignore")
 import array, ctypes
 import nativecall as nc
-import nativecall._signature.declarations, nativecall._signature.packed
+import nativecall._signature.declarations
 import nativecall._signature.bufferformat, nativecall._adapt.rules
 from nativecall._lib import types as core
 
