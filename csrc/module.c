@@ -368,6 +368,14 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Adds an object that was just made. -1 with an exception, also where it was not. */
+static int add_new(PyObject *module, const char *name, PyObject *made)
+{
+    int status = made != NULL ? PyModule_AddObjectRef(module, name, made) : -1;
+    Py_XDECREF(made);
+    return status;
+}
+
 static int module_exec(PyObject *module)
 {
     static int loaded;
@@ -397,6 +405,7 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
+        add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
         return -1;
     }

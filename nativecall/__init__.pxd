@@ -139,7 +139,7 @@ cdef extern from "nativecall/customslots.h" nogil:
 
 # ---- signatures ----------------------------------------------------------------------------------
 
-cdef extern from "nativecall/detail/core/signaturetext.h" nogil:
+cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
     enum:
         NC_SIGNATURE_MAX_LENGTH
         NC_SIGNATURE_MAX_DEPTH

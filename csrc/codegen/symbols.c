@@ -45,12 +45,12 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
         }
         ran |= status > 0;
         if (NC_UNLIKELY(status < 0)) {
-            (void)nc_leave(NULL, owners, used);
+            (void)nc_release_and_return(NULL, owners, used);
             return -1;
         }
     }
     if (ran && used != 0 && nc_check_unmoved(self->name, owners, used) < 0) {
-        (void)nc_leave(NULL, owners, used);
+        (void)nc_release_and_return(NULL, owners, used);
         return -1;
     }
     return 0;
@@ -97,7 +97,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
-PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count)
+PyObject *nc_release_and_return(PyObject *value, NcPointer *pointers, size_t count)
 {
     return nc_release_pointers(value, pointers, count);
 }
@@ -294,7 +294,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_is_tuple_of)                                                                       \
-    FUNCTION(nc_leave)                                                                             \
+    FUNCTION(nc_release_and_return)                                                                \
     FUNCTION(nc_left_raise)                                                                        \
     FUNCTION(nc_load_result)                                                                       \
     FUNCTION(nc_pointer_to_python)                                                                 \

@@ -33,7 +33,7 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *self, PyObject *const *args, size_t n
                                  PyObject *kwnames);
 
 /* nc_release_pointers as a function. */
-PyObject *nc_leave(PyObject *value, NcPointer *pointers, size_t count);
+PyObject *nc_release_and_return(PyObject *value, NcPointer *pointers, size_t count);
 
 /* Results of C functions; NULL where a Python function left an exception (exceptions.h). */
 PyObject *nc_result_double(double number);

@@ -128,16 +128,20 @@ static char *low_bytes(uint64_t *word, size_t size)
     return (char *)word + (first != 0 ? 0 : sizeof(*word) - size);
 }
 
-/* The letter of the parts of a complex type, itself for others. */
-static char part_of(char code)
-{
-    return code == 'z' ? 'f' : code == 'Z' ? 'd' : code == 'Y' ? 'g' : code;
-}
+/* Between the bits of a float in memory and a long double. */
+#define WIDEN_half(value) (long double)nc_half_widen(value)
+#define WIDEN_float(value) (long double)value
+#define WIDEN_double(value) (long double)value
+#define WIDEN_longdouble(value) value
+#define NARROW_half(value) (uint16_t)nc_half_round(&value)
+#define NARROW_float(value) (float)value
+#define NARROW_double(value) (double)value
+#define NARROW_longdouble(value) value
 
 static void load_number(char code, const char *from, Number *number)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
-    size_t size = nc_scalar_size(part_of(code));
+    size_t size = nc_scalar_size(nc_part_letter(code));
     memset(number, 0, sizeof(*number));
     if (kind != NULL) {
         uint64_t sign = (uint64_t)1 << (8 * kind->size - 1);
@@ -149,27 +153,21 @@ static void load_number(char code, const char *from, Number *number)
         }
         return;
     }
-    number->count = part_of(code) != code ? 2 : 1;
+    number->count = nc_part_letter(code) != code ? 2 : 1;
     for (int i = 0; i < number->count; i++, from += size) {
-        float f;
-        double d;
-        uint16_t e;
-        switch (part_of(code)) {
-        case 'e':
-            memcpy(&e, from, sizeof(e));
-            number->part[i] = (long double)nc_half_widen(e);
-            break;
-        case 'f':
-            memcpy(&f, from, sizeof(f));
-            number->part[i] = (long double)f;
-            break;
-        case 'd':
-            memcpy(&d, from, sizeof(d));
-            number->part[i] = (long double)d;
-            break;
+#define LOAD(letter, name, type, ...)                                                              \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, from, sizeof(value));                                                       \
+        number->part[i] = WIDEN_##name(value);                                                     \
+        break;                                                                                     \
+    }
+        switch (nc_part_letter(code)) {
+            NC_FLOATS(LOAD)
         default:
-            memcpy(&number->part[i], from, sizeof(long double));
+            break;
         }
+#undef LOAD
     }
 }
 
@@ -190,35 +188,26 @@ static int make_integer(Number *number)
 static int store_float(char code, long double value, int exact, char *to)
 {
     long double after = value;
-    float f;
-    double d;
-    uint16_t e;
-    switch (code) {
-    case 'e':
-        e = (uint16_t)nc_half_round(&value);
-        after = (long double)nc_half_widen(e);
-        memcpy(to, &e, sizeof(e));
-        break;
-    case 'f':
-        f = (float)value;
-        after = (long double)f;
-        memcpy(to, &f, sizeof(f));
-        break;
-    case 'd':
-        d = (double)value;
-        after = (long double)d;
-        memcpy(to, &d, sizeof(d));
-        break;
-    default:
-        memcpy(to, &value, sizeof(value));
+#define STORE(letter, name, type, ...)                                                             \
+    case letter: {                                                                                 \
+        type narrow = NARROW_##name(value);                                                        \
+        after = WIDEN_##name(narrow);                                                              \
+        memcpy(to, &narrow, sizeof(narrow));                                                       \
+        break;                                                                                     \
     }
+    switch (code) {
+        NC_FLOATS(STORE)
+    default:
+        break;
+    }
+#undef STORE
     return exact ? after == value : !isinf(after) || isinf(value);
 }
 
 static int store_number(char code, Number *number, char *to)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
-    char part = part_of(code);
+    char part = nc_part_letter(code);
     size_t size = nc_scalar_size(part);
     if (kind != NULL) {
         if (!number->is_integer && !make_integer(number)) {

@@ -19,10 +19,10 @@
  *                                                                        sys.unraisablehook
  *
  * An exception that C code had set itself before it called is put aside (NcRaised), and is the one
- * that stays. Whoever is called while an exception is left in the thread returns its sentinel at
+ * that stays. While an exception is left in the thread, every callback returns its sentinel at
  * once, and so does a function whose stash has one.
  *
- * Thread state. Whoever called the C code from Python must look. Code that checks PyErr_Occurred
+ * Thread state. The caller of the C code from Python must look. Code that checks PyErr_Occurred
  * does so anyway. Trampolines test one word after every call, the number of threads with such an
  * exception (nc_is_left), and ask nc_left_raise only where it is not 0. For callers that look at
  * nothing, CPython itself is asked to look as soon as the thread runs Python code again.

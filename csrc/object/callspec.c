@@ -47,26 +47,16 @@ static int pack(NcCallSpec *self, const char *text, size_t length)
 /* How buffers of elements of a letter are taken. */
 static NcExport export_of(char pointee, size_t count, size_t alignment, int promised)
 {
-    /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
-    static const char letters[] = "?bBhHiIqQefdg";
-    static const char formats[] = {'?',
-                                   'b',
-                                   'B',
-                                   'h',
-                                   'H',
-                                   'i',
-                                   'I',
-                                   sizeof(long) == 8 ? 'l' : 'q',
-                                   sizeof(long) == 8 ? 'L' : 'Q',
-                                   'e',
-                                   'f',
-                                   'd',
-                                   'g'};
     NcExport found = {0, 0, alignment - 1, '\0'};
-    const char *place = pointee != '\0' ? strchr(letters, pointee) : NULL;
-    if (place != NULL && count == 0) {
-        found.size = (Py_ssize_t)nc_scalar_size(pointee);
-        found.format = formats[place - letters];
+    size_t size = 0;
+    size_t least = 0;
+    if (count == 0 && nc_scalar_layout(pointee, &size, &least) != NC_KIND_VOID) {
+        found.size = (Py_ssize_t)size;
+        /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
+        found.format = sizeof(long) != 8 ? pointee
+                       : pointee == 'q'  ? 'l'
+                       : pointee == 'Q'  ? 'L'
+                                         : pointee;
     }
     /* Text may come as bytes, which are read-only. */
     if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {

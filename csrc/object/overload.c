@@ -111,14 +111,16 @@ enum {
     CLASS_NUMPY,       /* the first of NumPy's scalar types */
     CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
     CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
-    CLASS_ARRAY = 44,  /* the first class of arrays */
-    CLASS_BYTES = 60,  /* of bytes objects, which are read-only */
+    CLASS_BYTES = 44,  /* of bytes objects, which are read-only */
+    CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
     MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
 };
 
-/* The element types of arrays that have a class. */
-static const char array_letters[] = "?bBhHiIqQefdgzZY";
+/* The element types of arrays, each of which has a class. */
+#define LETTER(letter, ...) letter,
+static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
+_Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
 
 /* Types whose instances all say the same about themselves. Their subclasses are other types. */
 static const char *const numpy_scalars[] = {
@@ -248,10 +250,10 @@ static int knows_arrays(PyObject *parts, int *bytes)
         const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
             char code = spec->arguments[i].code;
-            int plain =
-                code == 'P' && spec->arguments[i].count == 0 &&
-                (spec->arguments[i].pointee == 'v' || nc_scalar_kind(spec->arguments[i].pointee));
-            if (!plain && code != 'O' && nc_scalar_kind(code) == '\0') {
+            int plain = code == 'P' && spec->arguments[i].count == 0 &&
+                        (spec->arguments[i].pointee == 'v' ||
+                         nc_scalar_size(spec->arguments[i].pointee) != 0);
+            if (!plain && code != 'O' && nc_scalar_size(code) == 0) {
                 return 0;
             }
             if (code == 'P' && spec->arguments[i].pointee == 'v') {
@@ -345,7 +347,7 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
 }
 
 /* Exporters may run Python code (NumPy warns of some arrays), which may add an entry: then `self`
- * is past, and what was asked of it so far is worth nothing. Nothing else in a key runs any. */
+ * is no longer the owner's, and no class of its is of use. Nothing else in a key runs any. */
 NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     Py_buffer buffer;
@@ -493,7 +495,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
         }
-        /* The rule may run Python code that adds an entry: then all this is past. */
+        /* The rule may run Python code that adds an entry: then the choice is not kept. */
         if (self->parts == parts) {
             if (self->dispatcher == NULL) {
                 self->dispatcher = dispatcher_acquire(parts);
@@ -541,7 +543,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
             size_t next = (place + probe) % MEMO_PLACES;
             if (NC_LIKELY(dispatcher->memo[next].key == key)) {
                 /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
-                 * Whoever calls holds the callable, and that all parts it ever had. */
+                 * The caller holds the callable, which holds all parts it ever had. */
                 PyObject *part = PyTuple_GET_ITEM(self->parts, dispatcher->memo[next].choice);
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }

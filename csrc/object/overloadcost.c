@@ -5,42 +5,44 @@
 
 #include <string.h>
 
+PyObject *nc_costs(void)
+{
+    return Py_BuildValue("(iiiii)", NC_COST_EXACT, NC_COST_WIDER, NC_COST_OBJECT, NC_COST_NARROW,
+                         NC_COST_REFUSED);
+}
+
 static const char kind_order[] = "?ifc";
 
 /* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
-char nc_scalar_kind(char code)
+static char scalar_kind(char code)
 {
-    switch (code) {
-    case '?':
-        return '?';
-    case 'e':
-    case 'f':
-    case 'd':
-    case 'g':
-        return 'f';
-    case 'z':
-    case 'Z':
-    case 'Y':
-        return 'c';
-    default:
-        return nc_integer_kind(code) != NULL ? 'i' : '\0';
-    }
+    static const char kinds[] = {[NC_KIND_BOOL] = '?', [NC_KIND_INT] = 'i', [NC_KIND_FLOAT] = 'f'};
+    size_t size;
+    size_t alignment;
+    char part = nc_part_letter(code);
+    return part != code ? 'c' : kinds[nc_scalar_layout(code, &size, &alignment)];
 }
 
 /* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
 static int float_width(char code)
 {
-    static const char widths[] = "effddg";
-    char part = code == 'z' ? 'f' : code == 'Z' ? 'd' : code == 'Y' ? 'g' : code;
-    return (int)(strchr(widths, part) - widths);
+#define STEPS(letter, name, type, c_name, digits, steps)                                           \
+    case letter:                                                                                   \
+        return steps;
+    switch (nc_part_letter(code)) {
+        NC_FLOATS(STEPS)
+    default:
+        return 0;
+    }
+#undef STEPS
 }
 
 static int match_number(char wanted, PyObject *value)
 {
     const NcIntegerKind *kind = nc_integer_kind(wanted);
     char found = nc_value_letter(value);
-    char wanted_kind = nc_scalar_kind(wanted);
-    char found_kind = nc_scalar_kind(found);
+    char wanted_kind = scalar_kind(wanted);
+    char found_kind = scalar_kind(found);
     unsigned long long bits;
     int fits;
     PyObject *number;
@@ -105,7 +107,7 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     char code = spec->arguments[index].code;
     PyObject *answer;
     long cost;
-    if (nc_scalar_kind(code) != '\0') {
+    if (scalar_kind(code) != '\0') {
         return match_number(code, value);
     }
     if (code == 'O') {

@@ -29,8 +29,9 @@ enum {
  * exception. */
 int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value);
 
-/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
-char nc_scalar_kind(char code);
+/* The costs that Python code needs for structs and pointers, a new reference: (exact, wider,
+ * object, narrow, refused). */
+PyObject *nc_costs(void);
 
 /* match(spec, value): what the first argument of a call spec costs; -1 when it does not take the
  * value. */

@@ -3,6 +3,7 @@
 #include "buffers.h"
 
 #include "nativecall/detail/compat.h"
+#include "nativecall/detail/core/scalars.h"
 
 #include <string.h>
 
@@ -32,20 +33,26 @@ char nc_buffer_letter(const Py_buffer *buffer)
         format++;
     }
     if (format[0] == 'Z' && format[1] != '\0' && format[2] == '\0') {
-        return format[1] == 'f' ? 'z' : format[1] == 'd' ? 'Z' : format[1] == 'g' ? 'Y' : '\0';
+#define WHOLE(letter, part, ...)                                                                   \
+    case part:                                                                                     \
+        return letter;
+        switch (format[1]) {
+            NC_COMPLEXES(WHOLE)
+        default:
+            return '\0';
+        }
+#undef WHOLE
     }
     if (format[0] == '\0' || format[1] != '\0') {
         return '\0';
     }
     code = format[0];
+#define ITSELF(letter, ...) case letter:
     switch (code) {
     case 'c':
         return 'b';
+        NC_FLOATS(ITSELF)
     case '?':
-    case 'e':
-    case 'f':
-    case 'd':
-    case 'g':
         return code;
     case 'b':
     case 'h':
@@ -66,18 +73,22 @@ char nc_buffer_letter(const Py_buffer *buffer)
     default:
         return '\0';
     }
-    switch (buffer->itemsize) {
-    case 1:
-        return is_signed ? 'b' : 'B';
-    case 2:
-        return is_signed ? 'h' : 'H';
-    case 4:
-        return is_signed ? 'i' : 'I';
-    case 8:
-        return is_signed ? 'q' : 'Q';
+#undef ITSELF
+    /* What C calls it does not matter, but how wide it is. */
+#define WIDE_BOOL(letter, type)
+#define WIDE_SIGNED(letter, type)                                                                  \
+    case 2 * sizeof(type) + 1:                                                                     \
+        return letter;
+#define WIDE_UNSIGNED(letter, type)                                                                \
+    case 2 * sizeof(type):                                                                         \
+        return letter;
+#define WIDE(letter, name, type, kind, ...) WIDE_##kind(letter, type)
+    switch (2 * (size_t)buffer->itemsize + (size_t)is_signed) {
+        NC_INTEGERS(WIDE)
     default:
         return '\0';
     }
+#undef WIDE
 }
 
 int nc_buffer_is_pointer(const Py_buffer *buffer)
@@ -201,7 +212,7 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
         return 1;
     }
     if (export(root, &now, PyBUF_FULL_RO) < 0) {
-        PyErr_Clear(); /* whoever exports but once cannot move it */
+        PyErr_Clear(); /* an exporter that exports once cannot move it */
         return 1;
     }
     extent_of(buffer, &low, &high);

@@ -1,4 +1,4 @@
-/* csrc/values/memory.c: buffers of memory that C code lent; memory.h. */
+/* csrc/values/memory.c: buffers of memory that C code owns; memory.h. */
 #include "memory.h"
 
 #include <stddef.h>
@@ -108,7 +108,7 @@ static PyBufferProcs memory_buffer = {memory_getbuffer, NULL};
 
 PyTypeObject NcMemory_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Memory",
-    .tp_doc = "Memory that C code lent.",
+    .tp_doc = "Memory that C code owns.",
     .tp_basicsize = offsetof(Memory, extents),
     .tp_itemsize = sizeof(Py_ssize_t),
     .tp_flags = Py_TPFLAGS_DEFAULT,

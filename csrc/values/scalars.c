@@ -160,13 +160,9 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
     return 0;
 }
 
-static const NcIntegerKind integer_kinds[] = {
-    {'?', sizeof(_Bool), 0, 0, 1}, {'b', 1, 1, INT8_MIN, INT8_MAX},
-    {'B', 1, 0, 0, UINT8_MAX},     {'h', 2, 1, INT16_MIN, INT16_MAX},
-    {'H', 2, 0, 0, UINT16_MAX},    {'i', 4, 1, INT32_MIN, INT32_MAX},
-    {'I', 4, 0, 0, UINT32_MAX},    {'q', 8, 1, INT64_MIN, INT64_MAX},
-    {'Q', 8, 0, 0, UINT64_MAX},
-};
+#define INTEGER_KIND(code, name, type, kind, low, high)                                            \
+    {code, sizeof(type), NC_IS_SIGNED_##kind, low, high},
+static const NcIntegerKind integer_kinds[] = {NC_INTEGERS(INTEGER_KIND)};
 
 const NcIntegerKind *nc_integer_kind(char code)
 {
@@ -203,28 +199,18 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
 
 static void store_integer(const NcIntegerKind *kind, unsigned long long bits, void *out)
 {
-    switch (kind->size) {
-    case 1: {
-        uint8_t narrow = (uint8_t)bits;
-        memcpy(out, &narrow, 1);
+#define STORE(letter, name, type, ...)                                                             \
+    case letter: {                                                                                 \
+        type narrow = (type)bits;                                                                  \
+        memcpy(out, &narrow, sizeof(narrow));                                                      \
+        break;                                                                                     \
+    }
+    switch (kind->code) {
+        NC_INTEGERS(STORE)
+    default:
         break;
     }
-    case 2: {
-        uint16_t narrow = (uint16_t)bits;
-        memcpy(out, &narrow, 2);
-        break;
-    }
-    case 4: {
-        uint32_t narrow = (uint32_t)bits;
-        memcpy(out, &narrow, 4);
-        break;
-    }
-    default: {
-        uint64_t wide = (uint64_t)bits;
-        memcpy(out, &wide, 8);
-        break;
-    }
-    }
+#undef STORE
 }
 
 /* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer. */
@@ -320,58 +306,34 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 
 /* ---- other scalars --------------------------------------------------------------------------- */
 
-#define ALIGNMENT(type)                                                                            \
-    offsetof(                                                                                      \
-        struct {                                                                                   \
-            char first;                                                                            \
-            type second;                                                                           \
-        },                                                                                         \
-        second)
+char nc_part_letter(char code)
+{
+#define PART(letter, part, ...)                                                                    \
+    case letter:                                                                                   \
+        return part;
+    switch (code) {
+        NC_COMPLEXES(PART)
+    default:
+        return code;
+    }
+#undef PART
+}
 
 size_t nc_scalar_alignment(char code)
 {
-    switch (code) {
-    case 'f':
-    case 'z':
-        return ALIGNMENT(float);
-    case 'd':
-    case 'Z':
-        return ALIGNMENT(double);
-    case 'q':
-    case 'Q':
-        return ALIGNMENT(int64_t);
-    case 'g':
-    case 'Y':
-        return ALIGNMENT(long double);
-    default:
-        return nc_scalar_size(code); /* of at most 4 bytes, or 0 */
-    }
+    size_t size = 0;
+    size_t alignment = 0;
+    (void)nc_scalar_layout(nc_part_letter(code), &size, &alignment);
+    return alignment;
 }
 
 size_t nc_scalar_size(char code)
 {
-    const NcIntegerKind *kind = nc_integer_kind(code);
-    if (kind != NULL) {
-        return kind->size;
-    }
-    switch (code) {
-    case 'e':
-        return 2;
-    case 'f':
-        return sizeof(float);
-    case 'd':
-        return sizeof(double);
-    case 'g':
-        return sizeof(long double);
-    case 'z':
-        return sizeof(float _Complex);
-    case 'Z':
-        return sizeof(double _Complex);
-    case 'Y':
-        return sizeof(long double _Complex);
-    default:
-        return 0;
-    }
+    size_t size = 0;
+    size_t alignment = 0;
+    char part = nc_part_letter(code);
+    (void)nc_scalar_layout(part, &size, &alignment);
+    return part == code ? size : 2 * size;
 }
 
 int nc_float_overflow(PyObject *name, Py_ssize_t index)
@@ -381,81 +343,93 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index)
     return -1;
 }
 
-/* Narrows numbers that are finite, infinite or nan and must stay so. */
-static int store_floats(PyObject *name, Py_ssize_t index, const double *from, size_t count,
-                        void *out)
+/* store_X(name, index, number, out): a number that is finite, infinite or nan, as a float that is
+ * the same. 0, or -1 with OverflowError. */
+static int store_half(PyObject *name, Py_ssize_t index, double number, void *out)
 {
-    for (size_t i = 0; i < count; i++) {
-        float narrow = (float)from[i];
-        if (isinf(narrow) && !isinf(from[i])) {
-            return nc_float_overflow(name, index);
-        }
-        memcpy((char *)out + i * sizeof(narrow), &narrow, sizeof(narrow));
+    if (PyFloat_Pack2(number, (char *)out, PY_LITTLE_ENDIAN) < 0) {
+        nc_conversion_error(PyExc_OverflowError, name, index,
+                            "is out of range for 'e' (-65504 to 65504)");
+        return -1;
     }
     return 0;
 }
 
-int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
+static int store_float(PyObject *name, Py_ssize_t index, double number, void *out)
 {
-    double real = 0.0;
-    double parts[2] = {0.0, 0.0};
-    long double wide[2] = {0.0L, 0.0L};
-    double _Complex number = 0.0;
-    int found;
-    if (nc_integer_kind(code) != NULL) {
-        return nc_convert_integer(name, index, value, code, out);
+    float narrow = (float)number;
+    if (isinf(narrow) && !isinf(number)) {
+        return nc_float_overflow(name, index);
     }
+    memcpy(out, &narrow, sizeof(narrow));
+    return 0;
+}
+
+static int store_double(PyObject *Py_UNUSED(name), Py_ssize_t Py_UNUSED(index), double number,
+                        void *out)
+{
+    memcpy(out, &number, sizeof(number));
+    return 0;
+}
+
+static int store_longdouble(PyObject *Py_UNUSED(name), Py_ssize_t Py_UNUSED(index), double number,
+                            void *out)
+{
+    long double wide = (long double)number;
+    memcpy(out, &wide, sizeof(wide));
+    return 0;
+}
+
+static int store_real(PyObject *name, Py_ssize_t index, double number, char code, void *out)
+{
+#define STORE(letter, type_name, ...)                                                              \
+    case letter:                                                                                   \
+        return store_##type_name(name, index, number, out);
     switch (code) {
-    case 'e':
-    case 'f':
-    case 'd':
-        if (nc_convert_double(name, index, value, &real) < 0) {
-            return -1;
-        }
-        if (code == 'e') {
-            if (PyFloat_Pack2(real, (char *)out, PY_LITTLE_ENDIAN) < 0) {
-                nc_conversion_error(PyExc_OverflowError, name, index,
-                                    "is out of range for 'e' (-65504 to 65504)");
-                return -1;
-            }
-            return 0;
-        }
-        if (code == 'f') {
-            return store_floats(name, index, &real, 1, out);
-        }
-        memcpy(out, &real, sizeof(real));
-        return 0;
-    case 'g':
-        if (nc_convert_long_double(name, index, value, wide) < 0) {
-            return -1;
-        }
-        memcpy(out, wide, sizeof(wide[0]));
-        return 0;
-    case 'z':
-    case 'Z':
-    case 'Y':
-        if (code == 'Y' && (found = long_doubles_in(value, wide)) != 0) {
-            memcpy(out, wide, sizeof(wide));
-            return found < 0 ? -1 : 0;
-        }
-        if (nc_convert_complex(name, index, value, &number) < 0) {
-            return -1;
-        }
-        memcpy(parts, &number, sizeof(parts));
-        if (code == 'z') {
-            return store_floats(name, index, parts, 2, out);
-        } else if (code == 'Z') {
-            memcpy(out, parts, sizeof(parts));
-        } else {
-            wide[0] = (long double)parts[0];
-            wide[1] = (long double)parts[1];
-            memcpy(out, wide, sizeof(wide));
-        }
-        return 0;
+        NC_FLOATS(STORE)
     default:
         PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
         return -1;
     }
+#undef STORE
+}
+
+int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
+{
+    char part = nc_part_letter(code);
+    double parts[2] = {0.0, 0.0};
+    long double wide[2] = {0.0L, 0.0L};
+    double _Complex number = 0.0;
+    size_t size = 0;
+    size_t alignment = 0;
+    int found = 0;
+    if (nc_integer_kind(code) != NULL) {
+        return nc_convert_integer(name, index, value, code, out);
+    }
+    if (part == 'g') {
+        /* What a double does not hold. */
+        found = long_doubles_in(value, wide);
+        if (found < 0) {
+            return -1;
+        }
+        if (found == 1 || (found == 2 && part != code)) {
+            memcpy(out, wide, nc_scalar_size(code));
+            return 0;
+        }
+    }
+    if (part == code) {
+        return nc_convert_double(name, index, value, parts) < 0
+                   ? -1
+                   : store_real(name, index, parts[0], code, out);
+    }
+    if (nc_convert_complex(name, index, value, &number) < 0) {
+        return -1;
+    }
+    memcpy(parts, &number, sizeof(parts));
+    (void)nc_scalar_layout(part, &size, &alignment);
+    return store_real(name, index, parts[0], part, out) < 0
+               ? -1
+               : store_real(name, index, parts[1], part, (char *)out + size);
 }
 
 /* Whether a long double would become infinite as a double; then with an exception. */
@@ -475,64 +449,136 @@ PyObject *nc_long_double_to_python(long double value)
     return is_too_large(value) ? NULL : PyFloat_FromDouble((double)value);
 }
 
+/* What a float in memory is as a double; a long double may be too large, which is asked before. */
+static double load_half(const void *address)
+{
+    return PyFloat_Unpack2((const char *)address, PY_LITTLE_ENDIAN);
+}
+
+#define LOAD(name, type)                                                                           \
+    static double load_##name(const void *address)                                                 \
+    {                                                                                              \
+        type value;                                                                                \
+        memcpy(&value, address, sizeof(value));                                                    \
+        return (double)value;                                                                      \
+    }
+LOAD(float, float)
+LOAD(double, double)
+LOAD(longdouble, long double)
+
+/* Whether a float in memory would become infinite as a double; then with an exception. */
+static int overflows(char code, const void *address)
+{
+    long double value;
+    if (code != 'g') {
+        return 0;
+    }
+    memcpy(&value, address, sizeof(value));
+    return is_too_large(value);
+}
+
+#define TO_PYTHON_BOOL(value) PyBool_FromLong((value) != 0)
+#define TO_PYTHON_SIGNED(value) PyLong_FromLongLong((long long)(value))
+#define TO_PYTHON_UNSIGNED(value) PyLong_FromUnsignedLongLong((unsigned long long)(value))
+
 PyObject *nc_scalar_to_python(char code, const void *address)
 {
-    union {
-        int8_t i8;
-        uint8_t u8;
-        int16_t i16;
-        uint16_t u16;
-        int32_t i32;
-        uint32_t u32;
-        int64_t i64;
-        uint64_t u64;
-        float f[2];
-        double d[2];
-        long double g[2];
-    } value;
-    size_t size = nc_scalar_size(code);
-    if (size == 0) {
+#define INTEGER(letter, name, type, kind, ...)                                                     \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, address, sizeof(value));                                                    \
+        return TO_PYTHON_##kind(value);                                                            \
+    }
+#define FLOAT(letter, name, ...)                                                                   \
+    case letter:                                                                                   \
+        return overflows(letter, address) ? NULL : PyFloat_FromDouble(load_##name(address));
+#define COMPLEX(letter, part, name, type)                                                          \
+    case letter: {                                                                                 \
+        const char *second = (const char *)address + sizeof(type);                                 \
+        return overflows(part, address) || overflows(part, second)                                 \
+                   ? NULL                                                                          \
+                   : PyComplex_FromDoubles(load_##name(address), load_##name(second));             \
+    }
+    switch (code) {
+        NC_INTEGERS(INTEGER)
+        NC_FLOATS(FLOAT)
+        NC_COMPLEXES(COMPLEX)
+    default:
         PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
         return NULL;
     }
-    memcpy(&value, address, size);
+#undef INTEGER
+#undef FLOAT
+#undef COMPLEX
+}
+
+/* ---- the table for Python -------------------------------------------------------------------- */
+
+/* Digits of the mantissa of a float; of an integer those beside its sign. */
+static int digits_of(char code)
+{
+#define DIGITS(letter, name, type, c_name, digits, ...)                                            \
+    case letter:                                                                                   \
+        return digits;
     switch (code) {
+        NC_FLOATS(DIGITS)
     case '?':
-        return PyBool_FromLong(value.u8 != 0);
-    case 'b':
-        return PyLong_FromLong(value.i8);
-    case 'B':
-        return PyLong_FromLong(value.u8);
-    case 'h':
-        return PyLong_FromLong(value.i16);
-    case 'H':
-        return PyLong_FromLong(value.u16);
-    case 'i':
-        return PyLong_FromLong(value.i32);
-    case 'I':
-        return PyLong_FromUnsignedLong(value.u32);
-    case 'q':
-        return PyLong_FromLongLong(value.i64);
-    case 'Q':
-        return PyLong_FromUnsignedLongLong(value.u64);
-    case 'e': {
-        double wide = PyFloat_Unpack2((const char *)address, PY_LITTLE_ENDIAN);
-        return wide == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(wide);
-    }
-    case 'f':
-        return PyFloat_FromDouble((double)value.f[0]);
-    case 'd':
-        return PyFloat_FromDouble(value.d[0]);
-    case 'g':
-        return nc_long_double_to_python(value.g[0]);
-    case 'z':
-        return PyComplex_FromDoubles((double)value.f[0], (double)value.f[1]);
-    case 'Z':
-        return PyComplex_FromDoubles(value.d[0], value.d[1]);
+        return 1;
     default:
-        if (is_too_large(value.g[0]) || is_too_large(value.g[1])) {
-            return NULL;
-        }
-        return PyComplex_FromDoubles((double)value.g[0], (double)value.g[1]);
+        return (int)(8 * nc_scalar_size(code)) - nc_scalar_is_signed(code);
     }
+#undef DIGITS
+}
+
+/* A row of it; of complex numbers the C type of the parts. */
+static PyObject *scalar_row(char letter, char part, const char *c_name)
+{
+    static const char *const kinds[] = {
+        [NC_KIND_BOOL] = "bool", [NC_KIND_INT] = "int", [NC_KIND_FLOAT] = "float"};
+    int is_complex = letter != part;
+    const char *before = is_complex ? "Z" : "";
+    char canonical = nc_scalar_canonical(part);
+    size_t size = 0;
+    size_t alignment = 0;
+    int kind = nc_scalar_layout(canonical, &size, &alignment);
+    return Py_BuildValue(
+        "NNCsNnniO", PyUnicode_FromFormat("%s%c", before, part),
+        PyUnicode_FromFormat("%s%c", before, canonical), letter,
+        is_complex ? "complex" : kinds[kind],
+        PyUnicode_FromFormat("%s%s", c_name, is_complex ? " _Complex" : ""),
+        (Py_ssize_t)(is_complex ? 2 * size : size), (Py_ssize_t)alignment, digits_of(canonical),
+        kind == NC_KIND_FLOAT || nc_scalar_is_signed(canonical) ? Py_True : Py_False);
+}
+
+PyObject *nc_scalars(void)
+{
+#define C_NAME_BOOL(type) "bool"
+#define C_NAME_SIGNED(type) type
+#define C_NAME_UNSIGNED(type) type
+#define INTEGER(code, name, type, kind, ...) {code, code, C_NAME_##kind(#type)},
+#define FLOAT(code, name, type, c_name, ...) {code, code, c_name},
+#define COMPLEX(letter, part, name, type) {letter, part, #type},
+    static const struct {
+        char letter;
+        char part;
+        const char *c_name;
+    } rows[] = {NC_INTEGERS(INTEGER) NC_FLOATS(FLOAT) NC_COMPLEXES(COMPLEX){'c', 'c', ""},
+                {'l', 'l', ""},
+                {'L', 'L', ""},
+                {'n', 'n', ""},
+                {'N', 'N', ""}};
+#undef INTEGER
+#undef FLOAT
+#undef COMPLEX
+    enum { COUNT = sizeof(rows) / sizeof(rows[0]) };
+    PyObject *table = PyTuple_New(COUNT);
+    for (Py_ssize_t i = 0; table != NULL && i < COUNT; i++) {
+        PyObject *row = scalar_row(rows[i].letter, rows[i].part, rows[i].c_name);
+        if (row == NULL) {
+            Py_CLEAR(table);
+            break;
+        }
+        PyTuple_SET_ITEM(table, i, row);
+    }
+    return table;
 }

@@ -11,6 +11,7 @@
 #include "buffers.h"
 
 #include "nativecall/detail/compat.h"
+#include "nativecall/detail/core/scalars.h"
 
 #include <complex.h>
 #include <math.h>
@@ -44,6 +45,13 @@ PyObject *nc_long_double_to_python(long double value);
 size_t nc_scalar_size(char code);
 /* What its address is a multiple of, in a struct as well. */
 size_t nc_scalar_alignment(char code);
+/* The letter of the parts of a complex number's; of others the letter itself. */
+char nc_part_letter(char code);
+
+/* The table of scalars, as Python has it: a tuple of (code in signatures, the canonical one, letter
+ * in call specs, kind, C's name, size, alignment, digits, whether it has a sign). A new reference,
+ * or NULL. */
+PyObject *nc_scalars(void);
 
 /* What overload.c asks: how an integer letter takes a Python int. */
 typedef struct {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <nativecall/detail/core/signaturetext.h>
+#include <nativecall/detail/core/signaturecursor.h>
 
 #include "registers.h"
 

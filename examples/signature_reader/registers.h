@@ -1,7 +1,7 @@
 /* registers.h: where a call puts each of a signature's values, on System V x86-64.
  *
  * What a compiler needs of a signature before it can emit a call. It reads canonical text with the
- * cursor of nativecall/detail/core/signaturetext.h, and needs neither Python nor the function.
+ * cursor of nativecall/detail/core/signaturecursor.h, and needs neither Python nor the function.
  * Sizes are those of the machine it runs on. */
 #ifndef REGISTERS_H
 #define REGISTERS_H

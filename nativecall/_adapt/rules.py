@@ -49,7 +49,16 @@ from typing import Any, Final
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.ctype import VOIDPTR, Array, CType, Pointer, Scalar, object_offsets, scalar
+from .._signature.ctype import (
+    VOIDPTR,
+    Array,
+    CType,
+    Pointer,
+    Scalar,
+    object_offsets,
+    promoted,
+    scalar,
+)
 from .._signature.signature import Signature
 from .._values.failure import raise_failure
 
@@ -71,7 +80,6 @@ __all__ = [
     "convert",
     "failure",
     "integer_range",
-    "mantissa",
 ]
 
 #: Bytes at the start of a thunk's data that bound values follow.
@@ -80,7 +88,6 @@ HEADER: Final = 3 * VOIDPTR.size
 _NUMBERS = ("bool", "int", "float", "complex")
 _POINTERS = ("voidptr", "pointer")
 _STATUS = ("nonzero", "zero")
-_PROMOTED = {**dict.fromkeys("?bBhH", "i"), "f": "d"}
 _CARRIED = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
 
@@ -269,26 +276,6 @@ def integer_range(ctype: CType) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if ctype.signed else (0, (1 << bits) - 1)
 
 
-def mantissa(ctype: CType) -> int:
-    """Bits of the largest integer up to which a float or complex type has them all."""
-    width = ctype.size // 2 if ctype.kind == "complex" else ctype.size
-    if width > 8:
-        # x87's, wherever bytes are counted as there; else IEEE's of 128 bits.
-        return 64 if _X87 else 113
-    return {2: 11, 4: 24, 8: 53}[width]
-
-
-def _is_x87() -> bool:
-    import os
-    import sys
-
-    machine = os.uname().machine.lower() if hasattr(os, "uname") else ""
-    return sys.platform == "win32" or machine in ("x86_64", "amd64", "i386", "i486", "i586", "i686")
-
-
-_X87 = _is_x87()
-
-
 def _number(source: CType, target: CType) -> str:
     """How a number becomes another: ``"same"``, ``"widened"`` or ``"checked"``."""
     if source == target:
@@ -306,11 +293,9 @@ def _number(source: CType, target: CType) -> str:
         low, high = integer_range(target)
         least, greatest = integer_range(source)
         return "widened" if low <= least and greatest <= high else "checked"
-    if source.kind == "float":
-        return "widened" if mantissa(target) >= mantissa(source) else "checked"
-    low, high = integer_range(source)
-    bits = max(high.bit_length(), (-low - 1).bit_length() if low else 0)
-    return "widened" if bits <= mantissa(target) else "checked"
+    assert isinstance(source, Scalar)
+    assert isinstance(target, Scalar)
+    return "widened" if source.digits <= target.digits else "checked"
 
 
 def _pointee(ctype: CType) -> CType:
@@ -661,8 +646,8 @@ def _promoted(inner: Signature, outer: Signature) -> tuple[_Draft, list[Node]]:
         raise _Refused(f"it takes at least {_count(fixed, 'argument')}, not {len(given)}")
     nodes = _one_by_one(draft, _own_arguments(inner), given[:fixed])
     for node in given[fixed:]:
-        code = _PROMOTED.get(node.type.text)
-        nodes.append(node if code is None else Convert(node, scalar(code), -1))
+        wanted = promoted(node.type)
+        nodes.append(node if wanted == node.type else Convert(node, wanted, -1))
     return draft, nodes
 
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "pointer_argument")
 
 _types = _lib.types
-# Costs of an overload's argument, in the core's measure (csrc/object/overload.c).
-_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED, _NO = 0, 1, 50, 100, 10000, -1
+# Costs of an overload's argument, in the core's measure (csrc/object/overloadcost.h).
+_costs: tuple[int, int, int, int, int] = _types.costs
+_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED = _costs
+_NO = -1
 
 
 # -- pointers ------------------------------------------------------------------------------------

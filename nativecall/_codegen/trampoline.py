@@ -493,7 +493,9 @@ class _Trampoline(Writer):
     def leave(self, value: str) -> None:
         """Return what is left of `value` once the core has released the owners."""
         if self.owners:
-            value = self.call("nc_leave", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}")
+            value = self.call(
+                "nc_release_and_return", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}"
+            )
         self.line(f"ret ptr {value}")
 
     def release_buffers(self, value: str) -> None:

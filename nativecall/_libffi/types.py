@@ -13,7 +13,7 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
 
 from .._errors import SignatureError
-from .._signature.ctype import Array, CType, FunctionPointer, Pointer, Struct, scalar
+from .._signature.ctype import SCALARS, Array, CType, FunctionPointer, Pointer, Struct, scalar
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False
@@ -30,19 +30,11 @@ _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack o
 # What works instead of a result that libffi cannot return.
 RETURN_HINT = "return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)"
 
+#: The ctypes types of scalars, by code; of halves and complex numbers it has none.
 SIMPLE: dict[str, Any] = {
-    "?": ctypes.c_bool,
-    "b": ctypes.c_int8,
-    "B": ctypes.c_uint8,
-    "h": ctypes.c_int16,
-    "H": ctypes.c_uint16,
-    "i": ctypes.c_int32,
-    "I": ctypes.c_uint32,
-    "q": ctypes.c_int64,
-    "Q": ctypes.c_uint64,
-    "f": ctypes.c_float,
-    "d": ctypes.c_double,
-    "g": ctypes.c_longdouble,
+    one.text: found
+    for one in SCALARS.values()
+    if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
 }
 
 

@@ -7,14 +7,14 @@ bits. Field names are kept for people and are no part of a type's identity.
 
 Types are interned, so equal ones usually share one object; compare them with ``==`` all the same.
 What C forbids (an array as an argument, a `void` field) cannot be constructed: the constructors
-raise `SignatureError`. Imports no module that the interpreter has not loaded already.
+raise `SignatureError`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 
+from .. import _lib
 from .._errors import SignatureError, refuse_reload
 
 TYPE_CHECKING = False
@@ -57,6 +57,7 @@ __all__ = [
     "Void",
     "VoidPointer",
     "pointer",
+    "promoted",
     "refusal",
     "scalar",
 ]
@@ -66,35 +67,7 @@ MAX_TEXT: Final = 4096  # characters in the canonical text of one type or signat
 _MAX_NAMED: Final = 16 * MAX_TEXT
 MAX_NDIM: Final = 64  # dimensions of an array or a view, NumPy's own limit
 
-# The data model. Plain constants, because the alternative is to import ctypes; the tests compare
-# every one with ctypes and with the C compiler.
 _WORD = 8 if sys.maxsize > 2**32 else 4
-_WINDOWS = sys.platform == "win32"
-_APPLE = sys.platform in ("darwin", "ios")
-_MACHINE = os.uname().machine.lower() if hasattr(os, "uname") else ""
-_X86 = _MACHINE in ("x86_64", "amd64", "i386", "i486", "i586", "i686")
-_LONG = 4 if _WINDOWS else _WORD
-# The i386 System V ABI aligns 8-byte scalars to 4 bytes inside structs.
-_ALIGN8 = 4 if _X86 and _WORD == 4 and not _WINDOWS else 8
-_CHAR_SIGNED = (
-    _WINDOWS
-    or _APPLE
-    or not _MACHINE.startswith(("arm", "aarch64", "ppc", "powerpc", "s390", "riscv"))
-)
-
-
-def _long_double() -> tuple[int, int]:
-    """Size and alignment of `long double`."""
-    if _WINDOWS or (_APPLE and not _X86):
-        return 8, 8
-    if _X86:
-        return (16, 16) if _WORD == 8 else (12, 4)
-    if _WORD == 8:
-        return 16, 8 if _MACHINE == "s390x" else 16
-    return 8, _ALIGN8
-
-
-_LONG_DOUBLE, _LONG_DOUBLE_ALIGN = _long_double()
 _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
 
 
@@ -253,11 +226,17 @@ class Scalar(CType):
         Whether it can be negative; false for `bool`.
     c_name : str
         Name in C, from ``<stdint.h>`` where that has one.
+    digits : int
+        Bits of the largest integer up to which it has them all, without a sign.
+    letter : str
+        The core's code, which is one letter for complex types, too.
     """
 
-    __slots__ = ("c_name", "signed")
+    __slots__ = ("c_name", "digits", "letter", "signed")
 
     c_name: str
+    digits: int
+    letter: str
     signed: bool
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -776,33 +755,12 @@ def _admit(ctype: CType, place: str) -> None:
 def _scalars() -> dict[str, Scalar]:
     """Every code that means a scalar, with the canonical type it means here."""
     found: dict[str, Scalar] = {}
-
-    def add(code: str, kind: Kind, c_name: str, size: int, alignment: int, signed: bool) -> None:
-        found[code] = _intern(
-            Scalar, kind, code, code, size, alignment, 0, c_name=c_name, signed=signed
-        )
-
-    add("?", "bool", "bool", 1, 1, False)
-    for code, size in (("b", 1), ("h", 2), ("i", 4), ("q", 8)):
-        alignment = _ALIGN8 if size == 8 else size
-        add(code, "int", f"int{8 * size}_t", size, alignment, True)
-        add(code.upper(), "int", f"uint{8 * size}_t", size, alignment, False)
-    add("e", "float", "_Float16", 2, 2, True)
-    add("f", "float", "float", 4, 4, True)
-    add("d", "float", "double", 8, _ALIGN8, True)
-    add("Zf", "complex", "float _Complex", 8, 4, True)
-    add("Zd", "complex", "double _Complex", 16, _ALIGN8, True)
-    if _LONG_DOUBLE == 8:
-        # One type to the ABI, so one key.
-        found["g"], found["Zg"] = found["d"], found["Zd"]
-    else:
-        size, alignment = _LONG_DOUBLE, _LONG_DOUBLE_ALIGN
-        add("g", "float", "long double", size, alignment, True)
-        add("Zg", "complex", "long double _Complex", 2 * size, alignment, True)
-    for code, size in (("l", _LONG), ("n", _WORD)):
-        same = "q" if size == 8 else "i"
-        found[code], found[code.upper()] = found[same], found[same.upper()]
-    found["c"] = found["b" if _CHAR_SIGNED else "B"]
+    for code, same, letter, kind, c_name, size, alignment, digits, signed in _lib.types.scalars:
+        if code == same:
+            more = {"c_name": c_name, "letter": letter, "digits": digits, "signed": signed}
+            found[code] = _intern(Scalar, kind, code, code, size, alignment, 0, **more)
+    for code, same, *_ in _lib.types.scalars:
+        found[code] = found[same]
     return found
 
 
@@ -835,6 +793,19 @@ def scalar(code: str) -> Scalar:
         raise SignatureError(
             f"unknown scalar code {code!r}", hint=f"there are {' '.join(SCALARS)}"
         ) from None
+
+
+def promoted(ctype: CType) -> CType:
+    """What an argument after the fixed ones of a variadic function is passed as (C99 6.5.2.2).
+
+    Examples
+    --------
+    >>> [promoted(scalar(code)).text for code in "?Hifqe"]
+    ['i', 'i', 'i', 'd', 'q', 'e']
+    """
+    if ctype.kind in ("bool", "int") and ctype.size < SCALARS["i"].size:
+        return SCALARS["i"]
+    return SCALARS["d"] if ctype.text == "f" else ctype
 
 
 def pointer(pointee: CType) -> CType:

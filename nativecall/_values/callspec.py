@@ -7,7 +7,7 @@ for all callables whose types, argument names and read-only promises are equal.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.ctype import VOID, Array, CType, Pointer, Struct, View
+from .._signature.ctype import SCALARS, VOID, Array, CType, Pointer, Scalar, Struct, View
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _types = _lib.types
-# The core's letters for complex types, which have two letters in a signature.
-_LETTERS = {"Zf": "z", "Zd": "Z", "Zg": "Y"}
+# Of what buffers have elements that the core looks at itself: structs in views, and what holds
+# pointers, are looked at in Python.
+_ITEMS = {one.letter for one in SCALARS.values()}
+_POINTEES = {*_ITEMS, "T", "v"}
 
 
 def letter(ctype: CType) -> str:
     """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
-    if ctype.kind in ("bool", "int", "float", "complex"):
-        return _LETTERS.get(ctype.text, ctype.text)
+    if isinstance(ctype, Scalar):
+        return ctype.letter
     return {
         "void": "v",
         "voidptr": "P",
@@ -79,8 +81,7 @@ def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, boo
             pointee = pointee.item
         size, alignment = pointee.size, pointee.alignment
         code = letter(pointee)
-    # Structs in views and what holds pointers are looked at in Python.
-    known = "?bBhHiIqQefdgzZY" if isinstance(arg, View) else "?bBhHiIqQefdgzZYTv"
+    known = _ITEMS if isinstance(arg, View) else _POINTEES
     return letter(arg), code if code in known else "", size, count, alignment, readonly
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 import operator
 
 from .. import _lib
-from .._signature.ctype import VOIDPTR, CType, scalar
+from .._signature.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
 from . import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The default argument promotions (C99 6.5.2.2).
 _DOUBLE = scalar("d")
-_PROMOTED = {**dict.fromkeys("?bBhHi", "i"), **dict.fromkeys("efd", "d"), **{c: c for c in "IqQg"}}
 
 
 def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
@@ -63,8 +61,9 @@ def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
             whole = code == "g" and hasattr(value, "__float__")
             value = value if whole or not code else _lib.types.load_scalar(code, held.address)
             del held  # or a traceback would keep it exported
-    if code in _PROMOTED:
-        return scalar(_PROMOTED[code]), value
+    if code in SCALARS:
+        # Nobody takes a half there.
+        return _DOUBLE if code == "e" else promoted(SCALARS[code]), value
     if isinstance(value, int):
         return _integer_type(value), value
     raise TypeError(

@@ -42,6 +42,7 @@ LOCAL = {
     "dynamiccall.h",
     "promotion.h",
     "registercall.h",
+    "signaturecursor.h",
     "signaturetext.h",
     "callbackcalls.h",
     "callbackfunctions.h",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -362,9 +363,11 @@ def test_importing_signatures_imports_nothing_heavy() -> None:
         "print(sorted(heavy & (set(sys.modules) - before)))"
     )
     path = next(iter(__import__("nativecall").__path__))
+    backend = os.path.dirname(__import__("_cffi_backend").__file__)  # the core's
     program = (
         "import sys, types; package = types.ModuleType('nativecall')\n"
-        f"package.__path__ = [{path!r}]; sys.modules['nativecall'] = package\n" + program
+        f"package.__path__ = [{path!r}]; sys.modules['nativecall'] = package\n"
+        f"sys.path.append({backend!r})\n" + program
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True

@@ -350,7 +350,7 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
     callback->matched = chosen;
     callback->thread = &nc_callback_thread;
     callback->depth = nc_callback_thread.depth;
-    callback->late = nc_is_finalizing();
+    callback->finalizing = nc_is_finalizing();
     Py_INCREF(obj);
     state->callable = obj;
     state->owner = callback;

@@ -35,6 +35,7 @@
 
 #include "detail/core/calltable.h"
 #include "detail/core/packedtable.h"
+#include "detail/core/signaturecursor.h"
 
 #ifdef __cplusplus
 extern "C" {

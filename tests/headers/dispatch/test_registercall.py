@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import pytest
 
+from nativecall._adapt import rules
+from nativecall._signature.ctype import SCALARS
 from support.headers import compiler
 
 # -- registercall.h and a C compiler -------------------------------------------------------------
@@ -259,6 +261,14 @@ def decode(code, data):
     return sign * mantissa * Fraction(2) ** (exponent - 16383 - 63)
 
 
+def widens(source, target):
+    """Whether a conversion between signatures makes one number the other without a check."""
+    try:
+        return rules._number(SCALARS[source], SCALARS[target]) != "checked"
+    except rules._Refused:
+        return False
+
+
 def test_widening_keeps_every_number(builder, include):
     library = ctypes.CDLL(
         str(builder.library(WIDENING, "dispatch_widening", flags=("-O2", f"-I{include}")))
@@ -274,6 +284,8 @@ def test_widening_keeps_every_number(builder, include):
         # A sort never goes back: a float that holds 0 and 1 is no boolean.
         source, target = f"{a}:".encode(), f"{b}:".encode()
         assert (library.widening(source, target) >= 0) is expected, (a, b)
+        # The package's rule for what needs no check is the same.
+        assert widens(a, b) is expected, (a, b)
         assert (library.widening(source, target) == 0) is (a == b)
         if not expected:
             continue

@@ -158,7 +158,7 @@ typedef struct NcCallback {
     int slot;   /* its function's index there */
     NcCallbackThread *thread; /* that prepared it; once it was released while it ran: there */
     intptr_t depth;           /* of that thread then */
-    int late;                 /* prepared by the thread that shuts Python down, while it did */
+    int finalizing;           /* prepared by the thread that shuts Python down, while it did */
 } NcCallback;
 
 /* options: The C code holds the GIL whenever it calls. Without it, the callback function takes it,
@@ -205,12 +205,13 @@ NC_STATIC_INLINE NcCallback *nc_callback_owner(const NcCallbackSlots *slots, int
 }
 
 /* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
- * GIL, or prepared the callback when it was late already. */
+ * GIL, or prepared the callback when it was finalizing already. */
 NC_STATIC_INLINE int nc_callback_is_finalizing(const NcCallback *callback)
 {
     return NC_UNLIKELY(nc_is_finalizing()) &&
            (PyGILState_GetThisThreadState() == NULL ||
-            !(PyGILState_Check() || (callback->late && callback->thread == &nc_callback_thread)));
+            !(PyGILState_Check() ||
+              (callback->finalizing && callback->thread == &nc_callback_thread)));
 }
 
 /* Drops one user; with the GIL. */

@@ -12,7 +12,7 @@
 #ifndef NATIVECALL_PROMOTION_H
 #define NATIVECALL_PROMOTION_H
 
-#include "core/signaturetext.h"
+#include "core/signaturecursor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,20 +65,17 @@ NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *co
  * mantissa. */
 NC_STATIC int nc_call_digits(const NcCallType *type)
 {
+#define NC_DIGITS(code, name, type, c_name, digits, ...)                                           \
+    case code:                                                                                     \
+        return digits;
     switch (type->code) {
+        NC_FLOATS(NC_DIGITS)
     case '?':
         return 1;
-    case 'f':
-        return FLT_MANT_DIG;
-    case 'd':
-        return DBL_MANT_DIG;
-    case 'g':
-        return LDBL_MANT_DIG;
-    case 'e':
-        return 11;
     default:
         return (int)(8 * type->size) - nc_scalar_is_signed(type->code);
     }
+#undef NC_DIGITS
 }
 
 NC_STATIC_INLINE int nc_call_is_integer(const NcCallType *type)
@@ -118,45 +115,34 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
 /* Reads an integer, extended to 64 bits by its sign. */
 NC_STATIC uint64_t nc_call_read_integer(const NcCallType *type, const void *at)
 {
-    uint8_t one;
-    uint16_t two;
-    uint32_t four;
-    uint64_t eight;
-    switch (type->size) {
-    case 1:
-        memcpy(&one, at, 1);
-        return type->code == 'b' ? (uint64_t)(int64_t)(int8_t)one : one;
-    case 2:
-        memcpy(&two, at, 2);
-        return type->code == 'h' ? (uint64_t)(int64_t)(int16_t)two : two;
-    case 4:
-        memcpy(&four, at, 4);
-        return type->code == 'i' ? (uint64_t)(int64_t)(int32_t)four : four;
-    default:
-        memcpy(&eight, at, 8);
-        return eight;
+#define NC_READ(letter, name, ctype, ...)                                                          \
+    case letter: {                                                                                 \
+        ctype value;                                                                               \
+        memcpy(&value, at, sizeof value);                                                          \
+        return (uint64_t)value;                                                                    \
     }
+    switch (type->code) {
+        NC_INTEGERS(NC_READ)
+    default:
+        return 0;
+    }
+#undef NC_READ
 }
 
-NC_STATIC void nc_call_write_integer(const NcCallType *type, uint64_t value, void *at)
+NC_STATIC void nc_call_write_integer(const NcCallType *type, uint64_t bits, void *at)
 {
-    const uint8_t one = (uint8_t)value;
-    const uint16_t two = (uint16_t)value;
-    const uint32_t four = (uint32_t)value;
-    switch (type->size) {
-    case 1:
-        memcpy(at, &one, 1);
-        break;
-    case 2:
-        memcpy(at, &two, 2);
-        break;
-    case 4:
-        memcpy(at, &four, 4);
-        break;
+#define NC_WRITE(letter, name, ctype, ...)                                                         \
+    case letter: {                                                                                 \
+        const ctype value = (ctype)bits;                                                           \
+        memcpy(at, &value, sizeof value);                                                          \
+        break;                                                                                     \
+    }
+    switch (type->code) {
+        NC_INTEGERS(NC_WRITE)
     default:
-        memcpy(at, &value, 8);
         break;
     }
+#undef NC_WRITE
 }
 
 /* A half as a float: its exponent and mantissa, placed and biased as a float's. */
@@ -191,50 +177,48 @@ NC_STATIC uint16_t nc_call_to_half(long double value)
     return (uint16_t)(sign | exponent << 10 | (mantissa & 0x3FF));
 }
 
+/* Between the bits of a float in memory and a long double. */
+#define NC_WIDEN_half(value) (long double)nc_call_from_half(value)
+#define NC_WIDEN_float(value) (long double)value
+#define NC_WIDEN_double(value) (long double)value
+#define NC_WIDEN_longdouble(value) value
+#define NC_NARROW_half(value) nc_call_to_half(value)
+#define NC_NARROW_float(value) (float)value
+#define NC_NARROW_double(value) (double)value
+#define NC_NARROW_longdouble(value) value
+
 /* Reads one float of a code. */
 NC_STATIC long double nc_call_read_float(char code, const void *at)
 {
-    uint16_t half;
-    float narrow;
-    double usual;
-    long double wide;
-    switch (code) {
-    case 'e':
-        memcpy(&half, at, sizeof half);
-        return (long double)nc_call_from_half(half);
-    case 'f':
-        memcpy(&narrow, at, sizeof narrow);
-        return (long double)narrow;
-    case 'd':
-        memcpy(&usual, at, sizeof usual);
-        return (long double)usual;
-    default:
-        memcpy(&wide, at, sizeof wide);
-        return wide;
+#define NC_READ(letter, name, type, ...)                                                           \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, at, sizeof value);                                                          \
+        return NC_WIDEN_##name(value);                                                             \
     }
+    switch (code) {
+        NC_FLOATS(NC_READ)
+    default:
+        return 0.0L;
+    }
+#undef NC_READ
 }
 
 /* Writes one; a half only when it is a small integer, which is all that is widened to one. */
-NC_STATIC void nc_call_write_float(char code, long double value, void *at)
+NC_STATIC void nc_call_write_float(char code, long double wide, void *at)
 {
-    const float narrow = (float)value;
-    const double usual = (double)value;
-    uint16_t half;
+#define NC_WRITE(letter, name, type, ...)                                                          \
+    case letter: {                                                                                 \
+        const type value = NC_NARROW_##name(wide);                                                 \
+        memcpy(at, &value, sizeof value);                                                          \
+        break;                                                                                     \
+    }
     switch (code) {
-    case 'e':
-        half = nc_call_to_half(value);
-        memcpy(at, &half, sizeof half);
-        break;
-    case 'f':
-        memcpy(at, &narrow, sizeof narrow);
-        break;
-    case 'd':
-        memcpy(at, &usual, sizeof usual);
-        break;
+        NC_FLOATS(NC_WRITE)
     default:
-        memcpy(at, &value, sizeof value);
         break;
     }
+#undef NC_WRITE
 }
 
 /* A value of a type as one of the same or a wider type (nc_call_widening). */

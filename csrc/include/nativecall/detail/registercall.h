@@ -27,7 +27,7 @@
 #ifndef NATIVECALL_REGISTERCALL_H
 #define NATIVECALL_REGISTERCALL_H
 
-#include "core/signaturetext.h"
+#include "core/signaturecursor.h"
 
 #ifdef __cplusplus
 extern "C" {

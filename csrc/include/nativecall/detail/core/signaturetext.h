@@ -1,9 +1,8 @@
-/* nativecall/detail/core/signaturetext.h: the text of a signature: its canonical form, and a cursor
- * over it.
+/* nativecall/detail/core/signaturetext.h: the text of a signature, and its canonical form.
  *
  * Idea:       one recursive-descent reader of the grammar (docs/abi.md), which writes the canonical
  *             form as it goes. Where the form must be canonical already, what would be written is
- *             compared with what is there. The cursor is the same reader, a type at a time.
+ *             compared with what is there. signaturecursor.h is the same reader, a type at a time.
  *
  * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
  *             that refuses, at the same place. The package's other spellings are not read here.
@@ -12,17 +11,13 @@
  *
  * Threads:    pure functions.
  * Errors:     NC_E_FORMAT (malformed, not canonical, or larger than the address space), with the
- *             offset of what is wrong; NC_E_TOOLONG, NC_E_RANGE, NC_E_MISSING.
- * Ownership:  nothing is allocated; cursors and types point into the caller's text.
+ *             offset of what is wrong; NC_E_TOOLONG, NC_E_RANGE.
+ * Ownership:  nothing is allocated; types point into the caller's text.
  * Source:     SEP 201, "Signature strings"; CEP 1000, "Signature strings"; PEP 3118. */
 #ifndef NATIVECALL_SIGNATURETEXT_H
 #define NATIVECALL_SIGNATURETEXT_H
 
-#include <float.h>
-#include <limits.h>
-#include <string.h>
-
-#include "base.h"
+#include "scalars.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,98 +27,7 @@ extern "C" {
 #define NC_SIGNATURE_MAX_DEPTH 64    /* levels of nesting */
 #define NC_SIGNATURE_MAX_NDIM 64     /* dimensions of an array or a view */
 
-/* ---- scalars --------------------------------------------------------------------------------- */
-
-/* The canonical code of a scalar's, which is itself for all but "clLnNg"; 0 for what is none. */
-NC_STATIC_INLINE char nc_scalar_canonical(char code)
-{
-    switch (code) {
-    case 'c':
-        return CHAR_MIN < 0 ? 'b' : 'B';
-    case 'l':
-        return sizeof(long) == 8 ? 'q' : 'i';
-    case 'L':
-        return sizeof(long) == 8 ? 'Q' : 'I';
-    case 'n':
-        return sizeof(void *) == 8 ? 'q' : 'i';
-    case 'N':
-        return sizeof(void *) == 8 ? 'Q' : 'I';
-    case 'g':
-        return LDBL_MANT_DIG == DBL_MANT_DIG ? 'd' : 'g';
-    default:
-        return code != '\0' && strchr("?bBhHiIqQefd", code) != NULL ? code : '\0';
-    }
-}
-
-/* Whether a canonical code is of an integer with a sign. */
-NC_STATIC_INLINE int nc_scalar_is_signed(char code)
-{
-    return code == 'b' || code == 'h' || code == 'i' || code == 'q';
-}
-
-struct nc_align_int64 {
-    char before;
-    int64_t value;
-};
-struct nc_align_double {
-    char before;
-    double value;
-};
-struct nc_align_long_double {
-    char before;
-    long double value;
-};
-
-/* Size and alignment in bytes of the scalar with a canonical code. */
-NC_STATIC void nc_scalar_layout(char code, size_t *size, size_t *alignment)
-{
-    switch (code) {
-    case '?':
-    case 'b':
-    case 'B':
-        *size = *alignment = 1;
-        break;
-    case 'h':
-    case 'H':
-    case 'e':
-        *size = *alignment = 2;
-        break;
-    case 'q':
-    case 'Q':
-        *size = 8;
-        *alignment = offsetof(struct nc_align_int64, value);
-        break;
-    case 'd':
-        *size = 8;
-        *alignment = offsetof(struct nc_align_double, value);
-        break;
-    case 'g':
-        *size = sizeof(long double);
-        *alignment = offsetof(struct nc_align_long_double, value);
-        break;
-    default: /* i I f */
-        *size = *alignment = 4;
-        break;
-    }
-}
-
 /* ---- types ----------------------------------------------------------------------------------- */
-
-/* What sort of type it is. */
-enum {
-    NC_KIND_VOID,     /* v */
-    NC_KIND_BOOL,     /* ? */
-    NC_KIND_INT,      /* b B h H i I q Q */
-    NC_KIND_FLOAT,    /* e f d g */
-    NC_KIND_COMPLEX,  /* Zf Zd Zg */
-    NC_KIND_VOIDPTR,  /* P */
-    NC_KIND_POINTER,  /* &T: within it, the type pointed to */
-    NC_KIND_FUNCTION, /* X{...}: within it, result and arguments */
-    NC_KIND_STRUCT,   /* T{...} =T{...}: within it, the fields */
-    NC_KIND_ARRAY,    /* (n,m)T: within it, the element */
-    NC_KIND_VIEW,     /* [n]T: within it, the element */
-    NC_KIND_OBJECT    /* O */
-};
 
 /* Where a type stands. */
 enum {
@@ -456,10 +360,7 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
 
     if (canonical != '\0') {
         type->code = canonical;
-        type->kind = canonical == '?'                    ? NC_KIND_BOOL
-                     : strchr("efdg", canonical) != NULL ? NC_KIND_FLOAT
-                                                         : NC_KIND_INT;
-        nc_scalar_layout(canonical, &type->size, &type->alignment);
+        type->kind = nc_scalar_layout(canonical, &type->size, &type->alignment);
         return nc_reader_write(reader, canonical);
     }
     type->code = code;
@@ -479,13 +380,13 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
         return nc_reader_write(reader, 'O');
     case 'Z':
         canonical = nc_reader_peek(reader);
-        if (canonical != 'f' && canonical != 'd' && canonical != 'g') {
+        if (!nc_scalar_is_part(canonical)) {
             break;
         }
         reader->at++;
         type->kind = NC_KIND_COMPLEX;
         type->code = nc_scalar_canonical(canonical);
-        nc_scalar_layout(type->code, &type->size, &type->alignment);
+        (void)nc_scalar_layout(type->code, &type->size, &type->alignment);
         type->size *= 2;
         status = nc_reader_write(reader, 'Z');
         return status == NC_OK ? nc_reader_write(reader, type->code) : status;
@@ -650,138 +551,6 @@ NC_STATIC int nc_signature_canonical(const char *text, size_t length, char *out,
         return NC_E_RANGE;
     }
     out[reader.written] = '\0';
-    return NC_OK;
-}
-
-/* ---- the cursor ------------------------------------------------------------------------------ */
-
-/* Walks the types of one level. Copy it to come back to a place; to leave a level, forget its
- * cursor: the one outside is already behind the type that was entered. */
-typedef struct {
-    const char *text; /* borrowed */
-    size_t at;        /* offset of the next type; after a failed open: of what is wrong */
-    size_t end;       /* offset of the end of this level */
-    int place;        /* NC_PLACE_* of the next type */
-    int variadic;     /* whether more arguments may follow the fixed ones */
-    int packed;       /* whether fields have no padding between them */
-    size_t offset;    /* bytes of the fields that were passed */
-} NcSignatureCursor;
-
-NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text, size_t length,
-                                    int place)
-{
-    cursor->text = text;
-    cursor->at = 0;
-    cursor->end = length;
-    cursor->place = place;
-    cursor->variadic = 0;
-    cursor->packed = 0;
-    cursor->offset = 0;
-    if (place == NC_PLACE_RESULT && length != 0 && text[length - 1] == '.') {
-        cursor->variadic = 1;
-        cursor->end--;
-    }
-}
-
-/* A cursor before the result of a canonical signature. All of the text is checked now, so that
- * nothing further in can turn out to be malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the
- * offset of what is wrong or not canonical, and there is nothing to walk. */
-NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
-{
-    NcSignatureReader reader;
-    int status = nc_reader_run(&reader, text, length, NULL, 0, 1);
-
-    nc_cursor_set(cursor, text, status == NC_OK ? length : 0, NC_PLACE_RESULT);
-    if (status != NC_OK) {
-        cursor->at = cursor->end = reader.fault;
-    }
-    return status;
-}
-
-/* The next type of this level: a signature's result and then its arguments, a struct's fields, or
- * the one type behind a pointer or in an array or view. NC_E_MISSING at the end. NC_E_FORMAT only
- * when the text has changed since it was opened. */
-NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type)
-{
-    NcSignatureReader reader;
-    int status;
-
-    if (cursor->at >= cursor->end) {
-        return NC_E_MISSING;
-    }
-    memset(&reader, 0, sizeof reader);
-    reader.text = cursor->text + cursor->at;
-    reader.length = cursor->end - cursor->at;
-    reader.strict = 1;
-    type->kind = NC_KIND_VOID;
-    status = nc_reader_type(&reader, cursor->place, 1, type);
-    if (status != NC_OK) {
-        return status;
-    }
-    cursor->at += type->length;
-    if (cursor->place == NC_PLACE_RESULT) {
-        cursor->at++;
-        cursor->place = NC_PLACE_ARGUMENT;
-    } else if (cursor->place == NC_PLACE_FIELD) {
-        if (!cursor->packed) {
-            cursor->offset = nc_signature_round_up(cursor->offset, type->alignment);
-        }
-        type->offset = cursor->offset;
-        cursor->offset = nc_signature_add(cursor->offset, type->size);
-    }
-    return NC_OK;
-}
-
-/* A cursor over what is within a type. NC_E_MISSING for a type that has nothing within. */
-NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner)
-{
-    const char *text = type->text;
-    const size_t length = type->length;
-    size_t start = 1;
-
-    switch (type->kind) {
-    case NC_KIND_POINTER:
-        nc_cursor_set(inner, text + 1, length - 1, NC_PLACE_POINTEE);
-        return NC_OK;
-    case NC_KIND_FUNCTION:
-        nc_cursor_set(inner, text + 2, length - 3, NC_PLACE_RESULT);
-        return NC_OK;
-    case NC_KIND_STRUCT:
-        start = text[0] == '=' ? 3 : 2;
-        nc_cursor_set(inner, text + start, length - start - 1, NC_PLACE_FIELD);
-        inner->packed = text[0] == '=';
-        return NC_OK;
-    case NC_KIND_ARRAY:
-    case NC_KIND_VIEW:
-        while (start < length && (nc_signature_is_digit(text[start]) || text[start] == ',')) {
-            start++;
-        }
-        start++;
-        nc_cursor_set(inner, text + start, length - start,
-                      type->kind == NC_KIND_ARRAY ? NC_PLACE_ELEMENT : NC_PLACE_ITEM);
-        return NC_OK;
-    default:
-        return NC_E_MISSING;
-    }
-}
-
-/* The length of an array in one dimension; axis 0 is the outermost. NC_E_RANGE: no such dimension.
- */
-NC_STATIC int nc_signature_dimension(const NcSignatureType *type, size_t axis, size_t *length)
-{
-    size_t at = 1;
-    size_t value = 0;
-
-    if (type->kind != NC_KIND_ARRAY || axis >= type->ndim) {
-        return NC_E_RANGE;
-    }
-    while (axis != 0) {
-        axis -= type->text[at++] == ',';
-    }
-    while (nc_signature_is_digit(type->text[at])) {
-        value = value * 10 + (size_t)(type->text[at++] - '0');
-    }
-    *length = value;
     return NC_OK;
 }
 
