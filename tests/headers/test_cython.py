@@ -74,7 +74,7 @@ EXCLUDED = {
         *("nc_nativeapi_usable", "nc_nativeapi_entry"),
     },
     "the reader of signatures": {
-        *("nc_scalar_canonical", "nc_scalar_is_signed", "nc_scalar_layout"),
+        *("nc_scalar_canonical", "nc_scalar_is_part", "nc_scalar_is_signed", "nc_scalar_layout"),
         *("nc_signature_is_space", "nc_signature_is_digit", "nc_signature_add"),
         *("nc_signature_multiply", "nc_signature_round_up", "nc_signature_refuses"),
         *(f"nc_reader_{step}" for step in ("fault", "write", "write_text", "peek", "accept")),
