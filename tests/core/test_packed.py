@@ -7,13 +7,10 @@ alike on both sides, down to the position of an error.
 
 from __future__ import annotations
 
-import ctypes
-import random
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +21,7 @@ from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse
 from support import packed
 from support.packed import pack, unpack
+from support.spellings import CSide, Maker, python_side
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
@@ -79,58 +77,6 @@ def compile_c(compiler: str, source: Path, *options: str) -> subprocess.Complete
     )
 
 
-class CSide:
-    """The functions of the C headers."""
-
-    def __init__(self, path: Path) -> None:
-        self.lib = ctypes.CDLL(str(path))
-        self.out = ctypes.create_string_buffer(MAX_TEXT + 1)
-        self.words = (ctypes.c_uint64 * 547)()
-        self.number = ctypes.c_size_t()
-        self.flags = ctypes.c_size_t()
-
-    def canonical(self, text: str) -> str | int:
-        """The canonical form, or the 1-based column of an error."""
-        data = text.encode()
-        status = self.lib.canonical(
-            data,
-            ctypes.c_size_t(len(data)),
-            self.out,
-            ctypes.c_size_t(len(self.out)),
-            ctypes.byref(self.number),
-        )
-        if status == 0:
-            assert len(self.out.value) == self.number.value
-            return self.out.value.decode()
-        assert status in (-4, -5)
-        return self.number.value + 1
-
-    def pack(self, text: str, flags: int) -> tuple[int, ...]:
-        data = text.encode()
-        status = self.lib.pack(
-            data,
-            ctypes.c_size_t(len(data)),
-            ctypes.c_size_t(flags),
-            self.words,
-            ctypes.c_size_t(len(self.words)),
-            ctypes.byref(self.number),
-        )
-        assert status == 0
-        return tuple(self.words[: self.number.value])
-
-    def unpack(self, words: tuple[int, ...]) -> tuple[str, int] | None:
-        status = self.lib.unpack(
-            (ctypes.c_uint64 * len(words))(*words),
-            ctypes.c_size_t(len(words)),
-            self.out,
-            ctypes.c_size_t(len(self.out)),
-            ctypes.byref(self.number),
-            ctypes.byref(self.flags),
-        )
-        assert status in (0, -5)
-        return (self.out.value.decode(), self.flags.value) if status == 0 else None
-
-
 @pytest.fixture(scope="module")
 def c(tmp_path_factory: pytest.TempPathFactory) -> CSide:
     directory = tmp_path_factory.mktemp("packed")
@@ -162,81 +108,6 @@ int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t 
     )
     assert built.returncode == 0, built.stderr
     return CSide(library)
-
-
-class Maker:
-    """Random signatures in random spellings of the grammar."""
-
-    SCALARS = [*"?cbBhHiIlLqQnNefdgPO", "Zf", "Zd", "Zg", "&v", "d", "d", "i", "f"]
-
-    def __init__(self, seed: int, spaces: float = 0.1, names: bool = True) -> None:
-        self.random = random.Random(seed)
-        self.spaces = spaces
-        self.names = names
-
-    def type(self, place: str, depth: int) -> Iterator[str]:
-        choose = self.random
-        if depth > 4 or choose.random() < 0.7:
-            yield from choose.choice(self.SCALARS)
-            return
-        kind = choose.choice("&XTTA")
-        if kind == "&":
-            yield "&"
-            yield from self.type("pointee", depth + 1)
-        elif kind == "X":
-            yield from "X{"
-            yield from self.function(depth + 1)
-            yield "}"
-        elif kind == "T":
-            yield from choose.choice(["T{", "T{", "=T{"])
-            for index in range(choose.randint(1, 4)):
-                yield from self.type("field", depth + 1)
-                if self.names and choose.random() < 0.4:
-                    yield from (":", choose.choice("xyz") + f"_{index}", ":")
-            yield "}"
-        elif place in ("field", "pointee", "array"):
-            yield "("
-            for index in range(choose.randint(1, 3)):
-                if index:
-                    yield ","
-                yield "0" * choose.choice([0, 0, 0, 2]) + str(choose.randint(1, 400))
-            yield ")"
-            yield from self.type("array", depth + 1)
-        elif place == "argument":
-            yield from ("[", str(choose.randint(1, 64)), "]")
-            yield from self.type("view", depth + 1)
-        else:
-            yield "d"
-
-    def function(self, depth: int = 1) -> Iterator[str]:
-        choose = self.random
-        yield from ["v"] if choose.random() < 0.2 else self.type("result", depth)
-        yield ":"
-        count = choose.randint(0, 10 if depth == 1 else 3)
-        for _ in range(count):
-            yield from self.type("argument", depth)
-        if count and choose.random() < 0.1:
-            yield "."
-
-    def text(self) -> str:
-        tokens = []
-        for token in self.function():
-            if self.random.random() < self.spaces:
-                tokens.append(self.random.choice([" ", "\t", "\n", "  ", "\r\f\v"]))
-            tokens.append(token)
-        return "".join(tokens)
-
-
-def python_side(text: str) -> str | int:
-    """As `CSide.canonical`; columns counted through line ends."""
-    try:
-        return parse(text, hint="native").text
-    except SignatureError as raised:
-        error = raised
-    assert error.position is not None
-    if error.line is None:
-        return error.position
-    return sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.position
 
 
 @needs_c

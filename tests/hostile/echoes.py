@@ -12,7 +12,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import hostility
 from driver import Finding, Tools
 
 from support import build
@@ -26,19 +25,20 @@ BATCH = 12  # signatures
 
 
 def missing() -> str | None:
-    return hostility.lacks("pytest", "hypothesis")
+    return None
 
 
 class World:
     def __init__(self, tools: Tools) -> None:
         import nativecall as nc
+        from support import randomcalls
 
         self.nc = nc
-        self.suite = hostility.of_suite("libffi/test_random_signatures")
+        self.calls = randomcalls
         self.folder = tools.folder / f"echoes{random.SystemRandom().randrange(1 << 40)}"
         self.builder = build.Builder(self.folder)
         self.compiled = 0
-        self.codes = [code for code in self.suite.C_TYPES if code != "e"]
+        self.codes = [code for code in self.calls.C_TYPES if code != "e"]
 
 
 def make(tools: Tools) -> World:
@@ -55,25 +55,25 @@ def step(world: World, r: random.Random) -> None:
 
 def _compiled(world: World, r: random.Random) -> None:
     """Callees of random signatures, called with random values."""
-    suite = world.suite
+    calls = world.calls
     world.folder.mkdir(exist_ok=True)
-    cases = [suite.Case(r.randrange(1 << 40), world.codes) for _ in range(BATCH)]
+    cases = [calls.Case(r.randrange(1 << 40), world.codes) for _ in range(BATCH)]
     known: dict[str, tuple[str, str]] = {}
     bodies = [case.write(known) for case in cases]
     types = [definition for _, definition in known.values()]
-    prelude = suite.PRELUDE.replace("HALF", "")
+    prelude = calls.PRELUDE.replace("HALF", "")
     name = f"random{world.compiled}"
     path = world.builder.library(
         "\n".join([prelude, *types, *bodies]), name, flags=("-O1", "-Wno-unused-function")
     )
     lib = world.nc.load(path)
     raw = ctypes.CDLL(str(path))
-    log = (ctypes.c_char * suite.BUFFER).in_dll(raw, "nc_log")
-    given = (ctypes.c_char * suite.BUFFER).in_dll(raw, "nc_given")
+    log = (ctypes.c_char * calls.BUFFER).in_dll(raw, "nc_log")
+    given = (ctypes.c_char * calls.BUFFER).in_dll(raw, "nc_given")
     for case in cases:
         for way in ("generated", "builtin", "libffi"):
             try:
-                suite.check(case, way, lib.address(case.name), log, given)
+                calls.check(case, way, lib.address(case.name), log, given)
             except AssertionError as error:
                 raise Finding(str(error)) from None
     Path(path).unlink()
@@ -81,11 +81,11 @@ def _compiled(world: World, r: random.Random) -> None:
 
 def _callback(world: World, r: random.Random) -> None:
     """A callback of a random signature, called from Python."""
-    nc, suite = world.nc, world.suite
-    case = suite.Case(r.randrange(1 << 40), world.codes)
+    nc, calls = world.nc, world.calls
+    case = calls.Case(r.randrange(1 << 40), world.codes)
     if case.variadic:
         return
-    args = [arg for arg in case.args if not isinstance(arg, suite.View)]
+    args = [arg for arg in case.args if not isinstance(arg, calls.View)]
     result = case.result
     head = "v" if result is None else result.text
     text = f"{head}:{''.join(arg.text for arg in args)}"

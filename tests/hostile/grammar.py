@@ -13,7 +13,6 @@ import random
 import subprocess
 from typing import Any
 
-import hostility
 from driver import Finding, Tools
 
 GROWTH = 40_000  # cffi keeps the types that it has met
@@ -38,7 +37,7 @@ DAMAGE = "dvPXTZ{}()[]:=,.&0x !wF\0*/\\\n\"'#-><intlong structé\udcff"
 
 
 def missing() -> str | None:
-    return hostility.lacks("pytest")
+    return None
 
 
 class World:
@@ -46,11 +45,11 @@ class World:
         import nativecall as nc
         from nativecall._signature import declarations as cdecl
         from nativecall._signature import spelling
-        from support import packed
+        from support import packed, spellings
 
         self.nc, self.packed, self.spelling, self.cdecl = nc, packed, spelling, cdecl
-        self.suite = hostility.of_suite("core/test_packed")
-        self.c = self.suite.CSide(tools.library("grammar"))
+        self.spellings = spellings
+        self.c = spellings.CSide(tools.library("grammar"))
         self.folder = tools.folder
         self.address = nc.load("m").address("cos")
 
@@ -82,7 +81,7 @@ def step(world: World, r: random.Random) -> None:
 def _signature(world: World, r: random.Random) -> None:
     """Python's reader, the headers', packed words, and C declarations."""
     SignatureError = world.nc.SignatureError
-    text = world.suite.Maker(r.randrange(1 << 60), spaces=r.choice([0, 0.1, 0.4])).text()
+    text = world.spellings.Maker(r.randrange(1 << 60), spaces=r.choice([0, 0.1, 0.4])).text()
     if r.random() < 0.5:
         text = _damaged(r, text)
     if not text.strip():
@@ -91,7 +90,7 @@ def _signature(world: World, r: random.Random) -> None:
         data = text.encode()
     except UnicodeEncodeError:
         data = None
-    expected = world.suite.python_side(text)
+    expected = world.spellings.python_side(text)
     if data is not None and data.isascii() and world.c.canonical(text) != expected:
         raise Finding(f"{text!r} is {expected!r} in Python, {world.c.canonical(text)!r} in C")
     if not isinstance(expected, str):

@@ -11,7 +11,6 @@ import array
 import contextlib
 import ctypes
 import gc
-import importlib.util
 import mmap
 import random
 import struct
@@ -20,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from driver import HERE, Planned
+from driver import Planned
 
 DEPTH = 3  # of hooks that call back
 INTEGERS = "bBhHiIqQlLnN"
@@ -434,21 +433,3 @@ def memory(r: random.Random, code: str, count: int, scene: Scene) -> Any:
 def recursion_room() -> None:
     """Fail with RecursionError well before the C stack ends."""
     sys.setrecursionlimit(400)
-
-
-def of_suite(name: str) -> Any:
-    """A module of the test suite, for its generators and oracles."""
-    path = HERE.parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def lacks(*names: str) -> str | None:
-    """Why a kind that needs some modules is left out."""
-    found = [name for name in names if importlib.util.find_spec(name) is None]
-    return f"{', '.join(found)} not installed" if found else None
