@@ -645,12 +645,18 @@ def test_a_chain_of_thunks_ends_before_the_c_stack_does(python, kib):
                     thin = thin.convert("d:&d").convert("d:d")
             except ValueError as error:
                 assert "is made of too many thunks" in str(error)
-                print(10 < made < 1000, thin(0.0))
+                print(10 < made < 1000)
+            try:
+                print(thin(0.0))
+            except RecursionError:
+                print("too deep")
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
     """
-    assert python(textwrap.dedent(code), kib * SCALE) == "True 1.0\n"
+    # Those of libffi run Python, which does look.
+    answer = "1.0" if GENERATED or kib == 0 else "too deep"
+    assert python(textwrap.dedent(code), kib * SCALE) == f"True\n{answer}\n"
 
 
 SHAPES = """

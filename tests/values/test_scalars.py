@@ -25,6 +25,7 @@ from nativecall._signature.ctype import SCALARS
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse_type
 from nativecall._values import callspec, storage
+from support.modes import GENERATED
 
 INTEGERS = {
     "b": ("same_i8", -(2**7), 2**7 - 1),
@@ -164,7 +165,7 @@ def test_long_doubles_that_no_float_holds_are_refused(gil):
     for name, signature, given in (
         ("fabsl", "g:g", (huge,)),
         ("fmal", "g:ggg", (huge, 1, 0)),
-        ("conjl", "Zg:Zg", (huge,)),
+        *([("conjl", "Zg:Zg", (huge,))] if GENERATED else []),  # libffi cannot return it
     ):
         f = m.function(name, signature, gil=gil)
         with pytest.raises(OverflowError, match="out of range for a Python float"):
