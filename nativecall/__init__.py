@@ -10,8 +10,9 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from ._callable.callable import NativeCallable, wrap
+from ._callable.callable import NativeCallable
 from ._callable.entry import Entry
+from ._callable.wrap import wrap
 from ._callback import Callback, callback
 from ._errors import (
     AbiError,

@@ -7,13 +7,13 @@ or not it was closed meanwhile: closing only ends the looking-up.
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 from collections import namedtuple
 
 from . import _lib
-from ._callable.callable import NativeCallable, wrap
+from ._callable.callable import NativeCallable
+from ._callable.wrap import wrap
 from ._errors import LibraryError, SignatureError, SymbolError
 from ._signature.signature import Signature
 from ._signature.spelling import parse
@@ -254,7 +254,9 @@ class Library:
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""
         if self.declarations is not None and name in self.declarations.refused:
-            raise copy.copy(self.declarations.refused[name])
+            from copy import copy
+
+            raise copy(self.declarations.refused[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
@@ -278,7 +280,7 @@ class Library:
     def _variable(self, name: str, ctype: CType) -> Any:
         """The value of a number or pointer; a pointer to any other variable."""
         from ._signature.cffitype import pointer_from
-        from ._signature.ctype import pointer
+        from ._signature.derived import pointer
         from ._values import storage
 
         address = self.address(name)

@@ -1,6 +1,6 @@
 /* csrc/codegen/symbols.h: what generated code needs of the core and of the running Python.
  *
- * nativecall/_codegen/trampoline.py writes code that reads objects and calls functions. It
+ * nativecall/_codegen/trampolinecode.py writes code that reads objects and calls functions. It
  * hard-codes neither offsets nor addresses: both come from here, as they are in this process. */
 #ifndef NC_SYMBOLS_H
 #define NC_SYMBOLS_H

@@ -9,8 +9,9 @@ from _ctypes import FUNCFLAG_PYTHONAPI
 from .. import _lib
 from .._errors import SignatureError
 from .._libffi import types
-from .._signature.ctype import VOID, CType, Struct, scalar
-from .._signature.ctype import pointer as pointer_to
+from .._signature.ctype import VOID, CType, scalar
+from .._signature.derived import Struct
+from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function, Pointer, holds_entry
 from .._values.boxes import Struct as FoundStruct
@@ -107,7 +108,7 @@ def _made_of(kind: Any, holder: Any, known: _Known) -> CType:
                 return made
         raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
     elif issubclass(kind, ctypes.Array):
-        from .._signature.ctype import Array
+        from .._signature.derived import Array
 
         return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")

@@ -33,8 +33,9 @@ import sys
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.ctype import VOID, Array, CType, Pointer, Scalar, Struct, View, scalar
-from .._signature.ctype import pointer as pointer_to
+from .._signature.ctype import VOID, CType, Scalar, scalar
+from .._signature.derived import Array, Pointer, Struct, View
+from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
-from .._signature.ctype import Pointer
+from .._signature.derived import Pointer
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
 from .._values import boxes

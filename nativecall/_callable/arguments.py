@@ -13,7 +13,8 @@ from itertools import islice
 from .. import _lib
 from .._errors import SignatureError, refuse_reload
 from .._signature import bufferformat
-from .._signature.ctype import Array, CType, FunctionPointer, Pointer, Struct, View
+from .._signature.ctype import CType
+from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View
 from .._signature.signature import Signature
 from .._values import boxes, callspec, storage
 from .pythonfunction import callback_of

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from .. import _lib
 from .._signature import bufferformat
-from .._signature.ctype import Array, CType, Pointer, Struct, View, object_offsets
+from .._signature.ctype import CType
+from .._signature.derived import Array, Pointer, Struct, View, object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
 

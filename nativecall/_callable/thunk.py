@@ -16,11 +16,12 @@ from __future__ import annotations
 import struct
 
 from .. import _lib
-from .._adapt import rules
-from .._adapt.rules import Plan
+from .._adapt import messages, rules
+from .._adapt.plan import HEADER, Bound, Plan
 from .._errors import NoEntryError, SignatureError
 from .._recent import Recent
-from .._signature.ctype import CType, FunctionPointer
+from .._signature.ctype import CType
+from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec, storage
@@ -72,7 +73,7 @@ class _Maker:
 
     def make(self, step: int, value: object) -> BaseException:
         """The exception for a step."""
-        return rules.failure(self.plan, step, self.name, value)
+        return messages.failure(self.plan, step, self.name, value)
 
     def _value(self, step: int, bits: int) -> float:
         """The number that generated code passes as 64 bits."""
@@ -162,7 +163,7 @@ def converted(
         try:
             prepared = _prepared(
                 (callspec.of(found), flags, callspec.of(wanted), errors),
-                rules.convert,
+                rules.adapt,
                 *(function.__name__, found, flags, wanted, errors),
             )
         except SignatureError as error:
@@ -203,11 +204,11 @@ def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
     base = -(-start // 16) * 16
     try:
         for index, node in enumerate(plan.arguments):
-            if isinstance(node, rules.Bound):
+            if isinstance(node, Bound):
                 _store(signature, index, given[index], base + node.offset, name, keep)
         _types.settle(keep, None)  # no call waits for what Python functions in structs raise
         _types.check_unmoved(keep, name)
-        data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[rules.HEADER :]
+        data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[HEADER:]
         how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
         return _make(function, prepared, address, name, data, tuple(keep), how)
     except BaseException:
@@ -356,5 +357,5 @@ def _generated(
     header = ffi.cast("uintptr_t *", stub.data)
     header[0], header[1], header[2] = address, id(maker), _SERVICES
     if data:
-        ffi.memmove(ffi.cast("char *", stub.data + rules.HEADER), data, len(data))
+        ffi.memmove(ffi.cast("char *", stub.data + HEADER), data, len(data))
     return stub.address, stub

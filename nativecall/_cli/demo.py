@@ -22,7 +22,8 @@ import sys
 import time
 
 from .. import _lib
-from .._callable.callable import NativeCallable, wrap
+from .._callable.callable import NativeCallable
+from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._library import load
 from .._slots import customslots

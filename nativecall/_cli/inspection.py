@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from .. import _lib
-from .._callable.callable import NativeCallable, wrap
+from .._callable.callable import NativeCallable
+from .._callable.wrap import wrap
 from .._slots import customslots, extensibletype
 from .._values import boxes
 from .describe import address_text, entry_rows, owner_text, slot_rows

@@ -1,28 +1,14 @@
-"""Thunks: generated C functions that call a function of another signature.
+"""Thunks: generated C functions that call a function of another signature; one for each shape.
 
-A thunk is what a C programmer would write by hand: it checks, converts and loads, calls, and
-converts the result. It is entered through a stub, whose context is the thunk's data
-(csrc/codegen/thunk.h): what is called, and the values that `bind` gave. So one piece of code serves
-all functions of a shape: both signatures with every pointer written ``P``, and what the plan says.
-
-Guarantees:
-
-- The usual way takes no lock, allocates nothing and calls nothing but the function itself. A half
-  that is converted, and errno, are calls of C functions of the core.
-- Where an argument does not pass the function is not called; where the result does not, nothing is
-  written.
-- Names and messages are not in the code: it calls `nc_thunk_failed` with the number of the step.
+A shape is both signatures with every pointer written ``P``, and what the plan says. A thunk is
+entered through a stub, whose context is the thunk's data (csrc/codegen/thunk.h): what is called,
+and the values that `bind` gave. So one piece of code serves all functions of a shape. What the code
+does is told in thunkcode.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
-
-from llvmlite import ir
-
-from .. import _lib
-from .._adapt.rules import (
+from .._adapt.plan import (
     Bound,
     Constant,
     Convert,
@@ -34,25 +20,13 @@ from .._adapt.rules import (
     Result,
     Room,
     Written,
-    integer_range,
 )
-from .._signature.ctype import SCALARS, CType
 from .._signature.signature import Signature
 from . import abi, engine
-from .abi.lowering import POINTER, float_type, reserve
-from .writer import LINKED, WORD, shape
+from .thunkcode import EXPORT, ThunkCode
+from .writer import LINKED, shape
 
 __all__ = ["changes_nothing", "intermediate", "key", "thunk"]
-
-_EXPORT: Final = "thunk"
-_BYTE: Final = ir.IntType(8)
-_INT: Final = ir.IntType(32)
-_LONG: Final = ir.IntType(64)
-_INPUT_OUTPUT_ERROR: Final = 5  # EIO
-_OUT_OF_RANGE: Final = 34  # ERANGE
-_names: tuple[str, ...] = _lib.types.thunk_services()[1]
-_PLACES: Final = {name: index * WORD for index, name in enumerate(_names)}
-
 
 # -- one for each shape --------------------------------------------------------------------------
 
@@ -108,16 +82,16 @@ def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
         return None
 
     def text() -> str:
-        return _Thunk(plan, *_lowerings(plan)).text()
+        return ThunkCode(plan, *_lowerings(plan)).text()
 
     try:
-        code = engine.compile(f"thunk {key(plan)}", text, LINKED, (_EXPORT,), effort=2)
+        code = engine.compile(f"thunk {key(plan)}", text, LINKED, (EXPORT,), effort=2)
     except engine.NoRoom:
         raise
     except (abi.Unsupported, engine.Unloadable):
         # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
         return None
-    return code.address(_EXPORT), code
+    return code.address(EXPORT), code
 
 
 def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> bool:
@@ -162,7 +136,7 @@ def intermediate(plan: Plan, convention: abi.Convention | None = None) -> str | 
         This machine's by default.
     """
     try:
-        return _Thunk(plan, *_lowerings(plan, convention)).text()
+        return ThunkCode(plan, *_lowerings(plan, convention)).text()
     except abi.Unsupported:
         return None
 
@@ -178,463 +152,3 @@ def _lowerings(
         platform.lower(plan.outer.result, plan.outer.args),
         platform.lower(plan.inner.result, inner, plan.variadic),
     )
-
-
-# -- the code ------------------------------------------------------------------------------------
-
-
-class _Thunk:
-    """Writes the code of one thunk."""
-
-    def __init__(self, plan: Plan, outer: abi.Lowering, inner: abi.Lowering) -> None:
-        self.plan = plan
-        self.outer = outer
-        self.inner = inner
-        self.module = ir.Module()
-        self.function = outer.define(self.module, _EXPORT, nest=True)
-        self.builder = ir.IRBuilder(self.function.append_basic_block())
-        self.leave: Any = None  # the block that returns the sentinel
-        self.failed: Any = None  # the function that raises an exception and returns it
-        self.room: Any = None  # what the function writes to
-        self.answer: Any = None  # its result, or the memory that holds it
-
-    def text(self) -> str:
-        """The module's text."""
-        plan, builder = self.plan, self.builder
-        self.entry = self.outer.emit_entry(builder, self.function)
-        data = self.load(POINTER, self.function.args[0], WORD)
-        self.data = data
-        target = self.load(POINTER, data, 0)
-        for check in plan.checks:
-            given = self.entry.arguments[check.index]
-            wanted = ir.Constant(given.type, check.count)
-            holds = builder.icmp_unsigned("==" if check.count is not None else "!=", given, wanted)
-            ctype = plan.outer.args[check.index]
-            bits = _LONG(0) if check.count is None else self.word(ctype, given)
-            self.require(holds, check.step, bits)
-        arguments = [self.value(node) for node in plan.arguments]
-        if plan.before == "errno" and plan.after != "errno":
-            self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
-        self.call(target, arguments)
-        if plan.tested >= 0:
-            self.test()
-        values = [(index, self.value(node)) for index, node in plan.stores]
-        result = None if plan.result is None else self.value(plan.result)
-        for (index, value), (_, node) in zip(values, plan.stores, strict=True):
-            self.put(node.type, value, self.entry.arguments[index])
-        if plan.after == "errno" and plan.before != "errno":
-            self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
-        self.give(result)
-        self.finish()
-        return str(self.module).replace('target triple = "unknown-unknown-unknown"\n', "")
-
-    # -- parts of code ---------------------------------------------------------------------------
-
-    def at(self, address: Any, offset: int) -> Any:
-        """The address `offset` bytes on."""
-        if offset == 0:
-            return address
-        found = self.builder.gep(address, [_LONG(offset)], inbounds=True, source_etype=_BYTE)
-        found.type = POINTER
-        return found
-
-    def load(self, type: Any, address: Any, offset: int, align: int = WORD) -> Any:
-        return self.builder.load(self.at(address, offset), align=align, typ=type)
-
-    def reserve(self, size: int, alignment: int) -> Any:
-        """Memory in the frame."""
-        return reserve(self.builder, size, alignment)
-
-    def serve(self, name: str, result: Any, *values: Any) -> Any:
-        """A call of a function of the core."""
-        table = self.load(POINTER, self.data, 2 * WORD)
-        pointer = self.load(POINTER, table, _PLACES[name])
-        function = ir.FunctionType(result, [value.type for value in values])
-        return self.builder.call(abi.Callee(pointer, function), values)
-
-    def require(self, condition: Any, step: int, bits: Any) -> None:
-        """Go on where the condition holds, as it nearly always does."""
-        builder = self.builder
-        here = builder.append_basic_block()
-        failed = builder.append_basic_block()
-        builder.cbranch(condition, here, failed).set_weights([1000, 1])
-        builder.position_at_end(failed)
-        self.fail(step, bits)
-        builder.position_at_end(here)
-
-    def fail(self, step: int, bits: Any) -> None:
-        """Raise the step's exception, and return the sentinel."""
-        if self.failed is None:
-            self.failed = self.write_failed()
-        memory = ir.Constant(POINTER, None)
-        if self.outer.result.how == "reference":
-            memory = self.entry.result_memory
-        # A tail call: so the usual way needs no frame for this.
-        value = self.builder.call(self.failed, [self.data, _LONG(step), bits, memory], tail="tail")
-        if isinstance(value.type, ir.VoidType):
-            self.builder.ret_void()
-        else:
-            self.builder.ret(value)
-
-    def write_failed(self) -> Any:
-        """A function that raises a step's exception and returns the sentinel."""
-        type = ir.FunctionType(
-            self.function.function_type.return_type, [POINTER, _LONG, _LONG, POINTER]
-        )
-        function = ir.Function(self.module, type, "failed")
-        # Or LLVM sees what it returns, and returns that itself after the call.
-        function.linkage = "weak"
-        function.attributes.add("noinline")
-        function.attributes.add("cold")
-        data, step, bits, memory = function.args
-        kept = self.builder, self.data
-        self.builder, self.data = ir.IRBuilder(function.append_basic_block()), data
-        keep = _INT(int(self.plan.after == "python"))
-        self.serve("nc_thunk_failed", ir.VoidType(), data, step, bits, keep)
-        if self.plan.after == "errno":
-            self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(_OUT_OF_RANGE))
-        if self.outer.result.how == "pieces":
-            memory = self.reserve(self.plan.outer.result.size, self.plan.outer.result.alignment)
-        self.give_sentinel(abi.Entry((), memory))
-        self.builder, self.data = kept
-        return function
-
-    def sentinel(self) -> Any:
-        """The block that returns the sentinel, and no more."""
-        if self.leave is None:
-            self.leave = self.function.append_basic_block()
-        return self.leave
-
-    def finish(self) -> None:
-        """Write the block of the sentinel, if there is one."""
-        if self.leave is not None:
-            self.builder.position_at_end(self.leave)
-            self.give_sentinel(self.entry)
-
-    def give_sentinel(self, entry: abi.Entry) -> None:
-        """Return what C gets for a call that failed."""
-        result = self.plan.outer.result
-        value = None
-        if abi.in_memory(result):
-            self.fill(result, entry.result_memory)
-        elif result.kind != "void":
-            type = abi.value_type(result)
-            number: Any = None if isinstance(type, ir.PointerType) else 0
-            if result.kind == "float":
-                number = float("nan")
-            elif self.plan.after == "nonzero":
-                number = 1
-            value = ir.Constant(type, number)
-        self.outer.emit_return(self.builder, entry, value)
-
-    def fill(self, ctype: CType, memory: Any) -> None:
-        """NaN, or zeros, as a type that is in memory."""
-        if ctype.kind == "struct":
-            self.clear(memory, ctype.size)
-            return
-        part = _part(ctype)
-        type = self.float_of(part)
-        nan = self.widened(ir.DoubleType()(float("nan")), type)
-        for offset in range(0, ctype.size, part.size):
-            self.builder.store(nan, self.at(memory, offset), align=1)
-
-    def clear(self, memory: Any, size: int) -> None:
-        memset = self.module.declare_intrinsic("llvm.memset", [POINTER, _LONG])
-        self.builder.call(memset, [memory, _BYTE(0), _LONG(size), ir.IntType(1)(0)])
-
-    def copy(self, target: Any, source: Any, size: int) -> None:
-        memcpy = self.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _LONG])
-        self.builder.call(memcpy, [target, source, _LONG(size), ir.IntType(1)(0)])
-
-    def put(self, ctype: CType, value: Any, address: Any) -> None:
-        """Write a value to memory."""
-        if abi.in_memory(ctype):
-            self.copy(address, value, ctype.size)
-        else:
-            self.builder.store(value, address, align=ctype.alignment)
-
-    # -- the call --------------------------------------------------------------------------------
-
-    def call(self, target: Any, arguments: Sequence[Any]) -> None:
-        result = self.plan.inner.result
-        memory = None
-        if abi.in_memory(result):
-            passed = isinstance(self.plan.result, Result)
-            memory = self.entry.result_memory if passed else None
-            if memory is None:
-                memory = self.reserve(result.size, result.alignment)
-        answer = self.inner.emit_call(self.builder, target, arguments, memory)
-        self.answer = memory if memory is not None else answer
-
-    def give(self, result: Any) -> None:
-        """Return the thunk's result."""
-        ctype = self.plan.outer.result
-        if abi.in_memory(ctype):
-            if result is not self.entry.result_memory:
-                self.copy(self.entry.result_memory, result, ctype.size)
-            result = None
-        self.outer.emit_return(self.builder, self.entry, result)
-
-    def test(self) -> None:
-        """Leave where the function failed."""
-        plan, builder = self.plan, self.builder
-        bits: Any = _LONG(0)
-        code: Any = None
-        match plan.before:
-            case "python":
-                raised = self.serve("nc_thunk_raised", _INT)
-                passed = builder.icmp_unsigned("==", raised, _INT(0))
-            case "errno":
-                code = self.serve("nc_thunk_errno", _INT)
-                bits = builder.zext(code, _LONG)
-                passed = builder.icmp_unsigned("==", code, _INT(0))
-            case before:
-                none = ir.Constant(self.answer.type, None if before == "null" else 0)
-                sign = "==" if before == "nonzero" else "!="
-                passed = builder.icmp_unsigned(sign, self.answer, none)
-                if before != "null":
-                    bits = self.word(plan.inner.result, self.answer)
-        if plan.after in ("none", "python"):
-            self.require(passed, plan.tested, bits)
-            return
-        here = builder.append_basic_block()
-        if plan.after == "errno":
-            failed = builder.append_basic_block()
-            builder.cbranch(passed, here, failed).set_weights([1000, 1])
-            builder.position_at_end(failed)
-            # What the function left there may say why.
-            code = self.serve("nc_thunk_errno", _INT)
-            said = builder.icmp_unsigned("!=", code, _INT(0))
-            code = builder.select(said, code, _INT(_INPUT_OUTPUT_ERROR))
-            self.serve("nc_thunk_set_errno", ir.VoidType(), code)
-            builder.branch(self.sentinel())
-        else:
-            builder.cbranch(passed, here, self.sentinel()).set_weights([1000, 1])
-        builder.position_at_end(here)
-
-    # -- values ----------------------------------------------------------------------------------
-
-    def value(self, node: Node) -> Any:
-        """An IR value, or the memory of a type that is in memory."""
-        match node:
-            case Given(index, _):
-                return self.entry.arguments[index]
-            case Load(pointer, offset, type):
-                return self.found(self.entry.arguments[pointer.index], offset, type)
-            case Convert(source, type, step):
-                return self.converted(source.type, self.value(source), type, step)
-            case Memory(values, type):
-                memory = self.reserve(len(values) * type.size, type.alignment)
-                for index, one in enumerate(values):
-                    self.put(type, self.value(one), self.at(memory, index * type.size))
-                return memory
-            case Constant(number, type):
-                made = abi.value_type(type)
-                return ir.Constant(made, None if isinstance(made, ir.PointerType) else number)
-            case Bound(offset, type):
-                return self.found(self.data, offset, type)
-            case Room(type):
-                self.room = self.reserve(type.size, type.alignment)
-                self.clear(self.room, type.size)
-                return self.room
-            case Written(type):
-                return self.found(self.room, 0, type)
-            case Result(_):
-                return self.answer
-        raise TypeError(node)
-
-    def found(self, address: Any, offset: int, ctype: CType) -> Any:
-        """What is in memory."""
-        if abi.in_memory(ctype):
-            return self.at(address, offset)
-        return self.load(abi.value_type(ctype), address, offset, ctype.alignment)
-
-    def word(self, ctype: CType, value: Any) -> Any:
-        """A number in 64 bits, as nc_thunk_failed takes it."""
-        builder = self.builder
-        if isinstance(value.type, ir.IntType):
-            if value.type.width == 64:
-                return value
-            return builder.sext(value, _LONG) if _signed(ctype) else builder.zext(value, _LONG)
-        if value.type != ir.DoubleType():
-            value = self.resized(value, ir.DoubleType())
-        return builder.bitcast(value, _LONG)
-
-    # -- numbers ---------------------------------------------------------------------------------
-
-    def float_of(self, ctype: CType) -> Any:
-        """The IR type of a float, a `long double` included."""
-        if ctype.size <= 8:
-            return float_type(ctype.size)
-        return self.outer.convention.pass_result(ctype).types[0]
-
-    def parts(self, ctype: CType, value: Any) -> list[Any]:
-        """The parts of a number as IR values, one of them unless it is complex."""
-        if not abi.in_memory(ctype):
-            return [value]
-        part = _part(ctype)
-        type = self.float_of(part)
-        return [
-            self.load(type, value, offset, part.alignment)
-            for offset in range(0, ctype.size, part.size)
-        ]
-
-    def converted(self, source: CType, value: Any, target: CType, step: int) -> Any:
-        """A number as another type."""
-        part = _part(target)
-        made = [self.number(_part(source), one, part, step) for one in self.parts(source, value)]
-        if not abi.in_memory(target):
-            return made[0]
-        memory = self.reserve(target.size, target.alignment)
-        if len(made) * part.size < target.size:
-            made.append(self.widened(ir.DoubleType()(0.0), made[0].type))
-        for index, one in enumerate(made):
-            at = self.at(memory, index * part.size)
-            self.builder.store(one, at, align=part.alignment)
-        return memory
-
-    def number(self, source: CType, value: Any, target: CType, step: int) -> Any:
-        """A real number as another type."""
-        original = source
-        if source.text == "e":
-            bits = self.builder.zext(self.builder.bitcast(value, ir.IntType(16)), _INT)
-            value, source = self.serve("nc_half_widen", ir.DoubleType(), bits), SCALARS["d"]
-        if target.kind in ("bool", "int"):
-            if source.kind != "float":
-                return self.integer(source, value, target, step)
-            return self.integer_of_float(source, value, target, step)
-        if target.text == "e":
-            return self.half(source, value, step)
-        type = self.float_of(target)
-        if source.kind != "float":
-            return self.float_of_integer(source, value, type, step)
-        made = self.resized(value, type)
-        if step >= 0:
-            self.require_no_escape(made, value, step, original)
-        return made
-
-    def require_no_escape(self, made: Any, value: Any, step: int, source: CType) -> None:
-        """Go on unless a finite value was made an infinity; the usual way asks one question."""
-        builder = self.builder
-        rare = builder.append_basic_block()
-        usual = builder.append_basic_block()
-        builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
-        builder.position_at_end(rare)
-        self.require(builder.not_(self.finite(value)), step, self.word(source, value))
-        builder.branch(usual)
-        builder.position_at_end(usual)
-
-    def integer(self, source: CType, value: Any, target: CType, step: int) -> Any:
-        builder = self.builder
-        if step >= 0:
-            least, greatest = integer_range(source)
-            low, high = integer_range(target)
-            fits = None
-            compare = builder.icmp_signed if _signed(source) else builder.icmp_unsigned
-            for sign, bound, needed in ((">=", low, least < low), ("<=", high, high < greatest)):
-                if needed:
-                    one = compare(sign, value, ir.Constant(value.type, bound))
-                    fits = one if fits is None else builder.and_(fits, one)
-            self.require(fits, step, self.word(source, value))
-        type = abi.value_type(target)
-        if type.width == value.type.width:
-            return value
-        if type.width < value.type.width:
-            return builder.trunc(value, type)
-        return builder.sext(value, type) if _signed(source) else builder.zext(value, type)
-
-    def integer_of_float(self, source: CType, value: Any, target: CType, step: int) -> Any:
-        builder = self.builder
-        type = abi.value_type(target)
-        low, high = integer_range(target)
-        self.inside(source, value, low, high, value, step)
-        made = builder.fptosi(value, type) if _signed(target) else builder.fptoui(value, type)
-        back = (builder.sitofp if _signed(target) else builder.uitofp)(made, value.type)
-        whole = builder.fcmp_ordered("==", back, value)
-        self.require(whole, step, self.word(source, value))
-        return made
-
-    def float_of_integer(self, source: CType, value: Any, type: Any, step: int) -> Any:
-        builder = self.builder
-        made = (builder.sitofp if _signed(source) else builder.uitofp)(value, type)
-        if step < 0:
-            return made
-        self.inside(source, value, *integer_range(source), made, step)
-        back = (builder.fptosi if _signed(source) else builder.fptoui)(made, value.type)
-        self.require(builder.icmp_unsigned("==", back, value), step, self.word(source, value))
-        return made
-
-    def inside(self, source: CType, value: Any, low: int, high: int, made: Any, step: int) -> None:
-        """Require that a float is in the range of an integer type, so that it can be made one.
-
-        -0.5 and the like are: they are no integers, which is seen afterwards.
-        """
-        builder = self.builder
-        # Powers of two, or zero, so exact in any float that reaches them.
-        least = builder.fcmp_ordered(">=", made, self.constant(float(low), made.type))
-        greatest = builder.fcmp_ordered("<", made, self.constant(float(high + 1), made.type))
-        self.require(builder.and_(least, greatest), step, self.word(source, value))
-
-    def half(self, source: CType, value: Any, step: int) -> Any:
-        """A number as the nearest half; an integer must be one."""
-        builder = self.builder
-        wide = SCALARS["g"]
-        type = self.float_of(wide)
-        whole = value
-        if source.kind != "float":
-            value = (builder.sitofp if _signed(source) else builder.uitofp)(value, type)
-        else:
-            value = self.resized(value, type)
-        memory = self.reserve(wide.size, wide.alignment)
-        builder.store(value, memory, align=wide.alignment)
-        bits = self.serve("nc_half_round", _INT, memory)
-        made = builder.bitcast(builder.trunc(bits, ir.IntType(16)), ir.HalfType())
-        if step >= 0:
-            back = self.serve("nc_half_widen", ir.DoubleType(), bits)
-            if source.kind == "float":
-                escaped = builder.and_(self.infinite(back), self.finite(value))
-                fits = builder.not_(escaped)
-            else:
-                fits = builder.fcmp_ordered("==", self.resized(back, type), value)
-            self.require(fits, step, self.word(source, whole))
-        return made
-
-    def constant(self, number: float, type: Any) -> Any:
-        return self.widened(ir.DoubleType()(number), type)
-
-    def widened(self, value: Any, type: Any) -> Any:
-        """A constant of another type, which holds it."""
-        return self.resized(value, type)
-
-    def resized(self, value: Any, type: Any) -> Any:
-        """A float of another width; the half's conversions are the core's."""
-        order = ["half", "float", "double"]
-        before, after = [
-            order.index(str(one)) if str(one) in order else 3 for one in (value.type, type)
-        ]
-        if before == after:
-            return value
-        return (self.builder.fpext if after > before else self.builder.fptrunc)(value, type)
-
-    def infinite(self, value: Any) -> Any:
-        ends = [
-            self.builder.fcmp_ordered("==", value, self.constant(end, value.type))
-            for end in (float("inf"), float("-inf"))
-        ]
-        return self.builder.or_(*ends)
-
-    def finite(self, value: Any) -> Any:
-        ends = [
-            self.builder.fcmp_ordered("!=", value, self.constant(end, value.type))
-            for end in (float("inf"), float("-inf"))
-        ]
-        return self.builder.and_(*ends)
-
-
-def _part(ctype: CType) -> CType:
-    """The type of the parts of a complex number, itself for others."""
-    return SCALARS[ctype.text[1]] if ctype.kind == "complex" else ctype
-
-
-def _signed(ctype: CType) -> bool:
-    return bool(getattr(ctype, "signed", False))

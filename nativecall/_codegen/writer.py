@@ -12,7 +12,8 @@ a table of the core, ``%symbols``. What inline conversions do not take goes to t
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.ctype import Array, Scalar, Struct, View
+from .._signature.ctype import Scalar
+from .._signature.derived import Array, Struct, View
 from .._values.callspec import letter
 
 TYPE_CHECKING = False

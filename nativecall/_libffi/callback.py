@@ -7,7 +7,8 @@ from weakref import WeakValueDictionary
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.ctype import CType, object_offsets
+from .._signature.ctype import CType
+from .._signature.derived import object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
 from .types import RETURN_HINT, SIMPLE, callback_type, foreign_type

@@ -14,7 +14,7 @@ from _ctypes import get_errno, set_errno
 from typing import Any
 
 from .. import _lib
-from .._adapt.rules import (
+from .._adapt.plan import (
     HEADER,
     Bound,
     Constant,

@@ -13,7 +13,8 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
 
 from .._errors import SignatureError
-from .._signature.ctype import SCALARS, Array, CType, FunctionPointer, Pointer, Struct, scalar
+from .._signature.ctype import SCALARS, CType, scalar
+from .._signature.derived import Array, FunctionPointer, Pointer, Struct
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False

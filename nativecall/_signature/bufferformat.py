@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, Array, CType, Pointer, Struct
+from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType
+from .derived import Array, Pointer, Struct
 
 __all__ = ["is_swapped", "spell", "suits"]
 

@@ -18,19 +18,8 @@ from itertools import count
 
 from .._errors import SignatureError
 from .csource import KEYWORDS
-from .ctype import (
-    SCALARS,
-    VOID,
-    VOIDPTR,
-    Array,
-    CType,
-    FunctionPointer,
-    Pointer,
-    PyObjectPointer,
-    Scalar,
-    Struct,
-    pointer,
-)
+from .ctype import SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, Scalar
+from .derived import Array, FunctionPointer, Pointer, Struct, pointer
 from .signature import Signature
 
 TYPE_CHECKING = False

@@ -7,7 +7,8 @@ write.
 from __future__ import annotations
 
 from .._errors import refuse_reload
-from .ctype import CType, FunctionPointer
+from .ctype import CType
+from .derived import FunctionPointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,21 +22,8 @@ declaration is read.
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .ctype import (
-    MAX_DEPTH,
-    MAX_TEXT,
-    SCALARS,
-    VOID,
-    VOIDPTR,
-    Array,
-    CType,
-    FunctionPointer,
-    PyObjectPointer,
-    Struct,
-    View,
-    pointer,
-    refusal,
-)
+from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, refusal
+from .derived import Array, FunctionPointer, Struct, View, pointer
 from .signature import Signature
 
 TYPE_CHECKING = False

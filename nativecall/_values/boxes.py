@@ -26,7 +26,6 @@ address that the box holds.
 from __future__ import annotations
 
 from importlib import import_module
-from types import BuiltinFunctionType
 
 from .. import _lib
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         _doc: str | None
         _target: int
         _specializer: Any
+        _generated: Any
 
         def __call__(self, *values: Any) -> Any: ...
         def address(self) -> int: ...
@@ -180,8 +180,10 @@ def _ask(obj: object, question: str, *given: object) -> Any:
             if answer is not None:
                 return answer
     # A function of cffi's API mode is a plain built-in: its library object tells.
-    if isinstance(obj, BuiltinFunctionType) and type(obj.__self__).__module__ == "_cffi_backend":
-        return _answer("cffi", question, obj, given)
+    if type(obj) is type(len):
+        library = getattr(obj, "__self__", None)
+        if type(library).__module__ == "_cffi_backend":
+            return _answer("cffi", question, obj, given)
     return None
 
 

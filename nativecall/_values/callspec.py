@@ -7,7 +7,8 @@ for all callables whose types, argument names and read-only promises are equal.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.ctype import SCALARS, VOID, Array, CType, Pointer, Scalar, Struct, View
+from .._signature.ctype import SCALARS, VOID, CType, Scalar
+from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False

@@ -18,7 +18,8 @@ from itertools import islice
 from .. import _lib
 from .._errors import refuse_reload
 from .._signature import bufferformat
-from .._signature.ctype import Array, CType, Struct, View, object_offsets
+from .._signature.ctype import CType
+from .._signature.derived import Array, Struct, View, object_offsets
 from . import boxes, callspec
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._adapt import rules as conversion
-from nativecall._adapt.rules import (
+from nativecall._adapt import messages, rules
+from nativecall._adapt.plan import (
     Bound,
     Constant,
     Convert,
@@ -30,7 +30,7 @@ NULL = Constant(0, VOIDPTR)
 
 
 def plan(own: str, wanted: str, before: str = "none", errors: str | None = None) -> Plan:
-    return conversion.convert("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
+    return rules.adapt("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
 
 
 def refusal(own: str, wanted: str, before: str = "none", errors: str | None = None) -> str:
@@ -310,7 +310,7 @@ def test_a_promise_for_a_view() -> None:
     view = parse("v:[1]d")
     promised = nc.Signature(view.result, view.args, readonly=[True])
     with pytest.raises(nc.SignatureError, match="argument 1 is const"):
-        conversion.convert("f", parse("v:[1]dP"), 0, promised)
+        rules.adapt("f", parse("v:[1]dP"), 0, promised)
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -406,17 +406,17 @@ def test_error_conventions_that_do_not_fit(
 
 def test_flags_are_carried_over() -> None:
     for flag in (_lib.FLAG_NEEDS_GIL, _lib.FLAG_TAKES_GIL, _lib.FLAG_RELEASE_GIL, _lib.FLAG_ERRNO):
-        made = conversion.convert("f", parse("d:d"), flag, parse("f:f"))
+        made = rules.adapt("f", parse("d:d"), flag, parse("f:f"))
         assert made.flags == flag
     with pytest.raises(nc.SignatureError, match="needs the GIL, which callers of it drop"):
-        conversion.convert("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
+        rules.adapt("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
 
 
 # -- binding --------------------------------------------------------------------------------------
 
 
 def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
-    made = conversion.bind(parse("d:bdiT{dd}P"), 0, [True, False, True, True, True])
+    made = rules.bind(parse("d:bdiT{dd}P"), 0, [True, False, True, True, True])
     assert made.outer.text == "d:d"
     offsets = [node.offset for node in made.arguments if isinstance(node, Bound)]
     assert offsets == [24, 28, 32, 48]
@@ -425,7 +425,7 @@ def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
 
 
 def test_what_stays_open_keeps_its_name_and_promise() -> None:
-    made = conversion.bind(
+    made = rules.bind(
         parse("double (double x, const double *y, double z)"), 0, [True, False, False]
     )
     assert made.outer.names == ("y", "z")
@@ -458,7 +458,7 @@ def test_what_stays_open_keeps_its_name_and_promise() -> None:
     ],
 )
 def test_messages(own: str, wanted: str, value: object, message: str) -> None:
-    error = conversion.failure(plan(own, wanted), 0, "g", value)
+    error = messages.failure(plan(own, wanted), 0, "g", value)
     for short, long in (
         ("RANGE", "-2147483648 to 2147483647"),
         ("FLOATS", "-3.4028235e+38 to 3.4028235e+38"),
@@ -470,12 +470,12 @@ def test_messages(own: str, wanted: str, value: object, message: str) -> None:
 
 def test_messages_of_failures() -> None:
     made = plan("i:d&d", "d:d", "nonzero")
-    error = conversion.failure(made, made.tested, "g", 3)
+    error = messages.failure(made, made.tested, "g", 3)
     assert isinstance(error, nc.NativeFailure)
     assert str(error) == "'g' failed: it returned 3, not 0"
     made = plan("d:d", "d:d", "errno", "none")
-    error = conversion.failure(made, made.tested, "g", 2)
+    error = messages.failure(made, made.tested, "g", 2)
     assert isinstance(error, FileNotFoundError)
     made = plan("d:d", "d:&d")
-    error = conversion.failure(made, 0, "g", 0)
+    error = messages.failure(made, 0, "g", 0)
     assert str(error) == "argument 1 of 'd:&d' is NULL, but 'g' needs it"

@@ -28,7 +28,8 @@ from llvmlite import ir
 from nativecall._codegen import abi, engine
 from nativecall._codegen.abi.win64 import Windows64
 from nativecall._codegen.cache import Cache
-from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, Array, CType, Pointer, Struct
+from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, CType
+from nativecall._signature.derived import Array, Pointer, Struct
 from nativecall._signature.spelling import parse, parse_type
 
 BATCH = 500

@@ -226,7 +226,7 @@ def test_modules_are_imported_by_name_where_that_is_said():
         ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),
         (
             "from .signature import Signature\n",
-            "a circle of 2 modules (_signature.ctype, _signature.signature): ",
+            "a circle of 3 modules (_signature.ctype, _signature.derived, _signature.signature): ",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nativecall._errors import SignatureError
 from nativecall._signature import ctype as ct
+from nativecall._signature import derived
 from nativecall._signature.declarations import ffi, parse_function, to_ffi
 from nativecall._signature.spelling import parse_type
 
@@ -46,29 +47,29 @@ def _structs(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
     members = types.filter(lambda t: t.kind not in ("void", "view"))
     unnamed = st.lists(members, min_size=1, max_size=4)
     named = st.lists(st.tuples(names, members), min_size=1, max_size=4, unique_by=lambda f: f[0])
-    return st.builds(ct.Struct, st.one_of(unnamed, named), st.booleans())
+    return st.builds(derived.Struct, st.one_of(unnamed, named), st.booleans())
 
 
 def _arrays(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
     shapes = st.lists(st.integers(1, 4), min_size=1, max_size=2)
-    return st.builds(ct.Array, types.filter(lambda t: t.kind != "view"), shapes)
+    return st.builds(derived.Array, types.filter(lambda t: t.kind != "view"), shapes)
 
 
 def _functions(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
     results = types.filter(lambda t: t.kind not in ("array", "view")) | st.just(ct.VOID)
     args = st.lists(types.filter(lambda t: t.kind != "array"), min_size=1, max_size=3)
-    return st.builds(ct.FunctionPointer, results, args, st.booleans())
+    return st.builds(derived.FunctionPointer, results, args, st.booleans())
 
 
 def _views(types: st.SearchStrategy[ct.CType]) -> st.SearchStrategy[ct.CType]:
     items = types.filter(lambda t: t.kind not in ("array", "view"))
-    return st.builds(ct.View, items, st.integers(1, 5))
+    return st.builds(derived.View, items, st.integers(1, 5))
 
 
 types = st.recursive(
     simple,
     lambda inner: st.one_of(
-        inner.filter(lambda t: t.kind != "view").map(ct.pointer),
+        inner.filter(lambda t: t.kind != "view").map(derived.pointer),
         _structs(inner),
         _arrays(inner),
         _functions(inner),
@@ -118,7 +119,7 @@ def test_layout_agrees_with_the_c_compiler(tmp_path) -> None:
     expected = [int(ct.scalar("c").signed)]
     for number, text in enumerate(texts):
         struct = parse_type(text)
-        assert isinstance(struct, ct.Struct)
+        assert isinstance(struct, derived.Struct)
         spelled = struct.c_declaration(f"t{number}").replace("_Float16", "uint16_t")
         lines += [f"typedef {spelled};", f"P(sizeof(t{number})); P(_Alignof(t{number}));"]
         lines += [f"P(offsetof(t{number}, {name}));" for name in struct.field_names]
@@ -137,7 +138,7 @@ def test_layout_agrees_with_cffi(ctype: ct.CType) -> None:
     assert ffi().sizeof(there) == ctype.size
     if ctype.kind != "array":
         assert ffi().alignof(there) == ctype.alignment
-    if isinstance(ctype, ct.Struct):
+    if isinstance(ctype, derived.Struct):
         assert [field.offset for _, field in there.fields] == [f.offset for f in ctype.fields]
 
 
@@ -163,7 +164,7 @@ def test_types_survive_pickling_and_copying(ctype: ct.CType) -> None:
 def test_a_declaration_in_c_is_read_back_as_the_same_type(ctype: ct.CType) -> None:
     assume("[" not in ctype.text)  # C has no strided views
     if ctype.kind == "array":
-        ctype = ct.pointer(ctype)
+        ctype = derived.pointer(ctype)
     parsed = parse_function(f"void ({ctype.c_declaration('x')})")
     assert parsed.args == (ctype,)
     assert parsed.names == ("x",)
@@ -175,7 +176,7 @@ def test_codes_of_one_width_are_one_type() -> None:
     assert ct.scalar("N") is ct.scalar(word.upper())
     assert ct.scalar("l").text == {4: "i", 8: "q"}[ctypes.sizeof(ctypes.c_long)]
     assert ct.scalar("c") is ct.scalar("b" if ct.scalar("c").signed else "B")
-    assert ct.pointer(ct.scalar("l")) == ct.pointer(ct.scalar(ct.scalar("l").text))
+    assert derived.pointer(ct.scalar("l")) == derived.pointer(ct.scalar(ct.scalar("l").text))
 
 
 def test_field_names_are_kept_and_no_part_of_the_identity() -> None:
@@ -190,15 +191,15 @@ def test_field_names_are_kept_and_no_part_of_the_identity() -> None:
 
 
 def test_nested_arrays_are_one_array() -> None:
-    array = ct.Array(ct.Array(ct.scalar("d"), (3, 4)), (2,))
+    array = derived.Array(derived.Array(ct.scalar("d"), (3, 4)), (2,))
     assert (array.text, array.shape, array.length) == ("(2,3,4)d", (2, 3, 4), 24)
     assert array.item is ct.scalar("d")
 
 
 def test_a_pointer_to_void_is_voidptr() -> None:
-    assert ct.pointer(ct.VOID) is ct.VOIDPTR
+    assert derived.pointer(ct.VOID) is ct.VOIDPTR
     with pytest.raises(SignatureError, match="a pointer to void is 'P'"):
-        ct.Pointer(ct.VOID)
+        derived.Pointer(ct.VOID)
 
 
 def test_a_view_is_passed_as_a_pointer_to_its_descriptor() -> None:
@@ -240,20 +241,20 @@ def test_types_are_immutable() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ct.Array(ct.scalar("d"), (0,)), "at least one element"),
-        (lambda: ct.Array(ct.scalar("d"), ()), "1 to 64 dimensions"),
-        (lambda: ct.Array(ct.scalar("d"), (2**62, 2**62)), "address space"),
-        (lambda: ct.Array(ct.scalar("d"), (2**61,)), "address space"),
-        (lambda: ct.Array(ct.VOID, (1,)), "result of a function"),
-        (lambda: ct.View(ct.scalar("d"), 0), "1 to 64 dimensions"),
-        (lambda: ct.View(ct.View(ct.scalar("d"), 1), 1), "cannot be an element"),
-        (lambda: ct.Struct([]), "at least one field"),
-        (lambda: ct.Struct([ct.VOID]), "result of a function"),
-        (lambda: ct.Struct([("a b", ct.VOIDPTR)]), "'a b' is not a name"),
-        (lambda: ct.Struct([("a", ct.VOIDPTR), ("a", ct.VOIDPTR)]), "two fields called 'a'"),
-        (lambda: ct.FunctionPointer(ct.VOID, [ct.VOID]), "'v' cannot be an argument"),
-        (lambda: ct.FunctionPointer(ct.VOID, [], True), "at least one argument"),
-        (lambda: ct.FunctionPointer(ct.Array(ct.VOIDPTR, (1,))), "cannot be a result"),
+        (lambda: derived.Array(ct.scalar("d"), (0,)), "at least one element"),
+        (lambda: derived.Array(ct.scalar("d"), ()), "1 to 64 dimensions"),
+        (lambda: derived.Array(ct.scalar("d"), (2**62, 2**62)), "address space"),
+        (lambda: derived.Array(ct.scalar("d"), (2**61,)), "address space"),
+        (lambda: derived.Array(ct.VOID, (1,)), "result of a function"),
+        (lambda: derived.View(ct.scalar("d"), 0), "1 to 64 dimensions"),
+        (lambda: derived.View(derived.View(ct.scalar("d"), 1), 1), "cannot be an element"),
+        (lambda: derived.Struct([]), "at least one field"),
+        (lambda: derived.Struct([ct.VOID]), "result of a function"),
+        (lambda: derived.Struct([("a b", ct.VOIDPTR)]), "'a b' is not a name"),
+        (lambda: derived.Struct([("a", ct.VOIDPTR), ("a", ct.VOIDPTR)]), "two fields called 'a'"),
+        (lambda: derived.FunctionPointer(ct.VOID, [ct.VOID]), "'v' cannot be an argument"),
+        (lambda: derived.FunctionPointer(ct.VOID, [], True), "at least one argument"),
+        (lambda: derived.FunctionPointer(derived.Array(ct.VOIDPTR, (1,))), "cannot be a result"),
         (lambda: ct.scalar("w"), "unknown scalar code 'w'"),
     ],
 )
@@ -263,7 +264,7 @@ def test_what_c_forbids_cannot_be_made(make, message: str) -> None:
 
 
 def test_texts_are_not_made_longer_than_their_bound() -> None:
-    part = ct.Struct([ct.scalar("d")] * 4000)
+    part = derived.Struct([ct.scalar("d")] * 4000)
     taken = 0
 
     def parts():
@@ -273,31 +274,31 @@ def test_texts_are_not_made_longer_than_their_bound() -> None:
             yield part
 
     with pytest.raises(SignatureError, match="more than 4096 characters"):
-        ct.Struct(parts())
+        derived.Struct(parts())
     assert taken == 2
 
 
 def test_depth_and_length_are_bounded() -> None:
     ctype = ct.scalar("d")
     for _ in range(ct.MAX_DEPTH):
-        ctype = ct.pointer(ctype)
+        ctype = derived.pointer(ctype)
     with pytest.raises(SignatureError, match="64 levels"):
-        ct.pointer(ctype)
-    wide = ct.Struct([ct.scalar("d")] * 2000)
+        derived.pointer(ctype)
+    wide = derived.Struct([ct.scalar("d")] * 2000)
     with pytest.raises(SignatureError, match="4096 characters"):
-        ct.Struct([wide, wide, wide])
+        derived.Struct([wide, wide, wide])
 
 
 def test_a_wrong_python_type_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="must be a CType"):
-        ct.Pointer("d")
+        derived.Pointer("d")
     with pytest.raises(TypeError, match="must be a CType"):
-        ct.Struct([("x", "d")])
+        derived.Struct([("x", "d")])
 
 
 def test_interning_forgets_but_equality_stays() -> None:
     before = parse_type("T{ddd:keep:}")
     for length in range(1, 9000):
-        ct.Array(ct.scalar("b"), (length,))
+        derived.Array(ct.scalar("b"), (length,))
     assert parse_type("T{ddd:keep:}") == before
     assert len(ct._interned) <= ct._INTERN_LIMIT

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import nativecall as nc
 from nativecall._errors import SignatureError
 from nativecall._signature import cffitype as ffitype
-from nativecall._signature.ctype import Struct, pointer, scalar
+from nativecall._signature.ctype import scalar
 from nativecall._signature.declarations import (
     ffi,
     from_ffi,
@@ -30,6 +30,7 @@ from nativecall._signature.declarations import (
     parse_function,
     to_ffi,
 )
+from nativecall._signature.derived import Struct, pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
 from nativecall._slots import get_include

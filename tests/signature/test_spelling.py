@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nativecall._errors import SignatureError
 from nativecall._signature import spelling
-from nativecall._signature.ctype import SCALARS, VOID, PyObjectPointer, pointer, scalar
+from nativecall._signature.ctype import SCALARS, VOID, PyObjectPointer, scalar
+from nativecall._signature.derived import pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import canonical, parse, parse_type
 
@@ -376,8 +377,8 @@ def test_importing_signatures_imports_nothing_heavy() -> None:
 
 
 def test_str_subclasses_count_by_their_characters():
-    from nativecall._signature.ctype import Struct
     from nativecall._signature.declarations import parse_declarations
+    from nativecall._signature.derived import Struct
 
     class Lying(str):
         def __hash__(self):

@@ -17,7 +17,8 @@ from enum import Enum
 
 from llvmlite import ir
 
-from ..._signature.ctype import Array, CType, Struct
+from ..._signature.ctype import CType
+from ..._signature.derived import Array, Struct
 from .lowering import (
     X86_FP80,
     Convention,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from ..._signature.ctype import Array, CType, Struct
+from ..._signature.ctype import CType
+from ..._signature.derived import Array, Struct
 from .lowering import (
     Convention,
     Passing,

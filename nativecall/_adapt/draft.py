@@ -1,0 +1,198 @@
+"""A plan in the making, and what single values may become: the rules for one value at a time.
+
+`Draft` collects the steps and the checks of a plan, and makes the nodes by which one value becomes
+another; what cannot be is `Refused`. A draft that is given up costs nothing: the next rule begins
+with a new one. Single values, in any direction:
+
+- a type stays as it is; `T *` and `void *` are one another; `char *` may have any sign
+- an integer or a float becomes one of another type where every value fits, and else where this one
+  does: in range, for an integer from a float without a fraction, for a float from an integer
+  exactly. A float that becomes a smaller one is rounded, but never to an infinity.
+- a real number becomes a complex one, never the reverse
+- the wanted `T` becomes the own `T *`: a pointer to a copy, and what the function writes there is
+  lost; the wanted `T *` becomes the own `T`: what it points to. `T` may change on the way.
+
+Never does a pointer become one to something else, and none to const one to what may be written:
+where a wanted declaration says const, that of the function must say so, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._signature.ctype import CType, Scalar, integer_range
+from .._signature.derived import Array, Pointer
+from .._signature.signature import Signature
+from .messages import advice, given_text, no_way
+from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step
+
+__all__ = [
+    "NUMBERS",
+    "POINTERS",
+    "Draft",
+    "Own",
+    "Refused",
+    "of_argument",
+    "own_arguments",
+    "pointee_of",
+    "same_pointer",
+    "type_of",
+]
+
+NUMBERS = ("bool", "int", "float", "complex")
+POINTERS = ("voidptr", "pointer")
+
+
+class Refused(Exception):
+    """Why a rule does not fit, and how far it went."""
+
+    def __init__(self, reason: str, hint: str | None = None, progress: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+        self.progress = progress
+
+
+def _number(source: CType, target: CType) -> str:
+    """How a number becomes another: ``"same"``, ``"widened"`` or ``"checked"``."""
+    if source == target:
+        return "same"
+    if source.kind == "complex":
+        if target.kind != "complex":
+            raise Refused(
+                f"would lose the imaginary part of {source.text!r} as {target.text!r}",
+                "take the complex number, or a pointer to it",
+            )
+        return "widened" if target.size > source.size else "checked"
+    if target.kind in ("bool", "int"):
+        if source.kind == "float":
+            return "checked"
+        low, high = integer_range(target)
+        least, greatest = integer_range(source)
+        return "widened" if low <= least and greatest <= high else "checked"
+    assert isinstance(source, Scalar)
+    assert isinstance(target, Scalar)
+    return "widened" if source.digits <= target.digits else "checked"
+
+
+def pointee_of(ctype: CType) -> CType:
+    """What a type that is known to be a pointer's points to."""
+    assert isinstance(ctype, Pointer)
+    return ctype.pointee
+
+
+def _same_pointee(given: CType, wanted: CType) -> bool:
+    """Whether a pointer to the one can stand for a pointer to the other."""
+    if given == wanted or {given.text, wanted.text} == {"b", "B"}:
+        return True
+    return isinstance(given, Array) and _same_pointee(given.item, wanted)
+
+
+def same_pointer(given: CType, wanted: CType) -> bool:
+    if given == wanted:
+        return True
+    if given.kind not in POINTERS or wanted.kind not in POINTERS:
+        return False
+    if not (isinstance(given, Pointer) and isinstance(wanted, Pointer)):
+        return True
+    return _same_pointee(given.pointee, wanted.pointee)
+
+
+class Broken(Refused):
+    """A promise of the wanted signature that the function's own does not make."""
+
+
+class Draft:
+    """A plan in the making, or half of one that is given up."""
+
+    def __init__(self, inner: Signature, outer: Signature) -> None:
+        self.inner = inner
+        self.outer = outer
+        self.steps: list[Step] = []
+        self.checks: list[Check] = []
+
+    def step(self, kind: str, subject: str, source: CType, target: CType, count: int = 0) -> int:
+        self.steps.append(Step(kind, subject, source, target, count))
+        return len(self.steps) - 1
+
+    def promised(self, node: Given, own: Own) -> None:
+        """Refuse to pass on what is const for the caller but not for the function."""
+        shared = (*POINTERS, "view")
+        if self.outer.readonly[node.index] and not own.readonly and node.type.kind in shared:
+            raise Broken(
+                "is const, but the function does not promise not to write to it",
+                "leave const out, or declare it in the function's own signature",
+            )
+
+    def not_null(self, index: int) -> None:
+        """Have a wanted pointer argument checked, once."""
+        if any([check.index == index and check.count is None for check in self.checks]):
+            return
+        ctype = self.outer.args[index]
+        self.checks.append(Check(index, None, self.step("null", given_text(index), ctype, ctype)))
+
+    def count(self, index: int, count: int) -> None:
+        """Have a wanted argument checked to be a number of items."""
+        ctype = self.outer.args[index]
+        step = self.step("count", given_text(index), ctype, ctype, count)
+        self.checks.append(Check(index, count, step))
+
+    def value(self, node: Node, target: CType, subject: str) -> Node:
+        """A value as another type."""
+        source = type_of(node)
+        if source.kind in NUMBERS and target.kind in NUMBERS:
+            how = _number(source, target)
+            if how == "same":
+                return node
+            if how == "widened":
+                return Convert(node, target, -1)
+            return Convert(node, target, self.step("value", subject, source, target))
+        if source == target or same_pointer(source, target):
+            return node
+        raise Refused(no_way(source, target), advice(source, target))
+
+    def argument(self, node: Given, own: Own, subject: str) -> Node:
+        """A wanted argument as one of the function's own."""
+        source, target = node.type, own.type
+        try:
+            made = self.value(node, target, subject)
+            if made is node:
+                self.promised(node, own)
+            return made
+        except Broken:
+            raise
+        except Refused as refused:
+            if isinstance(target, Pointer) and source.kind in (*NUMBERS, "struct"):
+                return Memory((self.value(node, target.pointee, subject),), target.pointee)
+            if isinstance(target, Pointer) and target.pointee == source:
+                # Of what a pointer to a pointer leads to no declaration promises anything.
+                self.promised(node, Own(source, False))
+                return Memory((node,), source)
+            by_reference = isinstance(source, Pointer) and target.kind in (*NUMBERS, "struct")
+            if not by_reference:
+                raise refused
+        assert isinstance(source, Pointer)
+        loaded = self.value(Load(node, 0, source.pointee), target, subject)
+        self.not_null(node.index)
+        return loaded
+
+
+def type_of(node: Node) -> CType:
+    return Pointer(node.type) if isinstance(node, (Memory, Room)) else node.type
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An argument of the function."""
+
+    type: CType
+    readonly: bool  # whether the function promises not to write to what it points to
+
+
+def own_arguments(inner: Signature) -> list[Own]:
+    return [Own(*one) for one in zip(inner.args, inner.readonly, strict=True)]
+
+
+def of_argument(node: Given, refused: Refused, progress: int) -> Refused:
+    """A reason with the wanted argument that it is about."""
+    return Refused(f"{given_text(node.index)} {refused.reason}", refused.hint, progress)

@@ -1,0 +1,102 @@
+"""What people read of a plan: why there is none, and what failed in a call that was made by one.
+
+Texts name arguments as the caller sees them, from 1, and types by their canonical codes. `failure`
+makes the exception for a step of a plan; the others are parts of the reasons that `rules` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _lib
+from .._signature.ctype import CType, integer_range
+from .._signature.derived import Pointer
+from .._values.failure import raise_failure
+from .plan import Plan
+
+__all__ = ["advice", "counted", "failure", "given_text", "no_way", "own_text"]
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def own_text(index: int) -> str:
+    return f"argument {index + 1} of '{{}}'"
+
+
+def given_text(index: int) -> str:
+    return f"argument {index + 1}"
+
+
+def no_way(source: CType, target: CType) -> str:
+    if isinstance(source, Pointer) and isinstance(target, Pointer):
+        return f"is {source.text!r}, which points to something else than {target.text!r}"
+    return f"is {source.text!r}, which does not become {target.text!r}"
+
+
+def advice(source: CType, target: CType) -> str | None:
+    if isinstance(source, Pointer) and isinstance(target, Pointer):
+        return f"write {target.text!r}, or 'P' for a pointer to anything"
+    if source.kind == "function" and target.kind == "function":
+        return f"write {target.text!r}, and convert what is passed"
+    return None
+
+
+_FLOAT_RANGES = {
+    "e": "-65504 to 65504",
+    "f": "-3.4028235e+38 to 3.4028235e+38",
+    "d": "-1.7976931348623157e+308 to 1.7976931348623157e+308",
+}
+
+
+def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
+    """The exception for a step that failed.
+
+    Parameters
+    ----------
+    plan : Plan
+    step : int
+    name : str
+        The function's.
+    value : object
+        What did not pass: a number, the count; errno for a function that sets that, else what it
+        returned.
+    """
+    one = plan.steps[step]
+    subject = one.subject.format(name)
+    if one.kind == "null":
+        return ValueError(f"{subject} of {plan.outer.text!r} is NULL, but '{name}' needs it")
+    if one.kind == "count":
+        return ValueError(
+            f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items"
+        )
+    if one.kind == "failure":
+        try:
+            raise_failure(
+                name,
+                _lib.ERRORS[plan.before],
+                None if plan.before in ("null", "errno") else value,
+                value if plan.before == "errno" else 0,
+            )
+        except Exception as error:
+            return error
+        return SystemError(f"'{name}' failed without saying how")
+    return _unfit(subject, one.source, one.target, value)
+
+
+def _unfit(subject: str, source: CType, target: CType, value: Any) -> BaseException:
+    """The exception for a number that is none of the wanted type."""
+    code = target.text
+    if target.kind in ("bool", "int"):
+        if source.kind == "float" and not (math.isinf(value) or float(value).is_integer()):
+            return ValueError(f"{subject} is {value!r}, not an integer")
+        low, high = integer_range(target)
+        return OverflowError(f"{subject} is {value}, out of range for '{code}' ({low} to {high})")
+    part = code.removeprefix("Z")
+    if source.kind in ("bool", "int"):
+        if part != "e" or abs(value) <= 65504:
+            return OverflowError(f"{subject} is {value}, which '{part}' does not hold exactly")
+        return OverflowError(f"{subject} is out of range for 'e' ({_FLOAT_RANGES['e']})")
+    return OverflowError(f"{subject} is out of range for '{part}' ({_FLOAT_RANGES[part]})")

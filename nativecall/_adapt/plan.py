@@ -1,0 +1,196 @@
+"""A plan: how a function of one C signature calls one of another, as plain values.
+
+A `Plan` says what each of the function's arguments is made of, as a `Node`, what is checked before
+the call and tested after it, where results go, and how failure shows on both sides. It is immutable
+and has neither native code nor addresses. `rules` makes plans;
+_codegen/thunk.py compiles one, _libffi/thunk.py interprets it, and `messages` makes the exception
+for a step of it that failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .._signature.ctype import VOIDPTR, CType
+from .._signature.signature import Signature
+
+__all__ = [
+    "HEADER",
+    "Bound",
+    "Check",
+    "Constant",
+    "Convert",
+    "Given",
+    "Load",
+    "Memory",
+    "Node",
+    "Plan",
+    "Result",
+    "Room",
+    "Step",
+    "Written",
+]
+
+#: Bytes at the start of a thunk's data that bound values follow.
+HEADER: Final = 3 * VOIDPTR.size
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Argument `index` of the wanted signature."""
+
+    index: int
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is `offset` bytes behind a pointer, which is not NULL."""
+
+    pointer: Given
+    offset: int
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A number as another type; `step` says which check of it may fail, -1 none."""
+
+    value: Node
+    type: CType
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A pointer to fresh memory that holds values, one after the other; of `type` each."""
+
+    values: tuple[Node, ...]
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An integer; for a pointer NULL."""
+
+    value: int
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value in the thunk's data."""
+
+    offset: int
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A pointer to fresh memory, zeros, for the function to write a `type`."""
+
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the function returned."""
+
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the function wrote to the `Room`."""
+
+    type: CType
+
+
+Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What must hold of a wanted argument before the call: not NULL, or equal to `count`."""
+
+    index: int
+    count: int | None
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that may fail in a call, for messages.
+
+    Attributes
+    ----------
+    kind : str
+        ``"value"``, ``"null"``, ``"count"`` or ``"failure"``, that of the function itself.
+    subject : str
+        What the message is about; ``{}`` stands for the function's name.
+    source, target : CType
+        Of the value that did not pass, and what it should have become.
+    count : int
+        How many items there must be.
+    """
+
+    kind: str
+    subject: str
+    source: CType
+    target: CType
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a function of one signature calls one of another.
+
+    Attributes
+    ----------
+    outer : Signature
+        The wanted one.
+    inner : Signature
+        The function's own.
+    arguments : tuple of Node
+        The function's, those after its fixed ones included.
+    checks : tuple of Check
+        Made first, in this order.
+    stores : tuple of (int, Node)
+        After the call: where a wanted argument points to, and what goes there.
+    result : Node or None
+    before, after : str
+        The error conventions of the function, and of the thunk.
+    tested : int
+        The step that is the function's own failure, where the call is tested for that; -1 for none.
+    steps : tuple of Step
+    flags : int
+        Of the thunk's entry.
+    size : int
+        Bytes of the thunk's data.
+    """
+
+    outer: Signature
+    inner: Signature
+    arguments: tuple[Node, ...]
+    checks: tuple[Check, ...]
+    stores: tuple[tuple[int, Node], ...]
+    result: Node | None
+    before: str
+    after: str
+    tested: int
+    steps: tuple[Step, ...]
+    flags: int
+    size: int = HEADER
+
+    def follows_call(self, step: int) -> bool:
+        """Whether a step is taken when the function has returned."""
+        nodes = [self.result, *[node for _, node in self.stores]]
+        return step == self.tested or any(
+            [isinstance(node, Convert) and node.step == step for node in nodes]
+        )
+
+    @property
+    def variadic(self) -> int | None:
+        """The number of fixed arguments of a variadic function, None for others."""
+        return len(self.inner.args) if self.inner.variadic else None

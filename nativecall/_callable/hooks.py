@@ -1,0 +1,46 @@
+"""What the core asks Python for when a callable is called: a trampoline, a fallback, an exception.
+
+Importing this module tells the core, once and for all. Trampolines and calls through libffi are
+imported when the core asks, so that functions with an ahead-of-time trampoline load neither.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._values.failure import raise_failure
+from . import specialize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._values.boxes import Native
+
+__all__: list[str] = []
+
+
+def _generate(callable: Native, fixed: int | None = None) -> Any:
+    """A generated trampoline, or None to make calls through libffi.
+
+    The core asks at the first call, or view, without an ahead-of-time trampoline.
+    """
+    from .._codegen.trampoline import trampoline
+
+    return trampoline(callable, fixed)
+
+
+def _make_fallback(callable: Native) -> Any:
+    """The core asks for this at the first call that no trampoline takes.
+
+    A callable with a trampoline is a variadic one with more than its fixed arguments.
+    """
+    from .._libffi import call
+
+    if callable._generated is not None:
+        from .._codegen.trampoline import variadic
+
+        return variadic(callable, call.fallback_for)
+    return call.make_fallback(callable)
+
+
+_lib.types.set_call_hooks(_generate, _make_fallback, raise_failure, specialize.ask_for_native)

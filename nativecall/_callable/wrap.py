@@ -1,0 +1,104 @@
+"""`wrap`, the verb: a native callable of anything that holds a C function.
+
+What is a native callable already is taken as it is; all else becomes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import _lib
+from .callable import NativeCallable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._signature.signature import Signature
+    from .._values.failure import Errors
+    from .entry import Gil
+
+_types = _lib.types
+
+
+def wrap(
+    target: Any,
+    signature: str | Signature | None = None,
+    *,
+    name: str | None = None,
+    doc: str | None = None,
+    owner: object = None,
+    gil: Gil = "hold",
+    errors: Errors = "none",
+    errno: bool = False,
+) -> NativeCallable:
+    """Make a native callable of a C function.
+
+    Parameters
+    ----------
+    target : int, object or mapping
+        The address of a C function; a native callable or its built-in view; a ctypes or cffi
+        function pointer (both of cffi's modes); a PyCapsule named by a C declaration; a
+        `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by `numba.njit`, which is
+        compiled for `signature`, or without one has the entries that it was compiled for already,
+        and others on demand (`specialize`); or a mapping from signatures to such targets, for
+        overloads.
+    signature : str or Signature, optional
+        ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
+        where the target knows it; one that contradicts the target is refused. **The caller vouches
+        for the address and the signature**: a wrong one crashes the process.
+    name, doc : str, optional
+        `__name__` and `__doc__`; the name defaults to the symbol at the address.
+    owner : object, optional
+        What keeps the function alive; kept as long as the callable.
+    gil : {"hold", "release", "need"}
+        What calls from Python do with the GIL, and what native callers are told: ``"hold"``
+        keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
+        the function must not be called without it, as it is for ``errors="python"`` and Python
+        objects in the signature.
+    errors : {"none", "python", "nonzero", "zero", "null", "errno"}
+        How the function reports failure, which calls from Python turn into an exception: a Python
+        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`), or
+        errno (`OSError`).
+    errno : bool
+        Whether to save errno after each call, for `get_errno`.
+
+    Returns
+    -------
+    NativeCallable
+        `target` itself when it is a native callable, or the built-in view of one, and nothing else
+        is asked.
+
+    Raises
+    ------
+    SignatureError
+        A malformed signature, or one that contradicts what another library's box says.
+    NoEntryError
+        A `KeyError`: a signature that a native callable, or its built-in view, has no entry of.
+    TypeError, ValueError
+        A target that holds no C function, an address out of range, duplicate overloads, or options
+        that contradict each other.
+
+    Examples
+    --------
+    >>> import ctypes, nativecall
+    >>> ldexp = nativecall.wrap(ctypes.CDLL(None).ldexp, "double (double, int)")
+    >>> ldexp(0.75, 4)
+    12.0
+    """
+    plain = (name, doc, owner, gil, errors, errno) == (None, None, None, "hold", "none", False)
+    if plain and not isinstance(target, Mapping):
+        native = target if isinstance(target, NativeCallable) else _types.viewed(target)
+        if native is not None:
+            restricted: NativeCallable = native if signature is None else native[signature]
+            return restricted
+    return NativeCallable(
+        target,
+        signature,
+        name=name,
+        doc=doc,
+        owner=owner,
+        gil=gil,
+        errors=errors,
+        errno=errno,
+    )

@@ -1,0 +1,101 @@
+"""The frame of a trampoline: where each argument goes, and which are converted inline.
+
+At its start are the owners: one for every argument whose value must outlive the call, a buffer or
+an object that was made of it. What follows is a place for every argument that C gets from memory,
+or that the core converts.
+"""
+
+from __future__ import annotations
+
+from .._signature.derived import Array, Struct, View
+from .._values.callspec import letter
+from .writer import WORD, layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._signature.ctype import CType
+
+__all__ = ["Place", "is_padded", "is_record", "lay_out"]
+
+_MAX_INLINE = 16  # numbers of one struct that are converted inline
+_MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
+
+
+def _inline_numbers(ctype: CType) -> int:
+    """Numbers in a type of which inline code takes every one; more than the limit for others."""
+    if isinstance(ctype, Struct):
+        return sum([_inline_numbers(field.type) for field in ctype.fields])
+    if isinstance(ctype, Array):
+        return ctype.length * _inline_numbers(ctype.item)
+    return 1 if ctype.kind in ("bool", "int") or ctype.text in "fd" else _MAX_INLINE + 1
+
+
+def _holds_owners(ctype: CType) -> bool:
+    """Whether a type has a part whose value must outlive the call."""
+    if isinstance(ctype, Struct):
+        return any([_holds_owners(field.type) for field in ctype.fields])
+    if isinstance(ctype, Array):
+        return _holds_owners(ctype.item)
+    return ctype.kind in ("pointer", "voidptr", "function", "view", "object")
+
+
+def is_padded(ctype: CType) -> bool:
+    """Whether a type has bytes that belong to no number."""
+    if isinstance(ctype, Struct):
+        used = sum([field.type.size for field in ctype.fields])
+        return used != ctype.size or any([is_padded(field.type) for field in ctype.fields])
+    return isinstance(ctype, Array) and is_padded(ctype.item)
+
+
+def is_record(struct: Struct) -> bool:
+    """Whether inline code makes the named tuple of a struct."""
+    numbers = all([f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields])
+    return numbers and len(struct.fields) <= _MAX_INLINE
+
+
+class Place:
+    """An argument: its type, where in the frame it goes, and what the code has of it."""
+
+    __slots__ = ("ctype", "index", "inline", "letter", "offset", "owner", "value")
+
+    def __init__(self, index: int, ctype: CType) -> None:
+        self.index = index
+        self.ctype = ctype
+        self.letter = letter(ctype)
+        self.inline = False
+        self.owner = -1
+        self.offset = 0
+        self.value = ""  # the number, where it need not be in the frame
+
+    @property
+    def step(self) -> int:
+        """How the core converts it, see csrc/codegen/symbols.h."""
+        ndim = self.ctype.ndim if isinstance(self.ctype, View) else 0
+        bits = ord(self.letter) | (self.owner >= 0) << 8 | ndim << 9
+        return bits | self.index << 16 | self.offset << 32
+
+
+def lay_out(places: Sequence[Place]) -> tuple[int, int]:
+    """Give every argument its place in the frame; the number of owners and the frame's bytes."""
+    inline = 0
+    for place in places:
+        count = _inline_numbers(place.ctype)
+        place.inline = count <= _MAX_INLINE and inline + count <= _MAX_NUMBERS
+        inline += count if place.inline else 0
+    owners = 0
+    for place in places:
+        if place.letter != "O" and _holds_owners(place.ctype):
+            place.owner = owners
+            owners += 1
+    offset = owners * layout["pointer_bytes"]
+    for place in places:
+        size, alignment = place.ctype.size, max(place.ctype.alignment, WORD)
+        if isinstance(place.ctype, View):
+            size = (1 + 2 * place.ctype.ndim) * WORD
+        elif place.letter in ("P", "O"):
+            size = 0
+        place.offset = offset = -(-offset // alignment) * alignment
+        offset += -(-size // WORD) * WORD
+    return owners, offset

@@ -1,0 +1,600 @@
+"""The code of a trampoline, as LLVM IR.
+
+A trampoline is what a C programmer would write by hand for one signature: a METH_NOARGS, METH_O or
+METH_FASTCALL function that counts the arguments, converts each, calls the function that the
+callable points to, and converts the result. Exact floats, ints and bools are converted inline, and
+so are tuples of them for structs. For all else, and for every error, the code calls the core
+(csrc/codegen/symbols.h), whose functions raise the same exceptions as calls through libffi do; they
+begin again with the first argument, which the inline conversions allow because they have no
+effects.
+
+Guarantees:
+
+- The code holds neither addresses nor Python objects, so that its object file serves any process of
+  the same Python. Offsets and addresses come from the core (csrc/codegen/symbols.c).
+- Buffers and owners are released on every path.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._signature.derived import Array, Struct
+from .._values.callspec import letter
+from .frame import Place, is_padded, is_record, lay_out
+from .writer import EXACT, PLACES, WORD, Operand, Writer, layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._signature.ctype import CType
+    from .._signature.signature import Signature
+    from .abi import Lowering
+
+__all__ = ["EXPORT", "FLAGS", "TrampolineCode"]
+
+#: The name of the function in its object file.
+EXPORT = "method"
+#: Flags that change the code of a call.
+FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
+_MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
+_MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
+
+
+def _asking(parameters: str, function: str, bytes: int) -> list[str]:
+    """A function that calls another one if the C stack has room for `bytes`.
+
+    These are the arguments and the result in the other one's frame, the copies that the C function
+    is given, and as much again for a thunk on the way.
+    """
+    writer = Writer()
+    writer.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
+    writer.line("%symbols = load ptr, ptr %symbols_at, align 8")
+    name = writer.load("ptr", "%self", layout["callable_name"])
+    status = writer.call("nc_stack_require", "i32", f"ptr {name}", f"i64 {bytes}")
+    writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
+    writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
+    writer.begin("short")
+    writer.line("ret ptr null")
+    return [
+        f"define ptr @{EXPORT}({parameters}) nounwind optnone noinline {{",
+        "start:",
+        *writer.lines,
+        "}",
+    ]
+
+
+class TrampolineCode(Writer):
+    """Writes the code of one trampoline."""
+
+    def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
+        super().__init__()
+        self.signature = signature
+        self.lowering = lowering
+        self.places = [Place(index, arg) for index, arg in enumerate(signature.args)]
+        self.owners, self.frame = lay_out(self.places)
+        # Whether the arguments are an array, as for METH_FASTCALL.
+        self.listed = len(self.places) >= 2 or lowering.fixed is not None
+        self.direct = self.owners <= _MAX_DIRECT and all(
+            [place.inline or place.letter in ("P", "O") for place in self.places]
+        )
+        errors = flags & _lib.ERRORS_MASK
+        self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
+        self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
+        self.convention = 0 if errors == _lib.ERRORS["python"] else errors
+        self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        result = signature.result
+        # Whether what makes the result's object looks for exceptions that were left.
+        self.looking = (
+            is_record(result)
+            if isinstance(result, Struct)
+            else result.text == "d" or (result.kind == "int" and result.text != "Q")
+        )
+        # Whether the call is so short that the slow way has one of its own: then the usual way
+        # keeps the numbers out of the frame.
+        numbers = [place.ctype for place in self.places]
+        if signature.result.kind != "void":
+            numbers.append(signature.result)
+        self.short = (
+            flags & FLAGS == 0
+            and all([one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers])
+            and all([place.inline for place in self.places])
+        )
+        self.later: list[str] = []
+        self.tables: list[str] = []
+        self.declared: list[str] = []
+        self.failures: list[str] = []  # blocks that go to the end with an exception set
+
+    def text(self) -> str:
+        """The module's text."""
+        count = len(self.places)
+        parameters = "ptr %self, ptr %args, i64 %given"
+        if not self.listed:
+            parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
+        self.body()
+        bytes = self.frame + (
+            self.signature.result.size if "T" in self.signature.result.text else 0
+        )
+        export, asking = EXPORT, []
+        if bytes > _MOST_UNASKED:
+            # Once the function runs, its frame is there.
+            export, asking = f"{EXPORT}_asked", _asking(parameters, f"{EXPORT}_asked", 3 * bytes)
+        return "\n".join(
+            [
+                *self.tables,
+                *self.declared,
+                *asking,
+                f"define ptr @{export}({parameters}) nounwind optnone noinline {{",
+                "start:",
+                *self.lines,
+                *self.later,
+                "}",
+                '!0 = !{!"branch_weights", i32 1000, i32 1}',
+                "",
+            ]
+        )
+
+    # -- parts of code ---------------------------------------------------------------------------
+
+    def fail_unless(self, condition: str) -> None:
+        """Leave the trampoline, with the exception that is set."""
+        self.failures.append(self.block)
+        self.require(condition, "end")
+
+    # -- the body --------------------------------------------------------------------------------
+
+    def body(self) -> None:
+        count = len(self.places)
+        if self.frame:
+            self.line(f"%frame = alloca [{self.frame} x i8], align 16")
+        if count == 1 and not self.listed:
+            self.line("%args = alloca ptr, align 8")
+        if self.signature.result.text == "e":
+            self.line("%half = alloca half, align 8")
+        entry = len(self.lines)
+        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
+        self.line("%symbols = load ptr, ptr %symbols_at, align 8")
+        if self.listed:
+            self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
+        for index, place in enumerate(self.places):
+            if self.listed and (place.inline or self.direct or place.letter == "O"):
+                self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * WORD}")
+                self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
+        self.check_types()
+        for index, place in enumerate(self.places):
+            if place.inline:
+                self.check(index, place)
+        self.converted()
+        answer = self.native_call(entry)
+        if self.owners and self.direct:
+            self.release_buffers(answer)
+        elif self.failures or self.owners:
+            succeeded = self.block
+            self.go("end")
+            self.end(answer, succeeded)
+        else:
+            self.line(f"ret ptr {answer}")
+        if self.listed:
+            self.begin("irregular")
+            values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
+            self.line(f"ret ptr {self.call('nc_call_irregular', 'ptr', *values)}")
+        if self.tables:
+            self.begin("refused")
+            self.line("ret ptr null")
+        if self.short and not self.looking and self.signature.result.kind != "object":
+            self.begin("left")
+            self.line("ret ptr null")
+
+    def end(self, answer: str, succeeded: str) -> None:
+        """Release what the arguments hold."""
+        self.begin("end")
+        came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
+        value = self.new(f"phi ptr {', '.join(came)}")
+        self.leave(value)
+
+    def leave(self, value: str) -> None:
+        """Return what is left of `value` once the core has released the owners."""
+        if self.owners:
+            value = self.call(
+                "nc_release_and_return", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}"
+            )
+        self.line(f"ret ptr {value}")
+
+    def release_buffers(self, value: str) -> None:
+        """Return `value`; the core is asked where an argument keeps more than a buffer."""
+        for owner in range(self.owners):
+            keep = self.load("ptr", "%frame", self.owned(owner, "pointer_keep"))
+            self.require(self.new(f"icmp eq ptr {keep}, null"), "kept")
+        for place in self.places:
+            if place.owner >= 0:
+                self.release_buffer(place)
+        self.line(f"ret ptr {value}")
+        self.begin("kept")
+        self.leave(value)
+        if self.failures:
+            self.begin("end")
+            self.leave("null")
+
+    def release_buffer(self, place: Place) -> None:
+        """What PyBuffer_Release does, inline for an argument that needs no more than a decref.
+
+        The caller has a reference to it as well, so this is never the last one.
+        """
+        rest, released = self.label(), self.label()
+        owner = self.load("ptr", "%frame", self.owned(place.owner, "pointer_object"))
+        self.require(self.new(f"icmp eq ptr {owner}, %a{place.index}"), rest)
+        type = self.load("ptr", owner, layout["object_type"])
+        exporter = self.load("ptr", type, layout["type_as_buffer"])
+        release = self.load("ptr", exporter, layout["releasebuffer"])
+        self.require(self.new(f"icmp eq ptr {release}, null"), rest)
+        if layout["has_immortals"]:
+            low = self.load("i32", owner, layout["object_refcount"])
+            self.require(self.new(f"icmp sge i32 {low}, 0"), rest)
+        count = self.load("i64", owner, layout["object_refcount"])
+        fewer = self.new(f"sub i64 {count}, 1")
+        self.store("i64", fewer, owner, layout["object_refcount"])
+        self.go(released)
+        usual, self.lines = self.lines, self.later
+        self.begin(rest)
+        buffer = self.at("%frame", self.owned(place.owner, "pointer_buffer"))
+        self.call("PyBuffer_Release", "void", f"ptr {buffer}")
+        self.go(released)
+        self.lines = usual
+        self.begin(released)
+
+    @staticmethod
+    def owned(owner: int, part: str) -> int:
+        """Where in the frame a part of an owner is."""
+        return owner * layout["pointer_bytes"] + layout[part]
+
+    def converted(self) -> None:
+        """What follows the inline conversions, with all arguments where they are wanted."""
+        inline = [place for place in self.places if place.inline]
+        given = [place for place in self.places if place.letter != "O"]
+        others = [place for place in given if not place.inline]
+        if others and self.direct:
+            self.convert_pointers(others)
+        elif others:
+            self.convert("others", others)
+        if not inline:
+            return
+        # The slow way goes to the end, since blocks stay in the order of the text.
+        usual, self.lines = self.lines, self.later
+        self.begin("slow")
+        self.convert("all", given)
+        if self.short:
+            self.line(f"ret ptr {self.native_call(len(self.lines), framed=True)}")
+            self.lines = usual
+            return
+        self.go("ready")
+        self.lines = usual
+        self.go("ready")
+        self.begin("ready")
+
+    def convert_pointers(self, places: Sequence[Place]) -> None:
+        """Pointers, one after the other; `places` are all that have owners."""
+        for place in places:
+            for part in ("pointer_object", "pointer_keep"):
+                self.store("ptr", "null", "%frame", self.owned(place.owner, part))
+        for place in places:
+            self.convert_pointer(place)
+
+    def convert_pointer(self, place: Place) -> None:
+        """The address of a buffer with the usual format of what is wanted; the core does others."""
+        index, value, rest, ready = place.index, f"%a{place.index}", self.label(), self.label()
+
+        def part(name: str) -> int:
+            return self.owned(place.owner, name)
+
+        type = self.load("ptr", value, layout["object_type"])
+        exporter = self.load("ptr", type, layout["type_as_buffer"])
+        self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
+        export = self.load("ptr", exporter, layout["getbuffer"])
+        self.require(self.new(f"icmp ne ptr {export}, null"), rest)
+        spec = self.load("ptr", "%self", layout["callable_spec"])
+        wanted = self.load("ptr", spec, layout["spec_arguments"])
+        wanted = self.at(wanted, index * layout["argument_bytes"])
+        flags = self.load("i32", wanted, layout["argument_flags"], 4)
+        self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)
+        buffer = self.at("%frame", part("pointer_buffer"))
+        status = self.new(f"call i32 {export}(ptr {value}, ptr {buffer}, i32 {flags})")
+        self.require(self.new(f"icmp eq i32 {status}, 0"), rest)
+        format = self.load("ptr", "%frame", part("pointer_format"))
+        self.require(self.new(f"icmp ne ptr {format}, null"), rest)
+        usual = self.load("i8", wanted, layout["argument_format"], 1)
+        first = self.load("i8", format, 0, 1)
+        self.require(self.new(f"icmp eq i8 {first}, {usual}"), rest)
+        second = self.new(f"zext i8 {self.load('i8', format, 1, 1)} to i64")
+        size = self.load("i64", "%frame", part("pointer_itemsize"))
+        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, layout['argument_size'])}")
+        wrong = self.new(f"or i64 {second}, {other}")
+        start = self.load("i64", "%frame", part("pointer_start"))
+        astray = self.new(f"and i64 {start}, {self.load('i64', wanted, layout['argument_mask'])}")
+        wrong = self.new(f"or i64 {wrong}, {astray}")
+        # An owner of its own has what Python code returned as a buffer.
+        object = self.new(f"ptrtoint ptr {value} to i64")
+        other = self.new(f"xor i64 {self.load('i64', '%frame', part('pointer_object'))}, {object}")
+        wrong = self.new(f"or i64 {wrong}, {other}")
+        self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
+        self.go(ready)
+        usually, self.lines = self.lines, self.later
+        self.begin(rest)
+        owner = self.at("%frame", part("pointer_address"))
+        values = ("ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {owner}", f"i64 {place.owner}")
+        status = self.call("nc_convert_pointer_on", "i32", *values)
+        succeeded = self.new(f"icmp sge i32 {status}, 0")
+        self.failures.append(rest)
+        self.line(f"br i1 {succeeded}, label %{ready}, label %end, !prof !0")
+        self.lines = usually
+        self.begin(ready)
+
+    def convert(self, table: str, places: Sequence[Place]) -> None:
+        """Conversions by the core."""
+        if not self.listed:
+            self.line("store ptr %a0, ptr %args, align 8")
+        steps = ", ".join([f"i64 {place.step}" for place in places] + ["i64 0"])
+        type = f"[{len(places) + 1} x i64]"
+        self.tables.append(f"@{table} = private constant {type} [{steps}]")
+        values = ("ptr %self", "ptr %args", f"ptr @{table}", "ptr %frame")
+        status = self.call("nc_convert_arguments", "i32", *values)
+        self.require(self.new(f"icmp sge i32 {status}, 0"), "refused")
+
+    def loaded(self, place: Place) -> str:
+        """The number in the frame."""
+        return self.load(self.type(place.ctype), "%frame", place.offset)
+
+    # -- inline conversions ----------------------------------------------------------------------
+
+    def check_types(self) -> None:
+        """Require floats and ints among the arguments to be exactly that, by one branch.
+
+        Between blocks, values are on the stack.
+        """
+        wanted: dict[str, str] = {}
+        differences = ""
+        for index, place in enumerate(self.places):
+            name = EXACT.get(place.ctype.kind)
+            if not place.inline or name is None:
+                continue
+            if name not in wanted:
+                wanted[name] = self.load("i64", "%symbols", PLACES[name])
+            type = self.load("i64", f"%a{index}", layout["object_type"])
+            found = self.new(f"xor i64 {type}, {wanted[name]}")
+            differences = self.new(f"or i64 {differences}, {found}") if differences else found
+        if differences:
+            self.require(self.new(f"icmp eq i64 {differences}, 0"), "slow")
+
+    def check(self, index: int, place: Place) -> None:
+        """Convert an argument of exactly the usual type into the frame, else go to the core."""
+        ctype = place.ctype
+        if isinstance(ctype, Struct) and is_padded(ctype):
+            for offset in range(0, ctype.size, WORD):
+                self.store("i64", "0", "%frame", place.offset + offset)
+        if self.short:
+            place.value = self.exact(ctype, f"%a{index}", checked=True)
+            return
+        self.items(ctype, f"%a{index}", place.offset, checked=True)
+
+    def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
+        """Store a number, or a tuple of what the type consists of."""
+        if isinstance(ctype, Struct):
+            parts = [(field.type, field.offset) for field in ctype.fields]
+        elif isinstance(ctype, Array):
+            inner = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+            parts = [(inner, i * inner.size) for i in range(ctype.shape[0])]
+        else:
+            self.store(self.type(ctype), self.exact(ctype, value, checked), "%frame", offset, 1)
+            return
+        count = len(parts)
+        plain, other, same = self.label(), self.label(), self.label()
+        exact = self.is_type(value, "PyTuple_Type")
+        self.line(f"br i1 {exact}, label %{plain}, label %{other}")
+        self.begin(other)
+        suits = self.call("nc_is_tuple_of", "i32", f"ptr {value}", f"i64 {count}")
+        suits = self.new(f"icmp ne i32 {suits}, 0")
+        self.line(f"br i1 {suits}, label %{same}, label %slow")
+        self.begin(plain)
+        size = self.load("i64", value, layout["object_size"])
+        suits = self.new(f"icmp eq i64 {size}, {count}")
+        self.line(f"br i1 {suits}, label %{same}, label %slow")
+        self.begin(same)
+        for place, (part, at) in enumerate(parts):
+            item = self.load("ptr", value, layout["tuple_items"] + place * WORD)
+            self.items(part, item, offset + at)
+
+    # -- the call and its result -----------------------------------------------------------------
+
+    def native_call(self, entry: int, *, framed: bool = False) -> str:
+        """The call itself and what it gives to Python; an exception is set where that is NULL.
+
+        `entry` is the line where the frame is reserved; with `framed` all numbers are in it.
+        """
+        result = self.signature.result
+        values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
+        target = self.load("ptr", "%self", layout["callable_target"])
+        state, code = "", "0"
+        if self.release:
+            state = self.call("PyEval_SaveThread", "ptr")
+        if self.errno:
+            self.call("nc_errno_clear", "void")
+        raw = self.lowered(entry, target, values)
+        if self.errno:
+            code = self.call("nc_errno_keep", "i32")
+        if self.release:
+            self.call("PyEval_RestoreThread", "void", f"ptr {state}")
+        if self.owners and self.convention:
+            status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
+            self.settled(self.new(f"icmp sge i32 {status}, 0"), raw)
+        if result.kind != "object" and not self.looking:
+            self.look_for_left(raw)
+        if self.may_raise and result.kind != "object":
+            error = self.call("PyErr_Occurred", "ptr")
+            self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
+        value = self.result(result, raw)
+        return self.checked(value, raw, code) if self.convention else value
+
+    def look_for_left(self, raw: str) -> None:
+        """Fail where a Python function that C called left an exception in this thread."""
+        pending, calm, failed = self.label(), self.label(), "left" if self.short else "end"
+        # One word says whether there is one in any thread.
+        left = self.load("i64", "%symbols", PLACES["left"])
+        none = self.new(f"icmp eq i64 {left}, 0")
+        self.line(f"br i1 {none}, label %{calm}, label %{pending}, !prof !0")
+        usual, self.lines = self.lines, self.later
+        self.begin(pending)
+        raised = self.new(f"icmp ne i32 {self.call('nc_left_raise', 'i32')}, 0")
+        if "O" in self.signature.result.text:
+            self.line(f"br i1 {raised}, label %dropped_result, label %{calm}")
+            self.begin("dropped_result")
+            self.call("nc_drop_result", "void", "ptr %self", f"ptr {raw}")
+            self.go(failed)
+        else:
+            self.line(f"br i1 {raised}, label %{failed}, label %{calm}")
+        if not self.short:
+            self.failures.append(self.block)
+        self.lines = usual
+        self.begin(calm)
+
+    def settled(self, condition: str, raw: str) -> None:
+        """Fail unless the condition holds, and give up the objects in the result."""
+        result = self.signature.result
+        if "O" not in result.text:
+            self.fail_unless(condition)
+            return
+        self.require(condition, "unsettled")
+        usual, self.lines, block = self.lines, self.later, self.block
+        self.begin("unsettled")
+        if result.kind == "object":
+            self.call("Py_DecRef", "void", f"ptr {raw}")
+        elif isinstance(result, Struct):
+            self.call("nc_drop_result", "void", "ptr %self", f"ptr {raw}")
+        self.failures.append("unsettled")
+        self.go("end")
+        self.lines, self.block = usual, block
+
+    def passed(self, index: int, place: Place, framed: bool) -> Operand:
+        """An argument as the lowering takes it."""
+        from .abi import in_memory, value_type
+
+        if place.letter == "O":
+            return Operand(value_type(place.ctype), f"%a{index}")
+        if place.letter in ("P", "V"):
+            # The core writes both; inline code has no address to write.
+            part = "pointer_start" if self.direct else "pointer_address"
+            at = self.owned(place.owner, part)
+            return Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
+        if in_memory(place.ctype):
+            from .abi.lowering import POINTER
+
+            return Operand(POINTER, self.at("%frame", place.offset))
+        value = self.loaded(place) if framed or not place.value else place.value
+        return Operand(value_type(place.ctype), value)
+
+    def lowered(self, entry: int, target: str, values: Sequence[Operand]) -> str:
+        """The instructions of the call; the result, or ``%result``, where it is in memory."""
+        from llvmlite import ir
+
+        from .abi import in_memory
+        from .abi.lowering import POINTER
+
+        result = self.signature.result
+        memory = None
+        first = []
+        if result.kind != "void" and in_memory(result):
+            alignment = max(result.alignment, WORD)
+            first.append(f"  %result = alloca [{result.size} x i8], align {alignment}")
+            memory = Operand(POINTER, "%result")
+        module = ir.Module()
+        scratch = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "scratch")
+        frame, block = scratch.append_basic_block(), scratch.append_basic_block()
+        raw = self.lowering.emit_call(ir.IRBuilder(block), Operand(POINTER, target), values, memory)
+        first += [f"  {instruction}" for instruction in frame.instructions]
+        made = [f"  {instruction}" for instruction in block.instructions]
+        self.names += 1
+        # llvmlite's names begin anew with each call.
+        old, new = '%".', f'%"{self.names}.'
+        self.lines += [line.replace(old, new) for line in made]
+        self.lines[entry:entry] = [line.replace(old, new) for line in first]
+        for value in module.globals.values():
+            if value is not scratch:
+                self.declared.append(str(value).strip())
+        if memory is not None:
+            return "%result"
+        return "" if raw is None else str(raw.get_reference()).replace(old, new)
+
+    def checked(self, value: str, raw: str, code: str) -> str:
+        """The value, or NULL with the exception that an error convention makes of it."""
+        errors, result = _lib.ERRORS, self.signature.result
+        if self.convention == errors["errno"]:
+            failed = self.new(f"icmp ne i32 {code}, 0")
+        elif self.convention == errors["null"]:
+            failed = self.new(f"icmp eq ptr {raw}, null")
+        else:
+            relation = "ne" if self.convention == errors["nonzero"] else "eq"
+            failed = self.new(f"icmp {relation} {self.type(result)} {raw}, 0")
+        came, failing, join = self.block, self.label(), self.label()
+        self.line(f"br i1 {failed}, label %{failing}, label %{join}")
+        self.begin(failing)
+        after = self.call(
+            "nc_fail",
+            "ptr",
+            "ptr %self",
+            f"ptr {value}",
+            f"i64 {self.convention}",
+            f"i32 {code}",
+        )
+        self.go(join)
+        self.begin(join)
+        return self.new(f"phi ptr [{value}, %{came}], [{after}, %{failing}]")
+
+    def result(self, ctype: CType, raw: str) -> str:
+        """A result as a Python object, NULL with an exception."""
+        from .abi import in_memory
+
+        code = letter(ctype)
+        if self.looking and not isinstance(ctype, Struct):
+            if code == "d":
+                return self.call("nc_result_double", "ptr", f"double {raw}")
+            return self.call("nc_result_integer", "ptr", f"i64 {self.widened(ctype, raw)}")
+        if code == "v":
+            none = self.symbol("Py_None")
+            if not layout["has_immortals"]:
+                count = self.load("i64", none, layout["object_refcount"])
+                more = self.new(f"add i64 {count}, 1")
+                self.store("i64", more, none, layout["object_refcount"])
+            return none
+        if code == "O":
+            name = self.load("ptr", "%self", layout["callable_name"])
+            values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.convention}")
+            return self.call("nc_take_object", "ptr", *values)
+        if code == "P":
+            return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
+        if isinstance(ctype, Struct):
+            return self.record(ctype)
+        if in_memory(ctype):
+            return self.boxed(code, raw)
+        return self.to_python(ctype, raw)
+
+    def record(self, struct: Struct) -> str:
+        """A struct of numbers as a named tuple; others through Python code."""
+        if not is_record(struct):
+            return self.call("nc_load_result", "ptr", "ptr %self", "ptr %result")
+        made = self.call("nc_record_new", "ptr", "ptr %self", f"i64 {len(struct.fields)}")
+        self.fail_unless(self.new(f"icmp ne ptr {made}, null"))
+        for place, field in enumerate(struct.fields):
+            code = letter(field.type)
+            if field.type.kind in ("bool", "int") or code in ("f", "d"):
+                raw = self.load(self.type(field.type), "%result", field.offset, 1)
+                value = self.to_python(field.type, raw)
+            else:
+                value = self.boxed(code, self.at("%result", field.offset))
+            self.require(self.new(f"icmp ne ptr {value}, null"), "dropped")
+            self.store("ptr", value, made, layout["tuple_items"] + place * WORD)
+        after = self.label()
+        self.go(after)
+        self.begin("dropped")
+        self.call("Py_DecRef", "void", f"ptr {made}")
+        self.failures.append("dropped")
+        self.go("end")
+        self.begin(after)
+        return made

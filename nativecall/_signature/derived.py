@@ -1,0 +1,443 @@
+"""C types that are made of others: pointers, functions, structs, arrays and views.
+
+They are `CType`s like those of ctype.py, immutable and interned, and know how their parts lie in
+memory. What C forbids cannot be constructed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .._errors import SignatureError, refuse_reload
+from .ctype import MAX_NDIM, VOIDPTR, WORD, CType, admit, check_length, intern, join, scalar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+refuse_reload(globals(), "Pointer")
+
+__all__ = [
+    "Array",
+    "Field",
+    "FunctionPointer",
+    "Pointer",
+    "Struct",
+    "View",
+    "object_offsets",
+    "pointer",
+]
+
+_SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
+
+_DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
+
+
+class Pointer(CType):
+    """``&T``, a pointer to data of a known type; see `pointer` for one that may be `void *`.
+
+    Attributes
+    ----------
+    pointee : CType
+        What it points to.
+    """
+
+    __slots__ = ("pointee",)
+
+    pointee: CType
+
+    def __new__(cls, pointee: CType) -> Pointer:
+        admit(pointee, "pointee")
+        self: Pointer = intern(
+            cls,
+            "pointer",
+            "&" + pointee.text,
+            "&" + pointee.named,
+            WORD,
+            WORD,
+            pointee.depth + 1,
+            pointee=pointee,
+        )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Pointer, (self.pointee,)
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        star = "*" + declarator
+        return self.pointee.declare(f"({star})" if self.pointee.kind == "array" else star, spell)
+
+
+class FunctionPointer(CType):
+    """``X{result:arguments}``, a pointer to a function.
+
+    Attributes
+    ----------
+    result : CType
+    args : tuple of CType
+        The fixed arguments.
+    variadic : bool
+        Whether more arguments may follow.
+    """
+
+    __slots__ = ("args", "result", "variadic")
+
+    result: CType
+    args: tuple[CType, ...]
+    variadic: bool
+
+    def __new__(
+        cls, result: CType, args: Iterable[CType] = (), variadic: bool = False
+    ) -> FunctionPointer:
+        args = tuple(args)
+        variadic = bool(variadic)
+        admit(result, "result")
+        length, longer = len(result.text), len(result.named)
+        for arg in args:
+            admit(arg, "argument")
+            length += len(arg.text)
+            longer += len(arg.named)
+            check_length(length, longer)
+        if variadic and not args:
+            raise SignatureError("a variadic function needs at least one argument before '.'")
+        end = "." if variadic else ""
+        text = f"X{{{result.text}:{''.join([arg.text for arg in args])}{end}}}"
+        named = f"X{{{result.named}:{''.join([arg.named for arg in args])}{end}}}"
+        self: FunctionPointer = intern(
+            cls,
+            "function",
+            text,
+            named,
+            WORD,
+            WORD,
+            1 + max([result.depth, *[arg.depth for arg in args]]),
+            result=result,
+            args=args,
+            variadic=variadic,
+        )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FunctionPointer, (self.result, self.args, self.variadic)
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return self.declare_function(f"(*{declarator})", spell=spell)
+
+    def declare_function(
+        self,
+        declarator: str,
+        names: Sequence[str | None] = (),
+        readonly: Sequence[bool] = (),
+        spell: Callable[[CType], str] | None = None,
+    ) -> str:
+        """Declare a function of this type in C, with names for its arguments and with `const`."""
+        args = []
+        for index, arg in enumerate(self.args):
+            name = (names[index] if index < len(names) else None) or ""
+            if index >= len(readonly) or not readonly[index]:
+                args.append(arg.declare(name, spell))
+            else:
+                args.append(_declare_const(arg, name, spell))
+        if self.variadic:
+            args.append("...")
+        return self.result.declare(f"{declarator}({', '.join(args) or 'void'})", spell)
+
+
+def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None = None) -> str:
+    """Declare an argument whose callee does not write to what it points to."""
+    if isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
+        # 'const' belongs to what `arg` points to, which is a pointer itself.
+        return arg.pointee.declare("const *" + name, spell)
+    if isinstance(arg, View) and spell is None:
+        # The elements are const; nobody writes to the descriptor in any case.
+        data, *extents = arg.descriptor.fields
+        declared = [field.type.declare(str(field.name)) for field in extents]
+        members = "; ".join([_declare_const(data.type, "data"), *declared])
+        return f"struct {{ {members}; }} *{name}"
+    return "const " + arg.declare(name, spell)
+
+
+class Field:
+    """One field of a `Struct`.
+
+    Attributes
+    ----------
+    name : str or None
+    type : CType
+    offset : int
+        In bytes from the start of the struct.
+    """
+
+    __slots__ = ("name", "offset", "type")
+
+    name: str | None
+    type: CType
+    offset: int
+
+    def __init__(self, name: str | None, type: CType, offset: int) -> None:
+        if hasattr(self, "offset"):
+            raise AttributeError("a Field is immutable; it has been made already")
+        for attribute, value in (("name", name), ("type", type), ("offset", offset)):
+            object.__setattr__(self, attribute, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Field is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Field is immutable; cannot delete {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Field):
+            return NotImplemented
+        return (self.name, self.type, self.offset) == (other.name, other.type, other.offset)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.type, self.offset))
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r}, {self.type.named!r}, offset={self.offset})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Field, (self.name, self.type, self.offset)
+
+
+class Struct(CType):
+    """``T{…}``, a struct by value, laid out by the rules of C; packed as ``=T{…}``.
+
+    A packed struct has no padding between its fields and alignment 1; structs nested in it keep a
+    layout of their own, as with GCC's ``__attribute__((packed))``.
+
+    Parameters
+    ----------
+    fields : iterable of CType or of (name, CType)
+        A name may be `None`.
+    packed : bool
+
+    Attributes
+    ----------
+    fields : tuple of Field
+    packed : bool
+    field_names : tuple of str
+        One name for every field; the unnamed ones are called ``f0``, ``f1``, … after their index.
+    """
+
+    __slots__ = ("field_names", "fields", "packed")
+
+    fields: tuple[Field, ...]
+    packed: bool
+    field_names: tuple[str, ...]
+
+    def __new__(
+        cls, fields: Iterable[CType | tuple[str | None, CType]], packed: bool = False
+    ) -> Struct:
+        packed = bool(packed)
+        laid_out: list[Field] = []
+        seen: set[str] = set()
+        offset = length = named = 0
+        alignment = 1
+        for item in fields:
+            name, ctype = (None, item) if isinstance(item, CType) else item
+            admit(ctype, "field")
+            if name is not None:
+                name = str.__str__(name)  # a subclass may format as another text
+                if not (name.isascii() and name.isidentifier()):
+                    raise SignatureError(f"{name!r} is not a name that a field can have in C")
+                if name in seen:
+                    raise SignatureError(f"a struct has two fields called {name!r}")
+                seen.add(name)
+            if not packed:
+                offset = _round_up(offset, ctype.alignment)
+                alignment = max(alignment, ctype.alignment)
+            laid_out.append(Field(name, ctype, offset))
+            offset += ctype.size
+            length += len(ctype.text)
+            named += len(ctype.named) + (len(name) + 2 if name else 0)
+            check_length(length, named)
+        if not laid_out:
+            raise SignatureError("a struct needs at least one field")
+        start = "=T{" if packed else "T{"
+        self: Struct = intern(
+            cls,
+            "struct",
+            start + "".join([field.type.text for field in laid_out]) + "}",
+            start
+            + "".join([f.type.named + (f":{f.name}:" if f.name else "") for f in laid_out])
+            + "}",
+            _round_up(offset, alignment),
+            alignment,
+            1 + max([field.type.depth for field in laid_out]),
+            fields=tuple(laid_out),
+            packed=packed,
+            field_names=tuple(_complete_names([field.name for field in laid_out])),
+        )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Struct, (tuple([(field.name, field.type) for field in self.fields]), self.packed)
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        if spell is not None:
+            return join(spell(self), declarator)
+        packed = " __attribute__((packed))" if self.packed else ""
+        return join(f"struct{packed} {{ {self.members()} }}", declarator)
+
+    def members(
+        self, names: Sequence[str] | None = None, spell: Callable[[CType], str] | None = None
+    ) -> str:
+        """Declarations of the fields in C, under `names` if these are given."""
+        names = self.field_names if names is None else names
+        pairs = zip(self.fields, names, strict=True)
+        return " ".join([field.type.declare(name, spell) + ";" for field, name in pairs])
+
+
+class Array(CType):
+    """``(n,m)T``, an array; only inside structs and behind ``&``.
+
+    An array of arrays is one array of more dimensions.
+
+    Attributes
+    ----------
+    item : CType
+        Type of one element.
+    shape : tuple of int
+        Lengths, the outermost dimension first.
+    length : int
+        Number of elements in all.
+    """
+
+    __slots__ = ("item", "length", "shape")
+
+    item: CType
+    shape: tuple[int, ...]
+    length: int
+
+    def __new__(cls, item: CType, shape: Sequence[int]) -> Array:
+        shape = tuple(shape)
+        admit(item, "array")
+        for length in shape:
+            if length < 1:
+                raise SignatureError(f"an array has at least one element (got {length})")
+        if isinstance(item, Array):
+            shape += item.shape
+            item = item.item
+        if not 1 <= len(shape) <= MAX_NDIM:
+            raise SignatureError(f"an array has 1 to {MAX_NDIM} dimensions (got {len(shape)})")
+        count = 1
+        for length in shape:
+            count *= length
+            if count > sys.maxsize:
+                raise SignatureError("an array is larger than the address space")
+        lengths = ",".join(map(str, shape))
+        self: Array = intern(
+            cls,
+            "array",
+            f"({lengths}){item.text}",
+            f"({lengths}){item.named}",
+            count * item.size,
+            item.alignment,
+            item.depth + 1,
+            item=item,
+            shape=shape,
+            length=count,
+        )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Array, (self.item, self.shape)
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return self.item.declare(declarator + "".join([f"[{n}]" for n in self.shape]), spell)
+
+
+class View(CType):
+    """``[n]T``, a strided view of an n-dimensional array; only as an argument.
+
+    The argument is a pointer to a `descriptor`, which the caller owns and keeps for the call::
+
+        struct {
+            T *data;              // the element with all indices 0
+            intptr_t shape[n];    // lengths in elements
+            intptr_t strides[n];  // steps in bytes
+        };
+
+    so `size` and `alignment` are a pointer's.
+
+    Attributes
+    ----------
+    item : CType
+        Type of one element.
+    ndim : int
+        Number of dimensions.
+    """
+
+    __slots__ = ("item", "ndim")
+
+    item: CType
+    ndim: int
+
+    def __new__(cls, item: CType, ndim: int) -> View:
+        admit(item, "view")
+        if not 1 <= ndim <= MAX_NDIM:
+            raise SignatureError(f"a strided view has 1 to {MAX_NDIM} dimensions (got {ndim})")
+        self: View = intern(
+            cls,
+            "view",
+            f"[{ndim}]{item.text}",
+            f"[{ndim}]{item.named}",
+            WORD,
+            WORD,
+            item.depth + 1,
+            item=item,
+            ndim=ndim,
+        )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return View, (self.item, self.ndim)
+
+    @property
+    def descriptor(self) -> Struct:
+        """The struct that the argument points to."""
+        extents = Array(scalar("n"), (self.ndim,))
+        return Struct([("data", Pointer(self.item)), ("shape", extents), ("strides", extents)])
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        if spell is not None:
+            return join(spell(self), declarator)
+        return self.descriptor.declare("*" + declarator)
+
+
+def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
+    """Where a value in memory has references to Python objects."""
+    if isinstance(ctype, Struct):
+        parts = [object_offsets(field.type, start + field.offset) for field in ctype.fields]
+    elif isinstance(ctype, Array):
+        first = object_offsets(ctype.item)
+        places = range(start, start + ctype.size, ctype.item.size) if first else ()
+        parts = [tuple([place + offset for offset in first]) for place in places]
+    else:
+        return (start,) if ctype.kind == "object" else ()
+    return tuple([offset for part in parts for offset in part])
+
+
+def _round_up(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _complete_names(names: list[str | None]) -> Iterable[str]:
+    """`names` with the missing ones filled in, without repeating one that is there."""
+    taken = {name for name in names if name}
+    for index, name in enumerate(names):
+        if name:
+            yield name
+            continue
+        made = f"{_DEFAULT_NAME}{index}"
+        while made in taken:
+            made += "_"
+        taken.add(made)
+        yield made
+
+
+def pointer(pointee: CType) -> CType:
+    """The type of a pointer to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
+    return VOIDPTR if pointee.kind == "void" else Pointer(pointee)
