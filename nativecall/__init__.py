@@ -27,6 +27,7 @@ from ._lib import types as _types
 from ._library import Library, load
 from ._signature.signature import Signature
 from ._slots import Slot, customslots, extensibletype, get_include
+from ._values.boxes import own_entry as _own_entry  # noqa: F401  # box.h asks for it
 from ._version import __version__ as __version__
 
 __all__ = [

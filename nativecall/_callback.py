@@ -14,7 +14,7 @@ import sys
 
 from . import _lib
 from ._callable.callable import Doc, NativeCallable
-from ._callable.entry import Found, Options
+from ._callable.entry import NewEntry, Options
 from ._callable.pythonfunction import callback_of
 from ._errors import SignatureError
 from ._signature.signature import Signature
@@ -57,7 +57,7 @@ class Callback(NativeCallable):
         name: str | None = None,
         doc: str | None = None,
     ) -> None:
-        if self._spec is not None or self._parts is not None:
+        if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already")
         if not callable(function):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
@@ -94,7 +94,7 @@ class Callback(NativeCallable):
         )
         self._made = made
         self._describe(name, doc, None)
-        self._set_single(*Found(address, wanted, flags, owner, None).single())
+        self._set_entry(*NewEntry(address, wanted, flags, owner, None).arguments())
 
     @property
     def function(self) -> Callable[..., object] | None:

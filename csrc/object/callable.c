@@ -157,8 +157,8 @@ static int append_entry(NcCallable *self, const NcCallSpec *spec, uintptr_t flag
                                      flags, target);
 }
 
-/* _set_single(spec, address, flags, owner): the only entry of an empty callable. */
-static PyObject *callable_set_single(PyObject *object, PyObject *args)
+/* _set_entry(spec, address, flags, owner): the only entry of an empty callable. */
+static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *spec;
@@ -209,30 +209,32 @@ static int is_single(PyObject *object)
            ((NcCallable *)(void *)object)->spec != NULL;
 }
 
-/* _set_parts(parts): a longer tuple of singles, the present ones first. Appends the entries of the
- * new ones, then lets Python calls choose among all. */
-static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
+/* _set_overloads(overloads): a longer tuple of callables of one entry each, the present ones first.
+ * Appends the entries of the new ones, then lets Python calls choose among all. */
+static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t present = self->native.calls.published->count;
-    if (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) <= present) {
-        PyErr_SetString(PyExc_TypeError, "parts must be a tuple longer than the present one");
+    if (!PyTuple_Check(overloads) || PyTuple_GET_SIZE(overloads) <= present) {
+        PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the present one");
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads); i++) {
         /* Part of itself, it would call itself for ever. */
-        if (!is_single(PyTuple_GET_ITEM(parts, i)) || PyTuple_GET_ITEM(parts, i) == object) {
-            PyErr_SetString(PyExc_TypeError, "parts must be other, single callables");
+        if (!is_single(PyTuple_GET_ITEM(overloads, i)) ||
+            PyTuple_GET_ITEM(overloads, i) == object) {
+            PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
             return NULL;
         }
-        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(parts, i))->spec->text !=
+        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->spec->text !=
                                self->native.calls.published->entries[i].signature) {
-            PyErr_SetString(PyExc_ValueError, "parts must begin with those of the present entries");
+            PyErr_SetString(PyExc_ValueError,
+                            "overloads must begin with those of the present entries");
             return NULL;
         }
     }
-    for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(parts); i++) {
-        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
+    for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
+        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
         int status;
         if (own(self, (PyObject *)part) < 0) {
             return NULL;
@@ -244,7 +246,7 @@ static PyObject *callable_set_parts(PyObject *object, PyObject *parts)
     }
     nc_dispatcher_release(self->dispatcher);
     self->dispatcher = NULL;
-    Py_XSETREF(self->parts, Py_NewRef(parts));
+    Py_XSETREF(self->parts, Py_NewRef(overloads));
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
     Py_RETURN_NONE;
@@ -299,7 +301,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 /* ---- introspection --------------------------------------------------------------------------- */
 
 /* (spec, address, flags) of a single as they are at one moment; None without entries. */
-static PyObject *callable_single(PyObject *object, PyObject *Py_UNUSED(none))
+static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     NcCallSpec *spec = self->spec;
@@ -318,26 +320,26 @@ static PyObject *callable_single(PyObject *object, PyObject *Py_UNUSED(none))
     return Py_BuildValue("(NNn)", spec, address, (Py_ssize_t)flags);
 }
 
-/* Rows of the call table as readers see them: [(text, address, flags)]. */
-static PyObject *callable_rows(PyObject *object, PyObject *Py_UNUSED(none))
+/* _entries(): those of the call table as readers see them, [(text, address, flags)]. */
+static PyObject *callable_entries(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     const PyNativeCallableTable *table = nc_calltable_published(&self->native.calls);
     Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
-    PyObject *rows = PyList_New(count);
-    for (Py_ssize_t i = 0; rows != NULL && i < count; i++) {
+    PyObject *entries = PyList_New(count);
+    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
         const PyNativeCallableEntry *entry = &table->entries[i];
         PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
-        PyObject *row = address == NULL ? NULL
-                                        : Py_BuildValue("(sNn)", entry->signature, address,
-                                                        (Py_ssize_t)entry->flags);
-        if (row == NULL) {
-            Py_CLEAR(rows);
+        PyObject *item = address == NULL ? NULL
+                                         : Py_BuildValue("(sNn)", entry->signature, address,
+                                                         (Py_ssize_t)entry->flags);
+        if (item == NULL) {
+            Py_CLEAR(entries);
             break;
         }
-        PyList_SET_ITEM(rows, i, row);
+        PyList_SET_ITEM(entries, i, item);
     }
-    return rows;
+    return entries;
 }
 
 int nc_callable_is_only(PyObject *callable, const void *address)
@@ -354,8 +356,8 @@ static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
                          (Py_ssize_t)nc_nativetable_retired_bytes(&self->native));
 }
 
-/* _way(): how calls of a single are made; decides it if no call has yet. */
-static PyObject *callable_way(PyObject *object, PyObject *Py_UNUSED(none))
+/* _trampoline_kind(): how calls of a single are made; decides it if no call has yet. */
+static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     if (self->spec == NULL) {
@@ -400,13 +402,13 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
 
 static PyMethodDef callable_methods[] = {
     {"_describe", callable_describe, METH_VARARGS, NULL},
-    {"_set_single", callable_set_single, METH_VARARGS, NULL},
-    {"_set_parts", callable_set_parts, METH_O, NULL},
+    {"_set_entry", callable_set_entry, METH_VARARGS, NULL},
+    {"_set_overloads", callable_set_overloads, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
-    {"_rows", callable_rows, METH_NOARGS, NULL},
-    {"_single", callable_single, METH_NOARGS, NULL},
+    {"_entries", callable_entries, METH_NOARGS, NULL},
+    {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
-    {"_way", callable_way, METH_NOARGS, NULL},
+    {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_choose", callable_choose, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -417,7 +419,7 @@ static PyMemberDef callable_members[] = {
     {"_doc", T_OBJECT, offsetof(NcCallable, doc), READONLY, NULL},
     {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
     {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
-    {"_parts", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
+    {"_overloads", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
     {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT, offsetof(NcCallable, target), READONLY,
      NULL},
     {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},

@@ -18,7 +18,7 @@ What the arguments are is tried in this order, and the first that fits is taken:
    might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d`` wanted as
    ``d:i&d`` take an array of two numbers. The same types in another order are no counterparts.
 
-How failure shows (the error convention): it stays what it was where the wanted result can carry it,
+How failure shows (the error convention): it is what it was where the wanted result can show it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
 `errors` names one. A status is a result "nonzero" or "zero"; it says nothing besides. Where the
 wanted convention cannot tell C of a failure, C gets NaN, 0, NULL or zeros and Python an exception.
@@ -67,7 +67,7 @@ from .plan import (
 __all__ = ["adapt", "bind"]
 
 _STATUS = ("nonzero", "zero")
-_CARRIED = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
+_KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
 
 # -- arguments -----------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def _endings(
     given = [Given(index, arg) for index, arg in enumerate(outer.args)]
     result, wanted = inner.result, outer.result
     integral = wanted.kind in ("int", "bool")
-    # A convention that needs nothing of the result stays without being asked for.
+    # A convention that needs nothing of the result is kept without being asked for.
     kept = before if before in ("errno", "python") else "none"
     found: list[_Ending] = []
     refused: Refused | None = None
@@ -320,12 +320,12 @@ def _endings(
         refused = refused or Refused(reason, hint)
 
     # The result becomes the wanted one.
-    carried = {
+    shows = {
         "nonzero": integral,
         "zero": integral,
         "null": wanted.kind in (*POINTERS, "function", "object"),
     }.get(before, True)
-    after = errors or (before if carried else "none")
+    after = errors or (before if shows else "none")
     if result.kind == "void" or wanted.kind == "void":
         if result.kind == wanted.kind and after not in (*_STATUS, "null"):
             found.append(_Ending(after, own, given))
@@ -434,9 +434,9 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, before: str, flags
     )
     tested = -1
     if before != "none" and (not shown or checked or stores):
-        shows = scalar("i") if before == "errno" else inner.result
-        tested = draft.step("failure", "'{}'", shows, shows)
-    flags = (flags & _CARRIED) | _lib.ERRORS[after]
+        told = scalar("i") if before == "errno" else inner.result
+        tested = draft.step("failure", "'{}'", told, told)
+    flags = (flags & _KEPT) | _lib.ERRORS[after]
     if after == "python" or (before == "python" and tested >= 0):
         if flags & _lib.FLAG_RELEASE_GIL:
             raise Refused("errors='python' needs the GIL, which callers of it drop (gil='release')")

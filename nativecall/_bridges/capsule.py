@@ -3,7 +3,7 @@
 Consumers compare the names character by character, so a name is spelt as Cython spells it: plain C
 types, no argument names, one space after each comma. A strided view, which C has no name for, is
 ``void *`` in it, and no name says whether a function needs the GIL; so capsules that are made here
-carry their entry as well.
+have their entry with them as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_cha
 )
 
 
-def carried(obj: object) -> NativeCallable | None:
+def own_entry(obj: object) -> NativeCallable | None:
     """The entry that a capsule of ours was made of."""
     found: NativeCallable | None = _lib.types.capsule_entry(obj)
     return found
@@ -78,6 +78,6 @@ def _spell(ctype: CType) -> str:
 
 
 def from_entry(entry: NativeCallable, name: str | None = None) -> object:
-    """A capsule that carries an entry, named by its C declaration or as a consumer spells that."""
-    signature, address, _ = entry._one(None)
+    """A capsule with an entry in it, named by its C declaration or as a consumer spells that."""
+    signature, address, _ = entry._chosen(None)
     return _lib.types.capsule(address, (name or spelling(signature)).encode(), entry)

@@ -53,7 +53,7 @@ def function(obj: Any) -> Function | None:
     return Function(address, signature, owner, name)
 
 
-def carried(obj: Any) -> NativeCallable | None:
+def own_entry(obj: Any) -> NativeCallable | None:
     """The entry that a cffi function pointer of ours was made of."""
     if not _is_cdata(obj) or cffitype.ffi().typeof(obj).kind != "function":
         return None
@@ -126,8 +126,8 @@ def _pointee(kind: Any) -> CType | None:
 
 
 def from_entry(entry: NativeCallable) -> Any:
-    """A cffi function pointer, which carries its entry."""
-    signature, address, _ = entry._one(None)
+    """A cffi function pointer, which has its entry with it."""
+    signature, address, _ = entry._chosen(None)
     gap = types.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")

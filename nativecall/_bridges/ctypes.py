@@ -206,7 +206,7 @@ def _is_checked(obj: Any) -> bool:
     return hasattr(obj.restype, "_check_retval_")
 
 
-def carried(obj: Any) -> NativeCallable | None:
+def own_entry(obj: Any) -> NativeCallable | None:
     """The entry that a ctypes function pointer of ours was made of.
 
     ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
@@ -316,11 +316,11 @@ def _cast(obj: Any, kind: Any) -> Any:
 
 
 def from_entry(entry: NativeCallable) -> Any:
-    """A ctypes function pointer, which carries its entry.
+    """A ctypes function pointer, which has its entry with it.
 
     Calls through it drop the GIL where the entry asks for that, else they hold it.
     """
-    signature, address, flags = entry._one(None)
+    signature, address, flags = entry._chosen(None)
     gap = types.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")

@@ -46,13 +46,13 @@ _SPELLINGS = {
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
-def carried(obj: Any) -> Native | None:
+def own_entry(obj: Any) -> Native | None:
     """The entry that the box in a LowLevelCallable was made of."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
         return None
-    entry = boxes.carried(obj.function)
+    entry = boxes.own_entry(obj.function)
     called = boxes.function(tuple.__getitem__(obj, 0))
     same = entry is not None and called is not None and called.address == entry.address()
     return entry if same else None
@@ -82,12 +82,12 @@ def from_callable(
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
     part, meant = _chosen(callable, signature, user_data is not None)
-    found = part._one(None)[0]
+    found = part._chosen(None)[0]
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = _SPELLINGS.get(found.text) or spelling(found)
-    capsule = from_entry(part._carried(None, (callable, part)), name)
+    capsule = from_entry(part._for_box(None, (callable, part)), name)
     if user_data is None:
         return LowLevelCallable(capsule)
     if not found.args or found.args[-1].kind != "voidptr":
@@ -111,7 +111,7 @@ def _chosen(
             part = callable[meant]
         except NoEntryError:
             return callable.convert(meant), meant
-        return _as(part, meant.text), part._one(None)[0]
+        return _as(part, meant.text), part._chosen(None)[0]
     available = callable.signatures
     if not available:
         raise NoEntryError.none(callable.__name__, callable._specializer is not None)
@@ -120,17 +120,17 @@ def _chosen(
         exact = [text for text in exact if text.endswith("P")]
     if exact:
         part = callable[exact[0]]
-        return _as(part, exact[0]), part._one(None)[0]
+        return _as(part, exact[0]), part._chosen(None)[0]
     for text in available:
         part = callable[text]
-        meant = part._one(None)[0]
+        meant = part._chosen(None)[0]
         forms = _forms_of(meant, data)
         for form in forms:
             part = _as(part, form)
         if forms:
             return part, meant
     offers = ", ".join(map(repr, available))
-    if data and not any([_takes_data(callable[text]._one(None)[0]) for text in available]):
+    if data and not any([_takes_data(callable[text]._chosen(None)[0]) for text in available]):
         raise ValueError(
             f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
             f"does not have; it offers {offers}"
@@ -147,7 +147,7 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
 
     A status without a convention is what SciPy takes it for.
     """
-    found, _, flags = part._one(None)
+    found, _, flags = part._chosen(None)
     convention = ERROR_NAMES[flags & _lib.ERRORS_MASK]
     status = convention == "zero" or (convention == "none" and found.result.kind == "int")
     if form in _REPORTING and not status:

@@ -3,7 +3,7 @@
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
 asks here for the pointer in a foreign box, for a C function pointer that leads to a Python
 function, for buffers of structs, and how well a value suits an overload's argument. It learns here,
-too, of the conversions below (_values/storage.py): whoever makes calls imports this module.
+too, of the conversions below (_values/storage.py): what makes calls imports this module.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from . import (
     hooks,  # noqa: F401  # the core asks it
     specialize,
 )
-from .entry import Entry, Found, Options, gil_name, refuse_duplicates, resolve
+from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ Attributes
 signatures : tuple of str
     Canonical signatures of the entries.
 entries : tuple of Entry
-    The rows of the table.
+    The rows of the call table.
 builtin : builtin_function_or_method
     The same callable as a real built-in function, for hot loops.
 
@@ -104,7 +104,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         errors: Errors = "none",
         errno: bool = False,
     ) -> None:
-        if self._spec is not None or self._parts is not None:
+        if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
         options = Options(name, doc, owner, gil, errors, errno)
         if isinstance(target, Mapping):
@@ -128,24 +128,24 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             None,
         )
         if len(found) == 1:
-            self._set_single(*found[0].single())
+            self._set_entry(*found[0].arguments())
         elif found:
-            self._set_parts(tuple([self._derived(*one.single()) for one in found]))
+            self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
 
     @property
     def signatures(self) -> tuple[str, ...]:
         """Canonical signatures of the entries, in the order they were added."""
-        return tuple([row[0] for row in self._offered()])
+        return tuple([entry[0] for entry in self._offered()])
 
     def _offered(self) -> list[tuple[str, int, int]]:
-        """The rows as native callers find them: none where a subclass overrides `__call__`."""
-        return self._rows() if _types.call_table_offset(type(self)) else []
+        """The entries as native callers find them: none where a subclass overrides `__call__`."""
+        return self._entries() if _types.call_table_offset(type(self)) else []
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The rows of the call table, as native callers find them."""
+        """The entries of the call table, as native callers find them."""
         return tuple(
             [
                 Entry(
@@ -155,36 +155,36 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                     ERROR_NAMES[flags & _lib.ERRORS_MASK],
                     gil_name(flags),
                     owner,
-                    part._way(),
+                    one._trampoline_kind(),
                 )
-                for text, address, flags, owner, part in self._listed()
+                for text, address, flags, owner, one in self._listed()
             ]
         )
 
     def _listed(self) -> list[tuple[str, int, int, object, Any]]:
-        """The rows as native callers find them, each with its owner and its single callable."""
+        """The entries as native callers find them, each with its owner and its own callable."""
         with _writing:
-            rows = self._offered()
-            parts = self._parts or (self,)
-            owners = [part._owners for part in parts]
+            offered = self._offered()
+            overloads = self._overloads or (self,)
+            owners = [one._owners for one in overloads]
             return [
-                (*row, owner[-1] if owner else None, part)
-                for row, owner, part in zip(rows, owners, parts, strict=False)
+                (*entry, owner[-1] if owner else None, one)
+                for entry, owner, one in zip(offered, owners, overloads, strict=False)
             ]
 
-    def _singles(self) -> list[tuple[NativeCallable, Signature, int, int]]:
-        """The entries as native callers find them, read once: with each its single callable.
+    def _resolved(self) -> list[tuple[NativeCallable, Signature, int, int]]:
+        """The entries as native callers find them, read once: with each the callable of it alone.
 
-        Whoever decides by them decides by this list: entries may be added or replaced meanwhile.
+        A decision by them needs this list: entries may be added or replaced meanwhile.
         """
-        rows = self._offered()
-        # In this order: with an entry added meanwhile there is a part too many, not too few.
-        parts = self._parts
-        parts = (self,) if parts is None else parts
+        offered = self._offered()
+        # In this order: with an entry added meanwhile there is a callable too many, not too few.
+        overloads = self._overloads
+        overloads = (self,) if overloads is None else overloads
         return [
-            (part, spec.signature, address, flags)
-            for part in parts[: len(rows)]
-            for spec, address, flags in [part._single()]
+            (one, spec.signature, address, flags)
+            for one in overloads[: len(offered)]
+            for spec, address, flags in [one._entry()]
         ]
 
     def address(self, signature: str | Signature | None = None) -> int:
@@ -200,13 +200,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         NoEntryError
             A `KeyError`, when there is no such entry.
         """
-        return self._one(signature)[1]
+        return self._chosen(signature)[1]
 
     def __getitem__(self, signature: str | Signature) -> NativeCallable:
         """The callable restricted to one signature; `specialize` is asked for one that is new."""
         position = self._position(signature, ask=True)
-        part: NativeCallable = self._split() if self._parts is None else self._parts[position]
-        return part
+        overloads = self._overloads
+        one: NativeCallable = self._restricted() if overloads is None else overloads[position]
+        return one
 
     def __contains__(self, signature: object) -> bool:
         """Whether there is an entry for a signature, in any spelling."""
@@ -270,9 +271,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         with _writing:
             self._add(found, replace)
 
-    def _add(self, found: Found, replace: bool) -> None:
-        rows = self._rows()
-        texts = [row[0] for row in rows]
+    def _add(self, found: NewEntry, replace: bool) -> None:
+        entries = self._entries()
+        texts = [entry[0] for entry in entries]
         if found.signature.text in texts:
             position = texts.index(found.signature.text)
             if not replace:
@@ -280,26 +281,26 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                     f"{self.__name__!r} has an entry {found.signature.text!r} already; "
                     "pass replace=True to put another function in its place"
                 )
-            if found.flags != rows[position][2]:
+            if found.flags != entries[position][2]:
                 raise ValueError(
                     f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
                     "errors and errno must be the same to replace it"
                 )
-            spec = found.single()[0]
-            part = self._only if self._parts is None else self._parts[position]
-            if part is not None:
-                part._replace(0, found.address, found.owner, spec)
+            spec = found.arguments()[0]
+            one = self._only if self._overloads is None else self._overloads[position]
+            if one is not None:
+                one._replace(0, found.address, found.owner, spec)
             self._replace(position, found.address, found.owner, spec)
             return
-        parts = self._parts
-        if parts is None:
-            parts = () if self._spec is None else (self._split(),)
-        self._set_parts((*parts, self._derived(*found.single())))
+        overloads = self._overloads
+        if overloads is None:
+            overloads = () if self._spec is None else (self._restricted(),)
+        self._set_overloads((*overloads, self._derived(*found.arguments())))
 
-    def _add_missing(self, found: Found) -> None:
+    def _add_missing(self, found: NewEntry) -> None:
         """Add an entry unless there is one of its signature by now."""
         with _writing:
-            if found.signature.text not in [row[0] for row in self._rows()]:
+            if found.signature.text not in [entry[0] for entry in self._entries()]:
                 self._add(found, False)
 
     @property
@@ -313,9 +314,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
         It is asked once for a signature; other threads that look for the same wait meanwhile. None
         is remembered, of the last 256 signatures without an answer, until a hook is set again; an
-        exception is not, and whoever looked for the signature gets it. The hook may look for other
-        signatures, but a thread that it starts and waits for must not look for the same one. None,
-        or ``del``, takes the hook away; what it made stays. A callable with a hook cannot be
+        exception is not: it is raised where the signature was looked for. The hook may look for
+        other signatures, but a thread that it starts and waits for must not look for the same one.
+        None, or ``del``, takes the hook away; what it made stays. A callable with a hook cannot be
         pickled.
 
         Examples
@@ -339,11 +340,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
     def specialize(self) -> None:
         self._specializer = None
 
-    def _split(self) -> NativeCallable:
-        """The single callable of our only entry, which stays single when there are more."""
+    def _restricted(self) -> NativeCallable:
+        """The callable of our only entry, which keeps that one alone when there are more."""
         with _writing:
             if self._only is None:
-                spec, address, flags = self._single()
+                spec, address, flags = self._entry()
                 owner = self._owners[-1] if self._owners else None
                 self._only = self._derived(spec, address, flags, owner)
         only: NativeCallable = self._only
@@ -352,24 +353,23 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
     def _derived(
         self, spec: Any, address: int, flags: int, owner: object, name: str | None = None
     ) -> NativeCallable:
-        """A callable of one entry that comes of this one: a part of it, a thunk of it.
+        """A callable of one entry that comes of this one: an overload of it, a thunk of it.
 
-        Whoever makes such a one needs no class. Its name, unless one is given, and its `__doc__`
-        are ours.
+        To make one takes no class. Its name, unless one is given, and its `__doc__` are ours.
         """
         made: NativeCallable = NativeCallable.__new__(NativeCallable)
         made._describe(name or self.__name__, self._doc, None)
-        made._set_single(spec, address, flags, owner)
+        made._set_entry(spec, address, flags, owner)
         return made
 
     # -- other boxes -----------------------------------------------------------------------------
 
-    def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
+    def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
         """Signature, address and flags of an entry; of the only one for None."""
         if signature is not None:
-            spec, address, flags = self[signature]._single()
+            spec, address, flags = self[signature]._entry()
             return spec.signature, address, flags
-        available = self._singles()
+        available = self._resolved()
         if not available:
             raise NoEntryError.none(self.__name__, self._specializer is not None)
         if len(available) > 1:
@@ -380,12 +380,12 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             )
         return available[0][1:]
 
-    def _carried(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
-        """An entry as it is now, for a box to carry, so that nothing is lost on the way through it.
+    def _for_box(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
+        """An entry as it is now, for a box to keep, so that nothing is lost on the way through it.
 
         It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
         """
-        found, address, flags = self._one(signature)
+        found, address, flags = self._chosen(signature)
         return self._derived(callspec.of(found), address, flags, self if owner is None else owner)
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
@@ -393,15 +393,15 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
         Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
         """
-        return boxes.bridge("ctypes").from_entry(self._carried(signature))
+        return boxes.bridge("ctypes").from_entry(self._for_box(signature))
 
     def to_cffi(self, signature: str | Signature | None = None) -> Any:
         """A cffi function pointer to an entry; it keeps this callable alive.
 
         cffi drops the GIL around every call, so an entry that needs it is refused.
         """
-        entry = self._carried(signature)
-        if entry._one(None)[2] & _lib.FLAG_NEEDS_GIL:
+        entry = self._for_box(signature)
+        if entry._chosen(None)[2] & _lib.FLAG_NEEDS_GIL:
             raise ValueError(
                 f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
             )
@@ -410,10 +410,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
     def to_capsule(self, signature: str | Signature | None = None) -> Any:
         """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
 
-        The name does not say whether the entry needs the GIL. Whoever goes by names (SciPy, Cython)
-        must call with the GIL what needs it; nativecall and its headers know from the capsule.
+        The name does not say whether the entry needs the GIL. Callers that go by names (SciPy,
+        Cython) must call with the GIL what needs it; nativecall and its headers know from the
+        capsule.
         """
-        return boxes.bridge("capsule").from_entry(self._carried(signature))
+        return boxes.bridge("capsule").from_entry(self._for_box(signature))
 
     def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
         """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
@@ -533,7 +534,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         import inspect
         from keyword import iskeyword
 
-        if self._spec is None or self._parts is not None:
+        if self._spec is None or self._overloads is not None:
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
         signature: Signature = self._spec.signature
         names = [name for name in signature.names if name and not iskeyword(name)]
@@ -570,14 +571,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                 "set 'specialize' to None first"
             )
         entries = self._listed()
-        _, _, flags, symbol, part = entries[0] if len(entries) == 1 else (None,) * 5
-        if part is not None and flags is not None and hasattr(symbol, "pickled"):
+        _, _, flags, symbol, one = entries[0] if len(entries) == 1 else (None,) * 5
+        if one is not None and flags is not None and hasattr(symbol, "pickled"):
             options: dict[str, Any] = {
                 "gil": gil_name(flags),
                 "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
             }
             options["errno"] = bool(flags & _lib.FLAG_ERRNO)
-            return symbol.pickled(part._spec.signature, self.__name__, self._doc, options)
+            return symbol.pickled(one._spec.signature, self.__name__, self._doc, options)
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"

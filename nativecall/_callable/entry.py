@@ -102,8 +102,8 @@ class Options:
         self.flags = _GIL[gil] | _lib.ERRORS[errors] | (_lib.FLAG_ERRNO if errno else 0)
 
 
-class Found:
-    """An entry to be."""
+class NewEntry:
+    """An entry that is in no table yet."""
 
     __slots__ = ("address", "flags", "name", "owner", "signature")
 
@@ -116,12 +116,12 @@ class Found:
         self.owner = owner
         self.name = name
 
-    def single(self) -> tuple[Any, int, int, object]:
-        """Arguments for the core."""
+    def arguments(self) -> tuple[Any, int, int, object]:
+        """Arguments of the core's `_set_entry`."""
         return callspec.of(self.signature), self.address, self.flags, self.owner
 
 
-def refuse_duplicates(found: list[Found]) -> None:
+def refuse_duplicates(found: list[NewEntry]) -> None:
     seen: dict[str, str] = {}
     for one in found:
         text, written = one.signature.text, one.signature.written
@@ -179,7 +179,7 @@ def _needs_gil(signature: Signature, flags: int) -> int:
     return flags
 
 
-def resolve(target: Any, signature: str | Signature | None, options: Options) -> Found:
+def resolve(target: Any, signature: str | Signature | None, options: Options) -> NewEntry:
     """Address, signature and owner of whatever holds a C function."""
     wanted = None if signature is None else parse(signature)
     flags = options.flags
@@ -188,7 +188,7 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
     known: Signature | None = None
     native = _types.viewed(target) if not isinstance(target, _types.CallableBase) else target
     if native is not None:
-        known, address, inherited = native._one(wanted)
+        known, address, inherited = native._chosen(wanted)
         owner, name = native, native.__name__
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
@@ -229,4 +229,4 @@ def resolve(target: Any, signature: str | Signature | None, options: Options) ->
         name = origin[1] if origin is not None else None
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
-    return Found(address, wanted, flags, owner, name)
+    return NewEntry(address, wanted, flags, owner, name)

@@ -1,14 +1,14 @@
 """`f.specialize`: a hook that is asked for the entries that a native callable does not have yet.
 
-SEP 201 leaves it open how a table gets the signatures that nobody foresaw. Here whoever looks for
-one through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through
-callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, has the hook asked for it,
-and the answer added to the table. Readers of the table itself ask nobody and go on meanwhile.
+SEP 201 leaves it open how a table gets the signatures that nobody foresaw. Here a look for
+one, through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through
+callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, asks the hook for it,
+and adds the answer to the table. Readers of the table itself ask nobody and go on meanwhile.
 
-Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it.
-The others wait for the answer, with no lock held but the question's own. That the hook has none is
-remembered, of the last 256 such signatures, until another hook is set; an exception is not.
-Whoever would wait for a question that waits for him gets RuntimeError instead.
+Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it
+("single-flight"). The others wait for the answer, with no lock held but that of the flight. That
+the hook has none is remembered, of the last 256 such signatures, until another hook is set; an
+exception is not. A thread that would wait for one that waits for it gets RuntimeError instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from _thread import RLock, allocate_lock, get_ident
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
-from .._recent import Recent
+from .._lru import Lru
 from .._signature.spelling import parse
 from .._values.failure import check_errors
 from .entry import Options, resolve
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .._signature.signature import Signature
     from .._values.boxes import Native
-    from .entry import Found
+    from .entry import NewEntry
 
     Hook = Callable[[Native, str], Any]
 
@@ -49,11 +49,11 @@ class Specializer:
                 f"(got {type(hook).__name__})"
             )
         self.hook = hook
-        self.missing: Recent[str, None] = Recent()
+        self.missing: Lru[str, None] = Lru()
 
 
-class _Question:
-    """A signature that a hook is being asked for."""
+class _Flight:
+    """A signature that a hook is being asked for, once for all threads that look for it."""
 
     __slots__ = ("answered", "thread")
 
@@ -71,23 +71,23 @@ class _Question:
 # hook and asks again goes in a circle all the same. The lock is held to look and to decide, never
 # while a hook runs; the thread that has it may take it again, for the collector may run code that
 # asks.
-_questions: dict[tuple[int, str], _Question] = {}
-_waits: dict[int, _Question] = {}
+_flights: dict[tuple[int, str], _Flight] = {}
+_waits: dict[int, _Flight] = {}
 _deciding = RLock()
 
 
 def _after_fork() -> None:
-    """Questions of threads that the child does not have are asked again."""
+    """Flights of threads that the child does not have are begun again."""
     _deciding._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed leaves it out
     me = get_ident()
     for thread in [*_waits]:
         if thread != me:
             del _waits[thread]
-    for key, question in [*_questions.items()]:
-        if question.thread != me:
-            del _questions[key]
-            # Whoever waits for it asks: a signal handler may fork while its thread waits.
-            question.answered._at_fork_reinit()  # type: ignore[attr-defined]
+    for key, flight in [*_flights.items()]:
+        if flight.thread != me:
+            del _flights[key]
+            # A thread that waits for it asks: a signal handler may fork while its thread waits.
+            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):
@@ -112,20 +112,20 @@ def ask(whole: Native, text: str) -> None:
         specializer: Specializer | None = whole._specializer
         if specializer is None or text in specializer.missing or _has(whole, text):
             return
-        mine = _Question()
+        mine = _Flight()
         try:
             with _deciding:
-                question = _questions.setdefault(key, mine)
-            if question is mine:
+                flight = _flights.setdefault(key, mine)
+            if flight is mine:
                 # The answer may have come since we looked.
                 if not _has(whole, text) and text not in specializer.missing:
                     _answer(whole, specializer, text)
                 return
         finally:
-            if _questions.get(key) is mine:
-                del _questions[key]
+            if _flights.get(key) is mine:
+                del _flights[key]
             mine.answered.release()
-        _wait(question, whole, text)
+        _wait(flight, whole, text)
 
 
 def ask_for_native(whole: Native, text: str) -> None:
@@ -139,14 +139,14 @@ def ask_for_native(whole: Native, text: str) -> None:
 
 
 def _has(whole: Native, text: str) -> bool:
-    return any([row[0] == text for row in whole._rows()])
+    return any([entry[0] == text for entry in whole._entries()])
 
 
-def _wait(question: _Question, whole: Native, text: str) -> None:
+def _wait(flight: _Flight, whole: Native, text: str) -> None:
     """Wait until another thread has its answer, unless that waits for us."""
     me = get_ident()
     with _deciding:
-        asked: _Question | None = question
+        asked: _Flight | None = flight
         while asked is not None:
             if asked.thread == me:
                 raise RuntimeError(
@@ -156,9 +156,9 @@ def _wait(question: _Question, whole: Native, text: str) -> None:
             asked = _waits.get(asked.thread)
         # A thread waits once more when code that runs while it waits, a signal handler's, asks.
         before = _waits.get(me)
-        _waits[me] = question
+        _waits[me] = flight
     try:
-        with question.answered:
+        with flight.answered:
             pass
     finally:
         with _deciding:
@@ -181,7 +181,7 @@ def _answer(whole: Native, specializer: Specializer, text: str) -> None:
     whole._add_missing(found)
 
 
-def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> Found:
+def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> NewEntry:
     """The entry that an answer gives, or an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
@@ -201,7 +201,7 @@ def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> Found:
         raise kind(f"{what} and gave what is none: {error}") from error
 
 
-def compiled(target: Any, signatures: list[Signature], options: Options) -> list[Found]:
+def compiled(target: Any, signatures: list[Signature], options: Options) -> list[NewEntry]:
     """The entries of what a compiler's function was compiled for already, where there can be."""
     found = []
     for signature in signatures:
@@ -215,7 +215,7 @@ def compiled(target: Any, signatures: list[Signature], options: Options) -> list
 def on_demand(target: Any, options: dict[str, Any]) -> Hook:
     """A hook that has a compiler's function compiled for the signatures that are asked for.
 
-    Those that it is not compiled for, and those whose results cannot carry the error convention,
+    Those that it is not compiled for, and those whose results cannot show the error convention,
     have no entry: a consumer asks for all that it can use, and takes the first that there is.
     """
 
@@ -229,7 +229,7 @@ def on_demand(target: Any, options: dict[str, Any]) -> Hook:
             found = resolve(target, signature, Options(whole.__name__, None, **options))
         except SignatureError:
             return None
-        return whole._derived(*found.single())
+        return whole._derived(*found.arguments())
 
     return compile
 

@@ -19,7 +19,7 @@ from .. import _lib
 from .._adapt import messages, rules
 from .._adapt.plan import HEADER, Bound, Plan
 from .._errors import NoEntryError, SignatureError
-from .._recent import Recent
+from .._lru import Lru
 from .._signature.ctype import CType
 from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
@@ -48,7 +48,7 @@ _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # as code: the function itself does
 _SERVICES = _types.thunk_services()[0]
 #: Plans that stay with their code when no thunk uses them.
-_recent: Recent[object, _Prepared] = Recent()
+_recent: Lru[object, _Prepared] = Lru()
 # Thunks call one another without a look at the C stack, which would cost more than they do: so a
 # chain of them ends before it can use up the stack of a small thread. Bytes.
 _MOST_STACK = 32 << 10
@@ -151,7 +151,7 @@ def converted(
         check_errors(wanted, errors)
     # A function that is made for the signature is better than one that is converted to it.
     specialize.ask(function, wanted.text)
-    entries = function._singles()
+    entries = function._resolved()
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
@@ -184,7 +184,7 @@ def _keeps(found: Signature, wanted: Signature) -> bool:
 def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
     """`NativeCallable.bind`."""
     name = function.__name__
-    signature, address, flags = function._one(None)
+    signature, address, flags = function._chosen(None)
     if signature.variadic:
         raise SignatureError(
             f"cannot bind arguments of {name!r}, which is variadic",

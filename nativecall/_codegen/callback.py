@@ -20,7 +20,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from .._recent import Recent
+from .._lru import Lru
 from .._values.callspec import letter
 from . import engine
 from .writer import LINKED, WORD, Operand, Writer, layout, shape
@@ -38,7 +38,7 @@ __all__ = ["code", "intermediate", "key"]
 _EXPORT = "callback"
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
 #: Those that stay when no function uses them.
-_recent: Recent[str, engine.Code] = Recent()
+_recent: Lru[str, engine.Code] = Lru()
 
 
 def key(signature: Signature) -> str:
@@ -115,10 +115,10 @@ class _Closure(Writer):
             function.attributes.add(attribute)
         first = function.append_basic_block("start")
         last = function.append_basic_block("last")
-        entry = self.lowering.emit_entry(ir.IRBuilder(first), function)
+        prologue = self.lowering.emit_prologue(ir.IRBuilder(first), function)
         slot = function.args[0].get_reference()
         self.lines += [f"  {instruction}" for instruction in first.instructions]
-        self.body(slot, entry, last)
+        self.body(slot, prologue, last)
         prototype: list[str] = []
         function.descr_prototype(prototype)
         declared = [str(one).strip() for one in module.globals.values() if one is not function]
@@ -134,13 +134,13 @@ class _Closure(Writer):
             ]
         )
 
-    def body(self, slot: str, entry: Any, last: Any) -> None:
+    def body(self, slot: str, prologue: Any, last: Any) -> None:
         count = len(self.signature.args)
         self.line(f"%call = alloca [{layout['pycallback_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
         if any([arg.text == "e" for arg in self.signature.args]):
             self.line("%half = alloca half, align 8")
-        where = self.result_memory(entry)
+        where = self.result_memory(prologue)
         self.line(f"%self_at = getelementptr i8, ptr {slot}, i64 {layout['stub_context']}")
         self.line("%self = load ptr, ptr %self_at, align 8")
         self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['pycallback_symbols']}")
@@ -149,7 +149,7 @@ class _Closure(Writer):
         entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
         self.require(self.new(f"icmp ne i32 {entered}, 0"), "return")
         for index, (ctype, given) in enumerate(
-            zip(self.signature.args, entry.arguments, strict=True)
+            zip(self.signature.args, prologue.arguments, strict=True)
         ):
             value = self.argument(index, ctype, str(given.get_reference()))
             self.store("ptr", value, "%args", (index + 1) * WORD)
@@ -157,7 +157,7 @@ class _Closure(Writer):
         self.call("nc_pycallback_run", "void", *values)
         self.go("return")
         self.begin("return")
-        self.give(entry, last, where)
+        self.give(prologue, last, where)
 
     def argument(self, index: int, ctype: CType, given: str) -> str:
         """A new reference to the object for an argument, or NULL with an exception."""
@@ -172,15 +172,15 @@ class _Closure(Writer):
             return self.call("nc_pycallback_float", "ptr", "ptr %self", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 
-    def result_memory(self, entry: Any) -> str:
+    def result_memory(self, prologue: Any) -> str:
         """Where the result is put together."""
-        if entry.result_memory is not None:
-            return str(entry.result_memory.get_reference())
+        if prologue.result_memory is not None:
+            return str(prologue.result_memory.get_reference())
         size = max(self.signature.result.size, WORD)
         self.line(f"%result = alloca [{size} x i8], align 16")
         return "%result"
 
-    def give(self, entry: Any, last: Any, where: str) -> None:
+    def give(self, prologue: Any, last: Any, where: str) -> None:
         """The return."""
         from llvmlite import ir
 
@@ -191,5 +191,5 @@ class _Closure(Writer):
         if result.kind != "void" and not in_memory(result):
             type = value_type(result)
             value = Operand(type, self.new(f"load {type}, ptr {where}, align 1"))
-        self.lowering.emit_return(ir.IRBuilder(last), entry, value)
+        self.lowering.emit_return(ir.IRBuilder(last), prologue, value)
         self.lines += [f"  {instruction}" for instruction in last.instructions]

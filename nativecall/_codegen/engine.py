@@ -150,8 +150,8 @@ class _Machine:
         self._names = itertools.count()
         self._linker: _Linker | None = None
         self._optimizations = itertools.count(1)
-        # Every call of llvmlite holds this lock, so whoever has it has LLVM alone. llvmlite offers
-        # no other way to it.
+        # Every call of llvmlite holds this lock, so the thread that has it has LLVM alone.
+        # llvmlite offers no other way to it.
         self.lock = llvm.ffi.lib._lock._lock
         self.identity = repr(
             (

@@ -69,12 +69,12 @@ class ThunkCode:
     def text(self) -> str:
         """The module's text."""
         plan, builder = self.plan, self.builder
-        self.entry = self.outer.emit_entry(builder, self.function)
+        self.prologue = self.outer.emit_prologue(builder, self.function)
         data = self.load(POINTER, self.function.args[0], WORD)
         self.data = data
         target = self.load(POINTER, data, 0)
         for check in plan.checks:
-            given = self.entry.arguments[check.index]
+            given = self.prologue.arguments[check.index]
             wanted = ir.Constant(given.type, check.count)
             holds = builder.icmp_unsigned("==" if check.count is not None else "!=", given, wanted)
             ctype = plan.outer.args[check.index]
@@ -89,7 +89,7 @@ class ThunkCode:
         values = [(index, self.value(node)) for index, node in plan.stores]
         result = None if plan.result is None else self.value(plan.result)
         for (index, value), (_, node) in zip(values, plan.stores, strict=True):
-            self.put(node.type, value, self.entry.arguments[index])
+            self.put(node.type, value, self.prologue.arguments[index])
         if plan.after == "errno" and plan.before != "errno":
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
         self.give(result)
@@ -136,7 +136,7 @@ class ThunkCode:
             self.failed = self.write_failed()
         memory = ir.Constant(POINTER, None)
         if self.outer.result.how == "reference":
-            memory = self.entry.result_memory
+            memory = self.prologue.result_memory
         # A tail call: so the usual way needs no frame for this.
         value = self.builder.call(self.failed, [self.data, _LONG(step), bits, memory], tail="tail")
         if isinstance(value.type, ir.VoidType):
@@ -163,7 +163,7 @@ class ThunkCode:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(_OUT_OF_RANGE))
         if self.outer.result.how == "pieces":
             memory = self.reserve(self.plan.outer.result.size, self.plan.outer.result.alignment)
-        self.give_sentinel(abi.Entry((), memory))
+        self.give_sentinel(abi.Prologue((), memory))
         self.builder, self.data = kept
         return function
 
@@ -177,14 +177,14 @@ class ThunkCode:
         """Write the block of the sentinel, if there is one."""
         if self.leave is not None:
             self.builder.position_at_end(self.leave)
-            self.give_sentinel(self.entry)
+            self.give_sentinel(self.prologue)
 
-    def give_sentinel(self, entry: abi.Entry) -> None:
+    def give_sentinel(self, prologue: abi.Prologue) -> None:
         """Return what C gets for a call that failed."""
         result = self.plan.outer.result
         value = None
         if abi.in_memory(result):
-            self.fill(result, entry.result_memory)
+            self.fill(result, prologue.result_memory)
         elif result.kind != "void":
             type = abi.value_type(result)
             number: Any = None if isinstance(type, ir.PointerType) else 0
@@ -193,7 +193,7 @@ class ThunkCode:
             elif self.plan.after == "nonzero":
                 number = 1
             value = ir.Constant(type, number)
-        self.outer.emit_return(self.builder, entry, value)
+        self.outer.emit_return(self.builder, prologue, value)
 
     def fill(self, ctype: CType, memory: Any) -> None:
         """NaN, or zeros, as a type that is in memory."""
@@ -228,7 +228,7 @@ class ThunkCode:
         memory = None
         if abi.in_memory(result):
             passed = isinstance(self.plan.result, Result)
-            memory = self.entry.result_memory if passed else None
+            memory = self.prologue.result_memory if passed else None
             if memory is None:
                 memory = self.reserve(result.size, result.alignment)
         answer = self.inner.emit_call(self.builder, target, arguments, memory)
@@ -238,10 +238,10 @@ class ThunkCode:
         """Return the thunk's result."""
         ctype = self.plan.outer.result
         if abi.in_memory(ctype):
-            if result is not self.entry.result_memory:
-                self.copy(self.entry.result_memory, result, ctype.size)
+            if result is not self.prologue.result_memory:
+                self.copy(self.prologue.result_memory, result, ctype.size)
             result = None
-        self.outer.emit_return(self.builder, self.entry, result)
+        self.outer.emit_return(self.builder, self.prologue, result)
 
     def test(self) -> None:
         """Leave where the function failed."""
@@ -286,9 +286,9 @@ class ThunkCode:
         """An IR value, or the memory of a type that is in memory."""
         match node:
             case Given(index, _):
-                return self.entry.arguments[index]
+                return self.prologue.arguments[index]
             case Load(pointer, offset, type):
-                return self.found(self.entry.arguments[pointer.index], offset, type)
+                return self.found(self.prologue.arguments[pointer.index], offset, type)
             case Convert(source, type, step):
                 return self.converted(source.type, self.value(source), type, step)
             case Memory(values, type):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from .._recent import Recent
+from .._lru import Lru
 from .._signature.signature import Signature
 from .._values import callspec
 from .._values.variadic import extra_argument
@@ -54,9 +54,9 @@ def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
 
 _made: dict[str, weakref.ref[Any]] = {}
 #: Those that stay when no callable uses them.
-_recent: Recent[str, Any] = Recent()
+_recent: Lru[str, Any] = Lru()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
-_refused: Recent[str, str] = Recent()
+_refused: Lru[str, str] = Lru()
 
 
 def trampoline(callable: Native, fixed: int | None = None) -> Any:
@@ -66,8 +66,8 @@ def trampoline(callable: Native, fixed: int | None = None) -> Any:
     That of a variadic function takes the fixed arguments only; `variadic` is for more, which makes
     a callable of all of them: `fixed` is then how many are the fixed ones.
     """
-    single, _, flags = callable._single()
-    signature: Signature = single.signature
+    spec, _, flags = callable._entry()
+    signature: Signature = spec.signature
     if signature.variadic:
         fixed = len(signature.args)
     elif fixed is not None and not 0 <= fixed <= len(signature.args):
@@ -160,7 +160,7 @@ def variadic(callable: Native, fallback_for: Callable[..., Any]) -> Callable[...
     """
     from .abi import MAX_ARGUMENTS
 
-    fewest, address, flags = callable._single()
+    fewest, address, flags = callable._entry()
     signature: Signature = fewest.signature
     name = callable.__name__
     owner = weakref.ref(callable)

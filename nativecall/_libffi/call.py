@@ -56,7 +56,7 @@ def called(function: Any, arguments: Sequence[Any]) -> Any:
 
 def make_fallback(callable: Native) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
-    spec, address, flags = callable._single()
+    spec, address, flags = callable._entry()
     return fallback_for(spec, callable.__name__, address, flags, ref(callable))
 
 

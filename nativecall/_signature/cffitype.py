@@ -312,7 +312,7 @@ _numbers = count()  # of structs: no two FFIs have the same tag
 
 
 class _Told:
-    """An FFI and what it was told of; whoever declares a type does all of it in one of these."""
+    """An FFI and what it was told of; all of a type is declared in one of these."""
 
     __slots__ = ("ffi", "structs", "types")
 

@@ -5,7 +5,8 @@ the module that defines the object's type, and loaded only then; so nothing is i
 library that the program does not use. A bridge may have
 
     function(obj) -> Function | None      the C function inside a box
-    carried(obj) -> NativeCallable | None the entry that a box of ours was made of
+    own_entry(obj) -> NativeCallable | None
+                                          the entry that a box of ours was made of
     pointer(obj) -> Pointer | None        the data pointer inside a box
     struct(obj) -> Struct | None          the struct by value that a box has
     layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
@@ -17,7 +18,7 @@ library that the program does not use. A bridge may have
 and answers None for objects that it does not know after all. It may make boxes as well, of an entry
 or of a callable (`from_entry`, `from_callable`): `bridge` gives it to who asks for one.
 
-Boxes that are made here carry the entry that they were made of (`NativeCallable._carried`), because
+Boxes that are made here keep the entry that they were made of (`NativeCallable._for_box`), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
 it reports failure. So `function` finds the entry itself in them. It is believed only for the
 address that the box holds.
@@ -48,13 +49,13 @@ if TYPE_CHECKING:
 
         def __call__(self, *values: Any) -> Any: ...
         def address(self) -> int: ...
-        def _rows(self) -> list[tuple[str, int, int]]: ...
-        def _single(self) -> tuple[Any, int, int]: ...
-        def _singles(self) -> list[tuple[Self, Signature, int, int]]: ...
-        def _one(self, signature: str | Signature | None) -> tuple[Signature, int, int]: ...
+        def _entries(self) -> list[tuple[str, int, int]]: ...
+        def _entry(self) -> tuple[Any, int, int]: ...
+        def _resolved(self) -> list[tuple[Self, Signature, int, int]]: ...
+        def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]: ...
         def _add_missing(self, found: Any) -> None: ...
         def _derived(
-            self, plan: Any, address: int, flags: int, owner: object, name: str | None = None
+            self, spec: Any, address: int, flags: int, owner: object, name: str | None = None
         ) -> Self: ...
         def _choose(self, fixed: int) -> None: ...
 
@@ -197,24 +198,24 @@ def holds_entry(obj: object, address: int) -> bool:
     base = _lib.types.CallableBase
     if not issubclass(type(obj), base):
         return False
-    rows = base._rows(obj)
-    return len(rows) == 1 and rows[0][1] == address
+    entries = base._entries(obj)
+    return len(entries) == 1 and entries[0][1] == address
 
 
-def carried(obj: object) -> Native | None:
+def own_entry(obj: object) -> Native | None:
     """The entry that a box of ours was made of, as a callable of that one; else None.
 
-    Consumers in C ask here too (box.h).
+    Consumers in C ask here too (box.h), by the name `nativecall._own_entry`.
     """
-    found: Native | None = _ask(obj, "carried")
+    found: Native | None = _ask(obj, "own_entry")
     return found
 
 
 def function(obj: object) -> Function | None:
     """The C function inside `obj`, None when no bridge knows one."""
-    entry = carried(obj)
+    entry = own_entry(obj)
     if entry is not None:
-        signature, address, flags = entry._one(None)
+        signature, address, flags = entry._chosen(None)
         return Function(address, signature, obj, entry.__name__, flags)
     found: Function | None = _ask(obj, "function")
     return found

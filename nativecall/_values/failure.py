@@ -21,7 +21,7 @@ ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
 
 
 def check_errors(signature: Signature, errors: str) -> None:
-    """Whether a result can carry what an error convention says."""
+    """Whether a result can show what an error convention says."""
     kind = signature.result.kind
     if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
         wanted = "an integer"

@@ -178,7 +178,7 @@ def is_refused(entry: str, form: str) -> bool:
 
 def facts(f):
     """All that makes an entry."""
-    signature, place, flags = f._one(None)
+    signature, place, flags = f._chosen(None)
     return signature.text, signature.names, signature.readonly, place, flags
 
 
@@ -243,7 +243,7 @@ def test_what_users_write_into_a_box_is_not_believed(c):
         def __class__(self):
             return nc.NativeCallable
 
-        def _rows(self):
+        def _entries(self):
             raise AssertionError
 
     box = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address())

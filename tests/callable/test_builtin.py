@@ -126,7 +126,7 @@ def test_reference_counts_are_level(square):
 
 
 def test_ordinary_methods_are_no_views(square):
-    for method in (square._rows, square.__reduce_ex__, [].append, len):
+    for method in (square._entries, square.__reduce_ex__, [].append, len):
         with pytest.raises(TypeError, match=r"^'target' must be an address, "):
             nc.wrap(method)
     assert square(3.0) == 9.0

@@ -80,7 +80,7 @@ def run(*functions):
 # -- who asks --------------------------------------------------------------------------------------
 
 ASKERS = {
-    "getitem": lambda f, s: f[s]._rows()[0][1],
+    "getitem": lambda f, s: f[s]._entries()[0][1],
     "address": lambda f, s: f.address(s),
     "to_ctypes": lambda f, s: ctypes.cast(f.to_ctypes(s), ctypes.c_void_p).value,
     "to_cffi": lambda f, s: nc.wrap(f.to_cffi(s)).address(),
@@ -147,7 +147,7 @@ def test_who_does_not_ask(hook):
     assert f(4.0) == 2.0
     with pytest.raises(TypeError):
         f("text")
-    assert (f.address("d:d"), f["d:d"]._rows()) == (symbol("d:d").address(), f._rows())
+    assert (f.address("d:d"), f["d:d"]._entries()) == (symbol("d:d").address(), f._entries())
     assert list(f) == ["d:d"]
     assert repr(f) == "<native callable f 'd:d'>"
     assert hook.asked == []
@@ -431,7 +431,7 @@ def test_a_hook_lives_as_long_as_it_is_set():
 
 
 def unchanged(f, before):
-    assert (f._rows(), f.signatures) == before
+    assert (f._entries(), f.signatures) == before
     assert f(4.0) == 2.0
 
 
@@ -444,7 +444,7 @@ def test_what_the_hook_raises_is_raised_and_forgotten(kind):
         raise raised[-1]
 
     f = made(hook=fail)
-    before = f._rows(), f.signatures
+    before = f._entries(), f.signatures
     for i in range(3):
         with pytest.raises(kind) as caught:
             f["f:f"]
@@ -502,7 +502,7 @@ def test_a_hook_that_lies(lie):
         return answer(f)
 
     f = made(hook=wrong)
-    before = f._rows(), f.signatures
+    before = f._entries(), f.signatures
     for _ in range(2):
         with pytest.raises(kind, match=re.escape(message)) as caught:
             f["f:f"]
@@ -755,7 +755,7 @@ def test_entries_added_meanwhile_win():
 
 
 def test_nothing_is_left_behind():
-    assert (STATE._questions, STATE._waits) == ({}, {})
+    assert (STATE._flights, STATE._waits) == ({}, {})
 
 
 # From 3.15 on `fork` raises its warning about threads where warnings are errors.

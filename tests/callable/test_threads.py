@@ -216,8 +216,8 @@ def test_an_entry_that_is_added_while_others_are_looked_at(lib, monkeypatch, use
     added = []
 
     class Watched(nc.NativeCallable):
-        def _rows(self):
-            rows = super()._rows()
+        def _entries(self):
+            rows = super()._entries()
             looks.append(rows)
             if len(looks) == when + 1 and not added:
                 added.append(True)
@@ -262,7 +262,7 @@ def test_replacing_races_with_conversions(lib):
 
     def look():
         while not stop.is_set():
-            found, address, _ = f._one(None)
+            found, address, _ = f._chosen(None)
             seen.add((found.readonly[0], address))
 
     together(replace, look, look)

@@ -349,7 +349,7 @@ def generate_function(
     """A function of the case's type: it puts its arguments into `arena` and returns its result."""
     function = lowering.define(module, name)
     builder = ir.IRBuilder(function.append_basic_block())
-    entry = lowering.emit_entry(builder, function)
+    entry = lowering.emit_prologue(builder, function)
     assert (entry.result_memory is not None) == abi.in_memory(case.result)
     copy = module.declare_intrinsic("llvm.memcpy", [PTR, PTR, INT64])
     memory = module.globals.get("arena") or ir.GlobalVariable(module, ir.IntType(8), "arena")
@@ -801,7 +801,7 @@ def test_memory_is_reserved_once_though_calls_are_in_a_loop() -> None:
     module = ir.Module()
     function = lowering.define(module, "f")
     first = ir.IRBuilder(function.append_basic_block("first"))
-    entry = lowering.emit_entry(first, function)
+    entry = lowering.emit_prologue(first, function)
     loop = function.append_basic_block("loop")
     first.branch(loop)
     builder = ir.IRBuilder(loop)

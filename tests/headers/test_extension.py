@@ -52,7 +52,7 @@ def test_what_has_no_entry_is_called_through_python(consumer, lib):
 def test_a_method_of_a_native_callable_is_no_view(consumer, lib):
     square = lib.function("square", "d:d")
     assert consumer.entry(square, "d:d") == (0, square.address())
-    assert consumer.entry(square._rows, "d:d") is None
+    assert consumer.entry(square._entries, "d:d") is None
     assert consumer.entry(square.address, "d:d") is None
 
 

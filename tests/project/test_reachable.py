@@ -22,7 +22,7 @@ TAKES_ADDRESSES = {
     "NativeCallable": "the address of a function",
     "wrap": "the address of a function",
     "add": "the address of a function",
-    "_set_single": "the address of a function",
+    "_set_entry": "the address of a function",
     "_replace": "the address of a function",
     "capsule": "the address of a function",
     "Trampoline": "the address of code",
@@ -81,7 +81,7 @@ class Text(str): pass
 class Number(int): pass
 
 # Taken before anything is changed.
-parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._parts, cos._generated, g._made]
+parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._overloads, cos._generated, g._made]
 parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
 
 def samples():

@@ -146,7 +146,7 @@ NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
 /* Whether a box is passed over because nothing but a capsule's name tells what is in it. */
 NC_STATIC int nc_callback_distrusts(PyObject *obj, const NcBox *box, unsigned options)
 {
-    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 && !box->carried &&
+    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 && !box->own_entry &&
            (PyCapsule_CheckExact(obj) || PyTuple_Check(obj)); /* LowLevelCallable is a tuple */
 }
 

@@ -6,7 +6,7 @@ and leaves to the front end what a struct, a complex number or a small integer b
 signature, and emits both directions:
 
     emit_call                call a C function
-    define, emit_entry, emit_return
+    define, emit_prologue, emit_return
                              be one, called from C
 
 How a value is given and taken depends on its C type alone (`in_memory`): numbers and pointers are
@@ -38,10 +38,10 @@ __all__ = [
     "SYMBOLS",
     "Callee",
     "Convention",
-    "Entry",
     "Lowering",
     "Passing",
     "Piece",
+    "Prologue",
     "Unsupported",
     "in_memory",
     "reserve",
@@ -277,7 +277,7 @@ class Convention(ABC):
 
 
 @dataclass(frozen=True)
-class Entry:
+class Prologue:
     """What a generated C function begins with.
 
     Attributes
@@ -425,7 +425,7 @@ class Lowering:
             function.return_value.attributes = _Attributes(self.result.attributes)
         return function
 
-    def emit_entry(self, builder: Any, function: Any) -> Entry:
+    def emit_prologue(self, builder: Any, function: Any) -> Prologue:
         """Emit what makes values and memory of the parameters of `function`, made by `define`.
 
         Parameters
@@ -452,15 +452,15 @@ class Lowering:
             for piece in passing.pieces:
                 piece.store(builder, next(parameters), given)
             arguments.append(given)
-        return Entry(tuple(arguments), memory)
+        return Prologue(tuple(arguments), memory)
 
-    def emit_return(self, builder: Any, entry: Entry, value: Any = None) -> None:
-        """Emit the return from the function that `entry` began.
+    def emit_return(self, builder: Any, prologue: Prologue, value: Any = None) -> None:
+        """Emit the return from the function that `prologue` began.
 
         Parameters
         ----------
         builder : ir.IRBuilder
-        entry : Entry
+        prologue : Prologue
             Its `result_memory` holds a result that is `in_memory`.
         value : ir.Value, optional
             Any other result.
@@ -469,7 +469,9 @@ class Lowering:
             case "value":
                 builder.ret(value)
             case "pieces":
-                parts = [piece.load(builder, entry.result_memory) for piece in self.result.pieces]
+                parts = [
+                    piece.load(builder, prologue.result_memory) for piece in self.result.pieces
+                ]
                 builder.ret(parts[0] if len(parts) == 1 else _join(builder, parts))
             case _:
                 builder.ret_void()

@@ -2,9 +2,8 @@
  *
  * Idea:    a box is an object of another library that holds a C function pointer and knows its
  *          type, but nothing of us. boxes.h opens them.
- * Own:     what nativecall made of a native callable (`f.to_capsule()` and its like) carries the
- * entry,
- *          because no box says all that an entry does. nc_box_carried() finds it.
+ * Own:     what nativecall made of a native callable (`f.to_capsule()` and its like) has the entry
+ *          with it, because no box says all that an entry does. nc_box_own_entry() finds it.
  * Imports: nothing, ever. An object of a library exists only if that library is in sys.modules, and
  *          is asked through its own attributes.
  * Errors:  an attribute that is missing is no error: a box that does not tell its function's type
@@ -31,7 +30,7 @@ typedef struct {
     int has_user_data;   /* the function must get user_data in one of its arguments */
     uintptr_t flags;     /* NC_FLAG_* */
     int python;          /* Python code looks at its results, so the function alone is not it */
-    int carried;         /* signature and flags are those of the entry that it was made of */
+    int own_entry;       /* signature and flags are those of the entry that it was made of */
     const char *unknown; /* why the signature is not known, static; NULL: it is */
     NcSignatureText signature; /* canonical */
 } NcBox;
@@ -157,12 +156,12 @@ NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
 /* Takes signature and flags from the entry that nativecall made a box of, if it is one of its
  * boxes. The entry is believed for the very function that the box holds. 1, 0, or -1 with an
  * exception. */
-NC_STATIC int nc_box_carried(PyObject *obj, NcBox *box)
+NC_STATIC int nc_box_own_entry(PyObject *obj, NcBox *box)
 {
-    PyObject *carried = nc_box_imported("nativecall._values.boxes", "carried");
-    PyObject *callable = carried != NULL ? PyObject_CallOneArg(carried, obj) : NULL;
+    PyObject *own_entry = nc_box_imported("nativecall", "_own_entry");
+    PyObject *callable = own_entry != NULL ? PyObject_CallOneArg(own_entry, obj) : NULL;
     const PyNativeCallableEntry *entry = NULL;
-    Py_XDECREF(carried);
+    Py_XDECREF(own_entry);
     if (callable == NULL) {
         return nc_box_shrug();
     }
@@ -177,10 +176,10 @@ NC_STATIC int nc_box_carried(PyObject *obj, NcBox *box)
                            ? NULL
                            : "its signature is too long";
         box->flags = entry->flags;
-        box->carried = 1;
+        box->own_entry = 1;
     }
     Py_DECREF(callable);
-    return box->carried;
+    return box->own_entry;
 }
 
 /* ---- structs --------------------------------------------------------------------------------- */

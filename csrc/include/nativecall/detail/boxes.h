@@ -210,7 +210,7 @@ NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
     memset(box, 0, offsetof(NcBox, signature));
     nc_text_init(&box->signature);
     found = nc_box_read(obj, box);
-    if (found > 0 && box->address != NULL && !box->python && nc_box_carried(obj, box) < 0) {
+    if (found > 0 && box->address != NULL && !box->python && nc_box_own_entry(obj, box) < 0) {
         return -1;
     }
     if (found > 0 && box->unknown == NULL && strchr(box->signature.text, 'O') != NULL) {

@@ -1,11 +1,11 @@
-"""What was made last: dicts that keep a bounded number of things alive.
+"""Dicts that keep a bounded number of things alive: the least recently made ones go first.
 
 Guarantee: any thread may use one at any time; the bound may be passed by as many as put at once.
 """
 
 from __future__ import annotations
 
-__all__ = ["Recent"]
+__all__ = ["Lru"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 
-class Recent(dict["Key", "Value"]):
-    """A dict of the last `limit` items that were put."""
+class Lru(dict["Key", "Value"]):
+    """A dict of the last `limit` keys that were put; looking one up does not count as a use."""
 
     limit = 256
 
