@@ -58,7 +58,7 @@ def test_all_code_is_valid(seed):
 
 def test_code_that_is_not_valid_is_an_error(echo, monkeypatch):
     """It must not look like a signature that cannot be generated."""
-    monkeypatch.setattr(trampoline._Trampoline, "text", lambda self: "nonsense")
+    monkeypatch.setattr(trampoline.TrampolineCode, "text", lambda self: "nonsense")
     f = echo.function("echo_i16", "h:h", errno=True, errors="nonzero", gil="release")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
