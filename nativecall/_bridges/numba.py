@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from .._codegen.abi import Lowering
+
 _INTEGERS = {1: "bB", 2: "hH", 4: "iI", 8: "qQ"}
 _number = itertools.count()  # symbols are the process's
 
@@ -357,7 +359,7 @@ def _enclose(made: Instance, errors: str) -> int:
 
 
 def _write(
-    context: Any, lowering: Any, module: Any, name: str, made: Instance, errors: str
+    context: Any, lowering: Lowering, module: Any, name: str, made: Instance, errors: str
 ) -> None:
     """Write the C function around an instance into a module."""
     from llvmlite import ir
@@ -366,11 +368,11 @@ def _write(
     described = made._compiled.fndesc
     writer = _Writer(context, lowering.define(module, name))
     builder = writer.builder
-    entry = lowering.emit_entry(builder, writer.function)
+    prologue = lowering.emit_prologue(builder, writer.function)
     given = [
         writer.argument(ctype, kind, value)
         for ctype, kind, value in zip(
-            signature.args, described.argtypes, entry.arguments, strict=True
+            signature.args, described.argtypes, prologue.arguments, strict=True
         )
     ]
     callee = ir.Function(
@@ -384,12 +386,12 @@ def _write(
     with builder.if_then(status.is_error, likely=False):
         writer.keep_exception(status, made, errors)
         lowering.emit_return(
-            builder, entry, writer.sentinel(signature.result, errors, entry.result_memory)
+            builder, prologue, writer.sentinel(signature.result, errors, prologue.result_memory)
         )
     lowering.emit_return(
         builder,
-        entry,
-        writer.result(signature.result, described.restype, returned, entry.result_memory),
+        prologue,
+        writer.result(signature.result, described.restype, returned, prologue.result_memory),
     )
 
 

@@ -7,19 +7,20 @@ imported when the core asks, so that functions with an ahead-of-time trampoline 
 from __future__ import annotations
 
 from .. import _lib
+from .._errors import refuse_reload
 from .._values.failure import raise_failure
 from . import specialize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .._values.boxes import Native
+
+refuse_reload(globals(), "_generate")
 
 __all__: list[str] = []
 
 
-def _generate(callable: Native, fixed: int | None = None) -> Any:
+def _generate(callable: Native, fixed: int | None = None) -> object:
     """A generated trampoline, or None to make calls through libffi.
 
     The core asks at the first call, or view, without an ahead-of-time trampoline.
@@ -29,7 +30,7 @@ def _generate(callable: Native, fixed: int | None = None) -> Any:
     return trampoline(callable, fixed)
 
 
-def _make_fallback(callable: Native) -> Any:
+def _make_fallback(callable: Native) -> object:
     """The core asks for this at the first call that no trampoline takes.
 
     A callable with a trampoline is a variadic one with more than its fixed arguments.
