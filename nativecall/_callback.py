@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
+    from ._types import PyCallback
+
 _types = _lib.types
 _CONVENTIONS = ("nonzero", "zero", "null", "python")
 
@@ -45,7 +47,7 @@ closed : bool
 class Callback(NativeCallable):
     __doc__ = Doc(_CLASS_DOC)
     __slots__ = ("_made",)
-    _made: Any
+    _made: PyCallback
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Callback(NativeCallable):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}: it is a Python function with a C pointer here")
 
 

@@ -1,5 +1,7 @@
-# The module that cffi generates from csrc/core.cdef.txt.
+# The module that cffi generates from csrc/core/core.cdef.txt: the control plane, by its names in C.
 from typing import Any
 
-ffi: Any
-lib: Any
+from cffi import FFI
+
+ffi: FFI
+lib: Any  # functions and constants, as cffi makes them

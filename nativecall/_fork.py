@@ -40,7 +40,7 @@ _held: list[list[Any]] = []  # what the thread that forks has to release
 def _importing(brief: bool) -> bool:
     """Whether another thread is importing what is ours or, if `brief`, is about to."""
     # CPython has no public way to see it. A lock exists as long as somebody imports its module.
-    locks: dict[Any, Any] = getattr(_bootstrap, "_module_locks", {})
+    locks: dict[object, Any] = getattr(_bootstrap, "_module_locks", {})
     others = (get_ident(),) if brief else (get_ident(), None)
     for name, reference in [*locks.items()]:
         if isinstance(name, str) and name.partition(".")[0] in _OURS:

@@ -17,7 +17,6 @@ from ._errors import AbiError, LibraryError, NativeCallError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
 
 
 def _without_core(reason: ImportError) -> ImportError:
@@ -68,9 +67,14 @@ try:
 except ImportError as _error:
     raise _without_core(_error) from None
 
-ffi: Any = _core.ffi
-_lib: Any = _core.lib
-types: Any = _load_types(_core.__file__)
+ffi = _core.ffi
+_lib = _core.lib
+if TYPE_CHECKING:
+    from . import _types  # what _types.pyi says of it
+
+    types = _types
+else:
+    types = _load_types(_core.__file__)
 
 ABI_VERSION: int = _lib.NC_ABI_VERSION
 FLAG_NEEDS_GIL: int = _lib.NC_FLAG_NEEDS_GIL
@@ -136,7 +140,7 @@ def registry_size() -> tuple[int, int, int]:
     return int(count[0]), int(live[0]), int(retired[0])
 
 
-def library_open(path: str | None) -> Any:
+def library_open(path: str | None) -> types.Library:
     """Open a shared library, the process itself for None; it is closed with the last reference."""
     try:
         name = None if path is None else os.fsencode(path)
@@ -148,12 +152,12 @@ def library_open(path: str | None) -> Any:
         raise LibraryError(str(error).strip()) from None
 
 
-def library_symbol(library: Any, name: str) -> int:
+def library_symbol(library: types.Library, name: str) -> int:
     """The address of a symbol, 0 when there is none."""
     return int(library.symbol(name.encode(errors="replace")))  # lone surrogates are in no symbol
 
 
-def library_path(library: Any) -> str | None:
+def library_path(library: types.Library) -> str | None:
     """The file that a library was loaded from, as far as the loader tells."""
     path = library.path
     return None if path is None else os.fsdecode(path)

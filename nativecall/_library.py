@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from ._callable.entry import Gil
+    from ._callable.entry import Gil, HowCalled
     from ._signature.ctype import CType
     from ._signature.declarations import Declarations
+    from ._types import Library as OpenLibrary
     from ._values.failure import Errors
 
 _NUMBERS = ("bool", "int", "float", "complex")
@@ -47,7 +48,7 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
     """
 
     __slots__ = ()
-    handle: Any
+    handle: OpenLibrary
     library: str | None
     name: str
 
@@ -60,12 +61,12 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
     def __deepcopy__(self, memo: object) -> Symbol:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
-    ) -> tuple[Any, ...]:
+        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+    ) -> tuple[object, ...]:
         """For `pickle`: how another process finds the function."""
         return _restore, (self.library, self.name, signature, name, doc, options)
 
@@ -76,7 +77,7 @@ def _restore(
     signature: Signature,
     name: str,
     doc: str | None,
-    options: dict[str, Any],
+    options: HowCalled,
 ) -> NativeCallable:
     return load(library).function(symbol, signature, name=name, doc=doc, **options)
 
@@ -102,13 +103,13 @@ class Library:
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
-    _handle: Any = None
+    _handle: OpenLibrary | None = None
     _text: str | None = None
 
     def __init__(
         self,
         name: str | None,
-        handle: Any,
+        handle: OpenLibrary | None,
         declarations: Declarations | None,
         text: str | None,
     ) -> None:
@@ -128,7 +129,7 @@ class Library:
     def __deepcopy__(self, memo: object) -> Library:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         """By name and declarations: another process opens the library itself."""
         self._open()
         return load, (self.path or self.name, self._text)
@@ -153,7 +154,7 @@ class Library:
     ) -> None:
         self.close()
 
-    def _open(self) -> Any:
+    def _open(self) -> OpenLibrary:
         if self._handle is None:
             raise LibraryError(f"library {self.name!r} is closed; load it again")
         return self._handle
@@ -258,7 +259,7 @@ class Library:
 
             raise copy(self.declarations.refused[name])
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
         declarations = self.declarations
         if hasattr(type(self), name):
@@ -277,7 +278,7 @@ class Library:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name!r} of a Library cannot be deleted")
 
-    def _variable(self, name: str, ctype: CType) -> Any:
+    def _variable(self, name: str, ctype: CType) -> object:
         """The value of a number or pointer; a pointer to any other variable."""
         from ._signature.cffitype import pointer_from
         from ._signature.derived import pointer
@@ -292,7 +293,7 @@ class Library:
         # What it points to is often the library's own.
         return None if word == 0 else pointer_from(ctype, word, owner=self._open())
 
-    def _write(self, name: str, ctype: CType, value: Any) -> None:
+    def _write(self, name: str, ctype: CType, value: object) -> None:
         from ._values import storage
 
         assert self.declarations is not None
@@ -371,7 +372,7 @@ def _candidates(name: str) -> list[str]:
     return [f"lib{name}.so", name]
 
 
-def _find(name: str) -> Any:
+def _find(name: str) -> OpenLibrary:
     reasons = []
     for candidate in _candidates(name):
         try:

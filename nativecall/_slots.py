@@ -6,11 +6,7 @@ from collections import namedtuple
 
 from . import _lib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-extensibletype: Any = _lib.types.extensibletype
+extensibletype = _lib.types.extensibletype
 
 Slot = namedtuple("Slot", ["key", "flags", "data"])
 Slot.__doc__ = """One row of a type's slot table.

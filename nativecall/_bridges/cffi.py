@@ -18,14 +18,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cffi.FFI import CData as FFIData
+    from cffi.FFI import CType as FFIType
+
     from .._callable.callable import NativeCallable
 
 
-def _is_cdata(obj: Any) -> bool:
+def _is_cdata(obj: object) -> bool:
     return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cffitype.ffi().CData)
 
 
-def _api_mode(obj: Any) -> Any:
+def _api_mode(obj: Any) -> FFIData:
     """The function pointer behind `lib.f` of an API-mode module, which is a plain built-in."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     ffi = getattr(module, "ffi", None)
@@ -36,7 +39,7 @@ def _api_mode(obj: Any) -> Any:
     return ffi.addressof(obj.__self__, obj.__name__)
 
 
-def function(obj: Any) -> Function | None:
+def function(obj: FFIData) -> Function | None:
     """The function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
     owner = obj
     name = None
@@ -53,7 +56,7 @@ def function(obj: Any) -> Function | None:
     return Function(address, signature, owner, name)
 
 
-def own_entry(obj: Any) -> NativeCallable | None:
+def own_entry(obj: FFIData) -> NativeCallable | None:
     """The entry that a cffi function pointer of ours was made of."""
     if not _is_cdata(obj) or cffitype.ffi().typeof(obj).kind != "function":
         return None
@@ -71,7 +74,7 @@ def own_entry(obj: Any) -> NativeCallable | None:
             return None
 
 
-def pointer(obj: Any) -> Pointer | None:
+def pointer(obj: FFIData) -> Pointer | None:
     """The address in a cffi pointer or array."""
     if not _is_cdata(obj):
         return None
@@ -89,7 +92,7 @@ def pointer(obj: Any) -> Pointer | None:
     return Pointer(address, pointee, kept(obj), is_memory=kind.kind == "array")
 
 
-def struct(obj: Any) -> Struct | None:
+def struct(obj: FFIData) -> Struct | None:
     """The struct that a cffi struct is, or that a pointer to one points to."""
     if not _is_cdata(obj):
         return None
@@ -103,7 +106,7 @@ def struct(obj: Any) -> Struct | None:
     return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj])
 
 
-def kept(obj: Any) -> list[object]:
+def kept(obj: FFIData) -> list[object]:
     """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
     found = [obj]
     if type(obj).__name__ == "__CDataFromBuf":
@@ -114,7 +117,7 @@ def kept(obj: Any) -> list[object]:
     return found
 
 
-def _pointee(kind: Any) -> CType | None:
+def _pointee(kind: FFIType) -> CType | None:
     """What a pointer points to; None for void and for types that have no name here."""
     try:
         found = cffitype.from_ffi(kind)
@@ -125,7 +128,7 @@ def _pointee(kind: Any) -> CType | None:
     return found
 
 
-def from_entry(entry: NativeCallable) -> Any:
+def from_entry(entry: NativeCallable) -> FFIData:
     """A cffi function pointer, which has its entry with it."""
     signature, address, _ = entry._chosen(None)
     gap = types.gap(signature, flattened=True)

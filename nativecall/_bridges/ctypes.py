@@ -18,28 +18,28 @@ from .._values.boxes import Struct as FoundStruct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._libffi.types import Foreign
 
     _Known = dict[tuple[int, int], tuple[object, CType | SignatureError]]
 
     from .._callable.callable import NativeCallable
 
 _types = _lib.types
-_CData: Any = ctypes.Structure.__mro__[1]
-_CFuncPtr: Any = ctypes.CFUNCTYPE(None).__mro__[1]
-_Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
-_SimpleCData: Any = ctypes.c_int.__mro__[1]
+_CData: Foreign = ctypes.Structure.__mro__[1]
+_CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
+_Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
+_SimpleCData: Foreign = ctypes.c_int.__mro__[1]
 _MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
-_CArgObject: Any = type(ctypes.byref(ctypes.c_int()))
+_CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
-_base_of: Any = _CData.__dict__["_b_base_"].__get__
-_objects_of: Any = _CData.__dict__["_objects"].__get__
+_base_of: Foreign = _CData.__dict__["_b_base_"].__get__
+_objects_of: Foreign = _CData.__dict__["_objects"].__get__
 # The letters of ctypes' simple types that mean the same as ours; text and objects come after.
 _SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
 _TYPE_CODES = {**_SIMPLE, "c": "c"}
 
 
-def ctype_of(kind: Any, holder: Any = None, known: _Known | None = None) -> CType:
+def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
     """Our type for a ctypes type, inside the Structure `holder` if that is given.
 
     A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`. What was
@@ -64,7 +64,7 @@ def ctype_of(kind: Any, holder: Any = None, known: _Known | None = None) -> CTyp
     return found
 
 
-def _made_of(kind: Any, holder: Any, known: _Known) -> CType:
+def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
     if kind is None:
         return VOID
     is_type = isinstance(kind, type)
@@ -114,7 +114,7 @@ def _made_of(kind: Any, holder: Any, known: _Known) -> CType:
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
 
 
-def _is_swapped(kind: Any) -> bool:
+def _is_swapped(kind: Foreign) -> bool:
     """Whether a simple type is the one that ctypes made of another for the other byte order.
 
     Types of one byte are both at once.
@@ -124,7 +124,7 @@ def _is_swapped(kind: Any) -> bool:
     return other is kind and native is not kind
 
 
-def _same_layout(struct: Struct, kind: Any) -> bool:
+def _same_layout(struct: Struct, kind: Foreign) -> bool:
     """Whether a Structure lies in memory as `struct` does, whatever laid it out."""
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
@@ -142,15 +142,15 @@ def _wide() -> str:
     return code if int(_lib.ffi.cast("wchar_t", -1)) < 0 else code.upper()
 
 
-def _all_fields(kind: Any) -> list[Any]:
+def _all_fields(kind: Foreign) -> list[Foreign]:
     """The fields of a Structure, those of its bases first."""
-    fields: list[Any] = []
+    fields: list[Foreign] = []
     for cls in reversed(kind.__mro__):
         fields += cls.__dict__.get("_fields_", ())
     return fields
 
 
-def _reached(kind: Any) -> set[Any]:
+def _reached(kind: Foreign) -> set[Foreign]:
     """All types of ctypes that `kind` contains or leads to, itself included."""
     found = {kind}
     pending = [kind]
@@ -168,7 +168,7 @@ def _reached(kind: Any) -> set[Any]:
 
 
 def _signature(
-    argtypes: Any, restype: Any, holder: Any = None, known: _Known | None = None
+    argtypes: Foreign, restype: Foreign, holder: Foreign = None, known: _Known | None = None
 ) -> Signature | None:
     """The signature that argtypes and restype give, None when there are no argtypes."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
@@ -178,7 +178,7 @@ def _signature(
     return Signature(result, [ctype_of(argtype, holder, known) for argtype in argtypes])
 
 
-def function(obj: Any) -> Function | None:
+def function(obj: Foreign) -> Function | None:
     """The function behind a ctypes function pointer; its signature when argtypes are set."""
     if not isinstance(obj, _CFuncPtr):
         return None
@@ -196,17 +196,17 @@ def function(obj: Any) -> Function | None:
     return Function(_address(obj), signature, obj, name if isinstance(name, str) else None, flags)
 
 
-def _address(obj: Any) -> int:
+def _address(obj: Foreign) -> int:
     """The pointer in an object that holds one; a cast would make the object keep itself alive."""
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
 
 
-def _is_checked(obj: Any) -> bool:
+def _is_checked(obj: Foreign) -> bool:
     """Whether Python code looks at the function's results before its callers do."""
     return hasattr(obj.restype, "_check_retval_")
 
 
-def own_entry(obj: Any) -> NativeCallable | None:
+def own_entry(obj: Foreign) -> NativeCallable | None:
     """The entry that a ctypes function pointer of ours was made of.
 
     ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
@@ -215,7 +215,7 @@ def own_entry(obj: Any) -> NativeCallable | None:
     if not isinstance(obj, _CFuncPtr) or _is_checked(obj):
         return None
     address = _address(obj)
-    pending: list[Any] = [obj]
+    pending: list[Foreign] = [obj]
     seen: set[int] = set()
     while pending and len(seen) < _MOST_KEPT:
         one = pending.pop()
@@ -232,7 +232,7 @@ def own_entry(obj: Any) -> NativeCallable | None:
     return None
 
 
-def kept(obj: Any) -> list[object]:
+def kept(obj: Foreign) -> list[object]:
     """What keeps all that the pointers in an object lead to, whatever they are set to later."""
     root = obj
     while (base := _base_of(root)) is not None:
@@ -251,12 +251,12 @@ def kept(obj: Any) -> list[object]:
     return found
 
 
-def layout(obj: Any) -> CType | None:
+def layout(obj: Foreign) -> CType | None:
     """The type of the memory that an object of ctypes has: ctypes' formats leave padding out."""
     return ctype_of(type(obj)) if issubclass(type(obj), _CData) else None
 
 
-def struct(obj: Any) -> FoundStruct | None:
+def struct(obj: Foreign) -> FoundStruct | None:
     """A Structure, in the memory that ctypes gave it, not what a ``__buffer__`` of it says."""
     kind = type(obj)
     if not issubclass(kind, (ctypes.Structure, ctypes.Union)) or not hasattr(kind, "_fields_"):
@@ -269,7 +269,7 @@ def struct(obj: Any) -> FoundStruct | None:
     return FoundStruct(found, f"{shown}, {found.text!r}", ctypes.addressof(obj), kept(obj))
 
 
-def pointer(obj: Any) -> Pointer | None:
+def pointer(obj: Foreign) -> Pointer | None:
     """The address in a ctypes pointer, array, byref() or function pointer."""
     if isinstance(obj, _CFuncPtr):
         found = function(obj)
@@ -295,19 +295,19 @@ def pointer(obj: Any) -> Pointer | None:
         held = obj._obj
         pointee = _pointee(type(held))
         address = _cast(obj, ctypes.c_void_p).value or 0
-        memory = _types.hold(held) if isinstance(held, _CData) else None
-        return Pointer(address, pointee, obj if memory is None else memory)
+        owner = _types.hold(held) if isinstance(held, _CData) else obj
+        return Pointer(address, pointee, owner)
     return None
 
 
-def _pointee(kind: Any) -> CType | None:
+def _pointee(kind: Foreign) -> CType | None:
     try:
         return ctype_of(kind)
     except SignatureError:
         return None
 
 
-def _cast(obj: Any, kind: Any) -> Any:
+def _cast(obj: Foreign, kind: Foreign) -> Foreign:
     """`ctypes.cast` of what it takes: all that it can want for is memory, which it does not say."""
     try:
         return ctypes.cast(obj, kind)
@@ -315,7 +315,7 @@ def _cast(obj: Any, kind: Any) -> Any:
         raise MemoryError from None
 
 
-def from_entry(entry: NativeCallable) -> Any:
+def from_entry(entry: NativeCallable) -> Foreign:
     """A ctypes function pointer, which has its entry with it.
 
     Calls through it drop the GIL where the entry asks for that, else they hold it.

@@ -42,15 +42,22 @@ from .._values.boxes import Function
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from types import ModuleType
+    from typing import Any, TypeAlias
+
+    from llvmlite import ir
 
     from .._codegen.abi import Lowering
+
+    # Numba has types in part only, and other ones in every version.
+    NumbaType: TypeAlias = Any
+    NumbaObject: TypeAlias = Any  # a dispatcher, what it compiled, and what that is made with
 
 _INTEGERS = {1: "bB", 2: "hH", 4: "iI", 8: "qQ"}
 _number = itertools.count()  # symbols are the process's
 
 
-def _core(name: str) -> Any:
+def _core(name: str) -> ModuleType:
     """A module of Numba's, which is loaded if there is any object of Numba's."""
     return sys.modules["numba.core." + name]
 
@@ -60,7 +67,7 @@ def _is_jitted(obj: object) -> bool:
     return registry is not None and isinstance(obj, registry.CPUDispatcher)
 
 
-def function(obj: Any) -> Function | None:
+def function(obj: NumbaObject) -> Function | None:
     """The function behind a cfunc, and that of a jitted function, which has none by itself."""
     module = sys.modules.get("numba.core.ccallback")
     if module is None or not isinstance(obj, module.CFunc):
@@ -103,7 +110,7 @@ def _passes_complex128() -> bool:
 # -- Numba's types and ours ------------------------------------------------------------------------
 
 
-def _ctype(kind: Any) -> CType:
+def _ctype(kind: NumbaType) -> CType:
     """The C type of a type of Numba's."""
     types = _core("types")
     kind = types.unliteral(kind)
@@ -130,7 +137,7 @@ def _ctype(kind: Any) -> CType:
     raise SignatureError(f"Numba's type {kind} is none that a C function can have here")
 
 
-def _struct(record: Any) -> Struct:
+def _struct(record: NumbaType) -> Struct:
     """The struct that lies in memory as a record does."""
     fields = sorted(record.fields.items(), key=lambda item: item[1].offset)
     typed = [(name, _ctype(field.type)) for name, field in fields]
@@ -142,7 +149,7 @@ def _struct(record: Any) -> Struct:
     raise SignatureError(f"{record} has a layout that no struct of C has")
 
 
-def _numba_type(ctype: CType) -> Any:
+def _numba_type(ctype: CType) -> NumbaType:
     """The type of Numba's that a C type is in a jitted function."""
     types = _core("types")
     match ctype.kind:
@@ -165,8 +172,8 @@ def _numba_type(ctype: CType) -> Any:
             pointee = ctype.pointee
             return types.CPointer(_numba_type(getattr(pointee, "item", pointee)))
         case "view":
-            view: Any = ctype
-            return types.Array(_numba_type(view.item), view.ndim, "A")
+            assert isinstance(ctype, View)
+            return types.Array(_numba_type(ctype.item), ctype.ndim, "A")
         case "struct":
             return sys.modules["numba"].from_dtype(_dtype(ctype))
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
@@ -210,11 +217,11 @@ class Instance:
 
     __slots__ = ("_compiled", "_library", "function", "signature")
 
-    def __init__(self, function: Any, signature: Signature, compiled: Any) -> None:
+    def __init__(self, function: NumbaObject, signature: Signature, compiled: NumbaObject) -> None:
         self.function = function
         self.signature = signature
         self._compiled = compiled
-        self._library: Any = None
+        self._library: NumbaObject = None
 
     def __repr__(self) -> str:
         return f"<{self.signature.text!r} of {self.function!r}>"
@@ -225,7 +232,7 @@ class Instance:
         return text
 
 
-def instance(obj: Any, signature: Signature, errors: str) -> Function | None:
+def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
     """The C function of a signature that a jitted function is compiled to.
 
     Raises
@@ -252,7 +259,7 @@ def instance(obj: Any, signature: Signature, errors: str) -> Function | None:
     return found
 
 
-def _compile(obj: Any, signature: Signature) -> Any:
+def _compile(obj: NumbaObject, signature: Signature) -> NumbaObject:
     """Numba's result of compiling a jitted function for a signature's arguments."""
     kinds = tuple([_numba_type(one) for one in signature.args])
     name = obj.py_func.__name__
@@ -289,7 +296,7 @@ def _reason(error: Exception) -> str:
     return (telling or lines or [type(error).__name__])[0].removeprefix("- ")
 
 
-def _check_count(obj: Any, signature: Signature) -> None:
+def _check_count(obj: NumbaObject, signature: Signature) -> None:
     import inspect
 
     try:
@@ -300,7 +307,7 @@ def _check_count(obj: Any, signature: Signature) -> None:
         ) from None
 
 
-def _becomes(kind: Any, ctype: CType) -> bool:
+def _becomes(kind: NumbaType, ctype: CType) -> bool:
     """Whether what a jitted function returns can be the result, or a field of it."""
     types = _core("types")
     kind = types.unliteral(kind)
@@ -322,11 +329,11 @@ def _becomes(kind: Any, ctype: CType) -> bool:
         case "struct" if isinstance(kind, types.Record):
             return _struct(kind) == ctype
         case "array" if isinstance(kind, types.BaseTuple):
-            array: Any = ctype
+            assert isinstance(ctype, Array)
             return (
-                len(array.shape) == 1
-                and array.length == len(kind)
-                and all([_becomes(one, array.item) for one in kind])
+                len(ctype.shape) == 1
+                and ctype.length == len(kind)
+                and all([_becomes(one, ctype.item) for one in kind])
             )
     return bool(kind == _numba_type(ctype))
 
@@ -359,7 +366,12 @@ def _enclose(made: Instance, errors: str) -> int:
 
 
 def _write(
-    context: Any, lowering: Lowering, module: Any, name: str, made: Instance, errors: str
+    context: NumbaObject,
+    lowering: Lowering,
+    module: ir.Module,
+    name: str,
+    made: Instance,
+    errors: str,
 ) -> None:
     """Write the C function around an instance into a module."""
     from llvmlite import ir
@@ -398,7 +410,7 @@ def _write(
 class _Writer:
     """Writes the C function around an instance: its values, and what becomes of exceptions."""
 
-    def __init__(self, context: Any, function: Any) -> None:
+    def __init__(self, context: NumbaObject, function: ir.Function) -> None:
         from llvmlite import ir
 
         from .._codegen.abi.lowering import POINTER
@@ -409,7 +421,7 @@ class _Writer:
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
 
-    def argument(self, ctype: CType, kind: Any, value: Any) -> Any:
+    def argument(self, ctype: CType, kind: NumbaType, value: ir.Value) -> ir.Value:
         """An argument as Numba has it."""
         if ctype.kind == "view":
             return self._array(kind, value)
@@ -421,9 +433,9 @@ class _Writer:
             return value
         return self.builder.bitcast(value, self.context.get_value_type(kind))
 
-    def _array(self, kind: Any, descriptor: Any) -> Any:
+    def _array(self, kind: NumbaType, descriptor: ir.Value) -> ir.Value:
         """An array over what a view's descriptor says."""
-        arrayobj: Any = sys.modules["numba.np.arrayobj"]
+        arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
 
         builder, ndim = self.builder, kind.ndim
         word = self.context.get_value_type(_core("types").intp)
@@ -446,7 +458,7 @@ class _Writer:
         )
         return array._getvalue()
 
-    def result(self, ctype: CType, kind: Any, value: Any, memory: Any) -> Any:
+    def result(self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value) -> ir.Value:
         """The result as the lowering takes it; in memory where it is given so."""
         from .._codegen.abi import in_memory
 
@@ -457,14 +469,16 @@ class _Writer:
             return None
         return self._value(ctype, kind, value)
 
-    def _value(self, ctype: CType, kind: Any, value: Any) -> Any:
+    def _value(self, ctype: CType, kind: NumbaType, value: ir.Value) -> ir.Value:
         """A number or pointer."""
         if ctype.kind in ("voidptr", "pointer"):
             return self.builder.bitcast(value, self.pointer)
         value = self.context.cast(self.builder, value, kind, _numba_type(ctype))
         return self.builder.zext(value, self.ir.IntType(8)) if ctype.kind == "bool" else value
 
-    def _store(self, ctype: Any, kind: Any, value: Any, memory: Any, offset: int) -> None:
+    def _store(
+        self, ctype: Any, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
+    ) -> None:
         """Write a value to memory as C has it."""
         types = _core("types")
         builder = self.builder
@@ -494,7 +508,7 @@ class _Writer:
         else:
             builder.store(self._value(ctype, kind, value), at, align=1)
 
-    def keep_exception(self, status: Any, made: Instance, errors: str) -> None:
+    def keep_exception(self, status: NumbaObject, made: Instance, errors: str) -> None:
         """Raise what the function raised, unless an earlier one is still to be noticed."""
         builder = self.builder
         python = self.context.get_python_api(builder)
@@ -510,16 +524,16 @@ class _Writer:
                 )
         python.gil_release(state)
 
-    def ir_is_null(self, value: Any) -> Any:
+    def ir_is_null(self, value: ir.Value) -> ir.Value:
         return self.builder.icmp_unsigned("==", value, value.type(None))
 
-    def _external(self, address: int) -> Any:
+    def _external(self, address: int) -> ir.Value:
         """A C function of one pointer, by its address."""
         kind = self.ir.FunctionType(self.ir.VoidType(), [self.pointer])
         word = self.ir.IntType(64)
         return self.builder.inttoptr(word(address), self.ir.PointerType(kind))
 
-    def sentinel(self, ctype: CType, errors: str, memory: Any) -> Any:
+    def sentinel(self, ctype: CType, errors: str, memory: ir.Value) -> ir.Value:
         """What C gets when the function raises."""
         from .._codegen.abi import in_memory, value_type
 
@@ -539,7 +553,7 @@ class _Writer:
         return self.ir.Constant(kind, 1 if errors == "nonzero" else None)
 
 
-def signatures(obj: Any) -> list[Signature] | None:
+def signatures(obj: NumbaObject) -> list[Signature] | None:
     """What a jitted function has been compiled for already, as far as C functions can have it."""
     if not _is_jitted(obj):
         return None
@@ -553,7 +567,7 @@ def signatures(obj: Any) -> list[Signature] | None:
     return [*found.values()]
 
 
-def _result(kind: Any) -> CType:
+def _result(kind: NumbaType) -> CType:
     """The C type of a result; of a tuple the struct of what is in it."""
     if isinstance(kind, _core("types").BaseTuple) and len(kind):
         names: Iterable[str | None] = getattr(kind, "fields", None) or [None] * len(kind)

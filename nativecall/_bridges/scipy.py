@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from scipy import LowLevelCallable
+
     from .._callable.callable import NativeCallable
     from .._signature.ctype import CType
     from .._values.boxes import Native
@@ -46,7 +48,7 @@ _SPELLINGS = {
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
-def own_entry(obj: Any) -> Native | None:
+def own_entry(obj: LowLevelCallable) -> Native | None:
     """The entry that the box in a LowLevelCallable was made of."""
     from scipy import LowLevelCallable
 
@@ -58,7 +60,7 @@ def own_entry(obj: Any) -> Native | None:
     return entry if same else None
 
 
-def function(obj: Any) -> Function | None:
+def function(obj: LowLevelCallable) -> Function | None:
     """The function inside a LowLevelCallable that was made from a capsule or a known box."""
     from scipy import LowLevelCallable
 
@@ -74,7 +76,7 @@ def function(obj: Any) -> Function | None:
 
 def from_callable(
     callable: NativeCallable, signature: str | Signature | None, user_data: object
-) -> Any:
+) -> object:
     """A LowLevelCallable of one entry, converted where need be, which keeps the callable alive."""
     try:
         from scipy import LowLevelCallable
@@ -214,7 +216,7 @@ def _are(args: Sequence[CType], *wanted: str) -> bool:
 # -- user data -----------------------------------------------------------------------------------
 
 
-def _user_data(value: Any, readonly: bool) -> Any:
+def _user_data(value: Any, readonly: bool) -> object:
     """What SciPy takes for a pointer, which keeps alive what it points to; None for NULL."""
     import ctypes
 

@@ -21,7 +21,7 @@ from .pythonfunction import callback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 refuse_reload(globals(), "pointer_argument")
@@ -36,7 +36,7 @@ _NO = -1
 # -- pointers ------------------------------------------------------------------------------------
 
 
-def pointer_argument(ctype: CType, value: Any, who: str, index: int) -> tuple[object, ...]:
+def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple[object, ...]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
     A Python function has a third item, the core's Stash for its exceptions. The core calls this
@@ -90,12 +90,10 @@ def _same(wanted: CType, found: CType) -> bool:
     return wanted.text in "bB" and found.text in "bB"
 
 
-def _function_argument(ctype: FunctionPointer, value: Any, who: str) -> tuple[object, ...]:
+def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function."""
     signature = ctype.text[2:-1]
-    native = _types.viewed(value)
-    if native is None and isinstance(value, _types.CallableBase):
-        native = value
+    native: Any = value if isinstance(value, _types.CallableBase) else _types.viewed(value)
     rows = [] if native is None else native._offered()
     if rows:
         for text, address, flags in rows:
@@ -131,7 +129,9 @@ _CALLEE_LIMIT = 4096
 _callees: dict[str, Signature] = {}  # of Python functions that were arguments
 
 
-def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[object, ...]:
+def _python_function(
+    ctype: FunctionPointer, function: Callable[..., object], who: str
+) -> tuple[object, ...]:
     """A function pointer that runs a Python function, and the Stash for its exceptions."""
     signature = _callees.get(ctype.named)
     if signature is None:
@@ -156,7 +156,7 @@ def _python_function(ctype: FunctionPointer, function: Any, who: str) -> tuple[o
     return address, owner, stash
 
 
-def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
+def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:
     """Whether the elements of a buffer are the structs that a pointer argument points to.
 
     The core asks when the format is no single scalar.
@@ -180,7 +180,7 @@ def struct_buffer(ctype: CType, value: Any, form: str, itemsize: int) -> bool:
 # -- overloads -----------------------------------------------------------------------------------
 
 
-def match(ctype: CType, value: Any, readonly: bool) -> int:
+def match(ctype: CType, value: object, readonly: bool) -> int:
     """How well a value suits an overload's argument that the core leaves to Python.
 
     Parameters
@@ -196,13 +196,13 @@ def match(ctype: CType, value: Any, readonly: bool) -> int:
         if value is None:
             return _PLAUSIBLE
         try:
-            held, *found = _types.export(value)
+            exported = _types.export(value)
         except (BufferError, TypeError, ValueError):
             return _NO
-        code, form, itemsize, shape, _, _ = found
+        held, code, form, itemsize, shape, _, _ = exported
         if len(shape) != ctype.ndim or not storage.is_element(ctype.item, code, form, itemsize):
             return _NO
-        if storage.view_problem(ctype, "", readonly, held.address, *found) is not None:
+        if storage.view_problem(ctype, "", readonly, held.address, *exported[1:]) is not None:
             return _REFUSED
         return _EXACT if code in ("", callspec.letter(ctype.item)) else _PLAUSIBLE
     try:
@@ -214,7 +214,7 @@ def match(ctype: CType, value: Any, readonly: bool) -> int:
     return _EXACT if value is not None else _PLAUSIBLE
 
 
-def _match_struct(struct: Struct, value: Any) -> int:
+def _match_struct(struct: Struct, value: object) -> int:
     if not isinstance(value, (tuple, list)):
         scratch = _lib.ffi.new("char[]", struct.size + 1)
         try:
@@ -233,7 +233,7 @@ def _match_struct(struct: Struct, value: Any) -> int:
     return _match_items([field.type for field in struct.fields], value)
 
 
-def _match_items(types: Sequence[CType], value: Any) -> int:
+def _match_items(types: Sequence[CType], value: Sequence[object]) -> int:
     """What a struct or an array costs: as much as its items, but not as much as a Python object
     does, unless one must be narrowed."""
     if len(value) != len(types):

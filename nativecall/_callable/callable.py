@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .._types import CallSpec
     from .._values.failure import Errors
-    from .entry import Gil
+    from .entry import Gil, HowCalled, HowKept
 
 refuse_reload(globals(), "NativeCallable")
 
@@ -57,7 +58,7 @@ class Doc:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def __get__(self, obj: Any, owner: type) -> str | None:
+    def __get__(self, obj: NativeCallable | None, owner: type) -> str | None:
         return self.text if obj is None else obj._doc
 
 
@@ -83,18 +84,13 @@ Examples
 """
 
 
-_CallableBase: Any = _types.CallableBase
-
-
-class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no types
+class NativeCallable(_types.CallableBase):
     __doc__ = Doc(_CLASS_DOC)
     __slots__ = ()
-    _only: Any
-    _specializer: Any
 
     def __init__(
         self,
-        target: Any,
+        target: object,
         signature: str | Signature | None = None,
         *,
         name: str | None = None,
@@ -116,13 +112,13 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             refuse_duplicates(found)
         elif signature is None and (known := boxes.signatures(target)) is not None:
             found = specialize.compiled(target, known, options)
-            rest = {"owner": owner, "gil": gil, "errors": errors, "errno": errno}
+            rest: HowKept = {"owner": owner, "gil": gil, "errors": errors, "errno": errno}
             self.specialize = specialize.on_demand(target, rest)
         else:
             found = [resolve(target, signature, options)]
         self._describe(
             options.name
-            or [*[one.name for one in found if one.name], None][0]
+            or next(iter([one.name for one in found if one.name]), None)
             or getattr(target, "__name__", "function"),
             options.doc,
             None,
@@ -161,11 +157,11 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             ]
         )
 
-    def _listed(self) -> list[tuple[str, int, int, object, Any]]:
+    def _listed(self) -> list[tuple[str, int, int, object, NativeCallable]]:
         """The entries as native callers find them, each with its owner and its own callable."""
         with _writing:
             offered = self._offered()
-            overloads = self._overloads or (self,)
+            overloads: tuple[NativeCallable, ...] = self._overloads or (self,)
             owners = [one._owners for one in overloads]
             return [
                 (*entry, owner[-1] if owner else None, one)
@@ -180,10 +176,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         offered = self._offered()
         # In this order: with an entry added meanwhile there is a callable too many, not too few.
         overloads = self._overloads
-        overloads = (self,) if overloads is None else overloads
         return [
             (one, spec.signature, address, flags)
-            for one in overloads[: len(offered)]
+            for one in ((self,) if overloads is None else overloads)[: len(offered)]
             for spec, address, flags in [one._entry()]
         ]
 
@@ -236,7 +231,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
     def add(
         self,
         signature: str | Signature | None,
-        target: Any,
+        target: object,
         *,
         replace: bool = False,
         owner: object = None,
@@ -304,7 +299,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                 self._add(found, False)
 
     @property
-    def specialize(self) -> Any:
+    def specialize(self) -> specialize.Hook | None:
         """A function that is asked for the entries which are missing: ``hook(f, signature)``.
 
         It gets this callable and a canonical signature, and returns a target as for `add`, whose
@@ -333,7 +328,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         return None if specializer is None else specializer.hook
 
     @specialize.setter
-    def specialize(self, hook: Any) -> None:
+    def specialize(self, hook: specialize.Hook | None) -> None:
         self._specializer = None if hook is None else specialize.Specializer(hook)
 
     @specialize.deleter
@@ -347,11 +342,10 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
                 spec, address, flags = self._entry()
                 owner = self._owners[-1] if self._owners else None
                 self._only = self._derived(spec, address, flags, owner)
-        only: NativeCallable = self._only
-        return only
+        return self._only
 
     def _derived(
-        self, spec: Any, address: int, flags: int, owner: object, name: str | None = None
+        self, spec: CallSpec, address: int, flags: int, owner: object, name: str | None = None
     ) -> NativeCallable:
         """A callable of one entry that comes of this one: an overload of it, a thunk of it.
 
@@ -407,7 +401,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
             )
         return boxes.bridge("cffi").from_entry(entry)
 
-    def to_capsule(self, signature: str | Signature | None = None) -> Any:
+    def to_capsule(self, signature: str | Signature | None = None) -> object:
         """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
 
         The name does not say whether the entry needs the GIL. Callers that go by names (SciPy,
@@ -416,7 +410,9 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         """
         return boxes.bridge("capsule").from_entry(self._for_box(signature))
 
-    def to_scipy(self, signature: str | Signature | None = None, user_data: object = None) -> Any:
+    def to_scipy(
+        self, signature: str | Signature | None = None, user_data: object = None
+    ) -> object:
         """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
 
         SciPy calls the function directly, with no Python call in between. It looks only into
@@ -494,7 +490,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
 
         return converted(self, signature, errors, name)
 
-    def bind(self, *values: Any, **named: Any) -> NativeCallable:
+    def bind(self, *values: object, **named: object) -> NativeCallable:
         """A C function that calls this one with some arguments fixed.
 
         Parameters
@@ -563,7 +559,7 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         entries = ", ".join([repr(text) for text in self.signatures])
         return f"<native callable {self.__name__} {entries}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         """By library and symbol, or how it was made; an address means nothing elsewhere."""
         if self._specializer is not None:
             raise TypeError(
@@ -573,12 +569,14 @@ class NativeCallable(_CallableBase):  # type: ignore[misc]  # the core has no ty
         entries = self._listed()
         _, _, flags, symbol, one = entries[0] if len(entries) == 1 else (None,) * 5
         if one is not None and flags is not None and hasattr(symbol, "pickled"):
-            options: dict[str, Any] = {
+            options: HowCalled = {
                 "gil": gil_name(flags),
                 "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                "errno": bool(flags & _lib.FLAG_ERRNO),
             }
-            options["errno"] = bool(flags & _lib.FLAG_ERRNO)
-            return symbol.pickled(one._spec.signature, self.__name__, self._doc, options)
+            signature = one._entry()[0].signature
+            made: tuple[object, ...] = symbol.pickled(signature, self.__name__, self._doc, options)
+            return made
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"

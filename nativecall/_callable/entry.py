@@ -18,11 +18,25 @@ from .._values.failure import check_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import Any, Literal, TypedDict
 
+    from .._types import CallSpec
     from .._values.failure import Errors
 
     Gil = Literal["hold", "release", "need"]
+
+    class HowCalled(TypedDict):
+        """Options of `wrap` that say how calls by an entry are made."""
+
+        gil: Gil
+        errors: Errors
+        errno: bool
+
+    class HowKept(HowCalled):
+        """The same, and what keeps the function alive."""
+
+        owner: object
+
 
 _types = _lib.types
 _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
@@ -54,7 +68,7 @@ trampoline : str
 """
 
 
-def gil_name(flags: int) -> str:
+def gil_name(flags: int) -> Gil:
     if flags & _lib.FLAG_NEEDS_GIL:
         return "need"
     return "release" if flags & _lib.FLAG_RELEASE_GIL else "hold"
@@ -116,7 +130,7 @@ class NewEntry:
         self.owner = owner
         self.name = name
 
-    def arguments(self) -> tuple[Any, int, int, object]:
+    def arguments(self) -> tuple[CallSpec, int, int, object]:
         """Arguments of the core's `_set_entry`."""
         return callspec.of(self.signature), self.address, self.flags, self.owner
 
@@ -179,14 +193,14 @@ def _needs_gil(signature: Signature, flags: int) -> int:
     return flags
 
 
-def resolve(target: Any, signature: str | Signature | None, options: Options) -> NewEntry:
+def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:
     """Address, signature and owner of whatever holds a C function."""
     wanted = None if signature is None else parse(signature)
     flags = options.flags
     name = None
     owner: object = None
     known: Signature | None = None
-    native = _types.viewed(target) if not isinstance(target, _types.CallableBase) else target
+    native: Any = target if isinstance(target, _types.CallableBase) else _types.viewed(target)
     if native is not None:
         known, address, inherited = native._chosen(wanted)
         owner, name = native, native.__name__

@@ -19,7 +19,13 @@ from .._values import callspec, storage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import TypeAlias
+
+    from .._types import CallbackOptions as Options
+    from .._types import CallbackSpec, Memory, PyCallback, Record, Stash
+
+    #: Makes a Python object of what is at an address; of a scalar, the core's letter.
+    Reader: TypeAlias = Callable[[int], object] | str
 
 _types = _lib.types
 #: Marks a Python object among the readers of arguments.
@@ -30,7 +36,7 @@ _MOST_PARTS = 256  # of a struct or array that is described part by part
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def reader(ctype: CType, readonly: bool) -> Any:
+def reader(ctype: CType, readonly: bool) -> Reader | None:
     """What makes a Python object of an argument that is no number.
 
     Parameters
@@ -59,10 +65,10 @@ def reader(ctype: CType, readonly: bool) -> Any:
     return _record(ctype) or (lambda address: storage.load(ctype, address))
 
 
-def _record(ctype: CType) -> Any:
+def _record(ctype: CType) -> Record | str | None:
     """What reads and writes a struct, or an array in one, of nothing but numbers; else None."""
     if isinstance(ctype, Struct):
-        made: Any = storage.named_tuple(ctype)
+        made = storage.named_tuple(ctype)
         parts = [(field.offset, field.type) for field in ctype.fields]
     elif isinstance(ctype, Array):
         made = None
@@ -76,7 +82,7 @@ def _record(ctype: CType) -> Any:
     return None if any([one is None for _, one in members]) else _types.Record(made, members)
 
 
-def _as_array(memory: Any, ndim: int) -> Any:
+def _as_array(memory: Memory, ndim: int) -> object:
     """A NumPy array over memory; a memoryview where there is no NumPy."""
     try:
         from numpy import asarray
@@ -89,7 +95,7 @@ def _as_array(memory: Any, ndim: int) -> Any:
     return made
 
 
-def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Any:
+def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Reader:
     form, size, ndim = bufferformat.spell(item).encode(), item.size, len(shape)
 
     def read(address: int) -> object:
@@ -98,7 +104,7 @@ def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Any:
     return read
 
 
-def _view_reader(view: View, readonly: bool) -> Any:
+def _view_reader(view: View, readonly: bool) -> Reader:
     form, size, ndim = bufferformat.spell(view.item).encode(), view.item.size, view.ndim
 
     def read(address: int) -> object:
@@ -113,10 +119,10 @@ def _view_reader(view: View, readonly: bool) -> Any:
 # -- callbacks -----------------------------------------------------------------------------------
 
 _LIMIT = 1024
-_specs: dict[object, tuple[Any, str]] = {}
+_specs: dict[object, tuple[CallbackSpec, str]] = {}
 
 
-def _spec(signature: Signature) -> tuple[Any, str]:
+def _spec(signature: Signature) -> tuple[CallbackSpec, str]:
     """What all Python functions of a signature share, and the key of its code."""
     from .._codegen.callback import key
 
@@ -153,10 +159,10 @@ def callback_of(
     *,
     sentinel: bytes,
     keep: object = None,
-    stash: Any = None,
+    stash: Stash | None = None,
     has_gil: bool = False,
     python_errors: bool = False,
-) -> tuple[int, Any, object]:
+) -> tuple[int, PyCallback, object]:
     """C code of a signature that runs a Python function.
 
     Parameters
@@ -192,7 +198,12 @@ def callback_of(
 
     spec, wanted = _spec(signature)
     found = code(signature, wanted)
-    options = {"stash": stash, "keep": keep, "has_gil": has_gil, "python_errors": python_errors}
+    options: Options = {
+        "stash": stash,
+        "keep": keep,
+        "has_gil": has_gil,
+        "python_errors": python_errors,
+    }
     if found is None:
         from .._libffi import callback
 

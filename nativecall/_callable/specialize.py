@@ -26,13 +26,12 @@ from .entry import Options, resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from .._signature.signature import Signature
     from .._values.boxes import Native
-    from .entry import NewEntry
+    from .entry import HowKept, NewEntry
 
-    Hook = Callable[[Native, str], Any]
+    Hook = Callable[[Native, str], object]
 
 _types = _lib.types
 
@@ -181,7 +180,7 @@ def _answer(whole: Native, specializer: Specializer, text: str) -> None:
     whole._add_missing(found)
 
 
-def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> NewEntry:
+def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
     """The entry that an answer gives, or an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
@@ -201,7 +200,7 @@ def _checked(whole: Native, hook: Hook, text: str, answer: Any) -> NewEntry:
         raise kind(f"{what} and gave what is none: {error}") from error
 
 
-def compiled(target: Any, signatures: list[Signature], options: Options) -> list[NewEntry]:
+def compiled(target: object, signatures: list[Signature], options: Options) -> list[NewEntry]:
     """The entries of what a compiler's function was compiled for already, where there can be."""
     found = []
     for signature in signatures:
@@ -212,14 +211,14 @@ def compiled(target: Any, signatures: list[Signature], options: Options) -> list
     return found
 
 
-def on_demand(target: Any, options: dict[str, Any]) -> Hook:
+def on_demand(target: object, options: HowKept) -> Hook:
     """A hook that has a compiler's function compiled for the signatures that are asked for.
 
     Those that it is not compiled for, and those whose results cannot show the error convention,
     have no entry: a consumer asks for all that it can use, and takes the first that there is.
     """
 
-    def compile(whole: Native, text: str) -> Any:
+    def compile(whole: Native, text: str) -> object:
         signature = parse(text)
         try:
             check_errors(signature, options["errors"])

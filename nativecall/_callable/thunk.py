@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias, TypeVar
 
+    from .entry import HowCalled
+
     #: The address of generated code, and what keeps it.
     _Code: TypeAlias = tuple[int, object]
     _Prepared: TypeAlias = tuple[Plan, _Code | None]
@@ -93,12 +95,12 @@ class Thunk:
     __slots__ = ("function", "how", "keep", "stack")
 
     function: Native
-    how: tuple[Any, ...]
+    how: tuple[object, ...]
     keep: object
     #: About how much of the C stack its code takes, with that of thunks that it calls: bytes.
     stack: int
 
-    def __init__(self, function: Native, how: tuple[Any, ...], keep: object, stack: int) -> None:
+    def __init__(self, function: Native, how: tuple[object, ...], keep: object, stack: int) -> None:
         if hasattr(self, "keep"):
             raise AttributeError("the owner of a thunk is immutable; it has been made already")
         values = ("function", function), ("how", how), ("stack", stack), ("keep", keep)
@@ -120,12 +122,12 @@ class Thunk:
     def __deepcopy__(self, memo: object) -> Thunk:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the native callable that it owns")
 
     def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: dict[str, Any]
-    ) -> tuple[Any, ...]:
+        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+    ) -> tuple[object, ...]:
         """For `pickle`: how another process makes the same thunk."""
         return _restore, (self.function, *self.how)
 
@@ -181,7 +183,7 @@ def _keeps(found: Signature, wanted: Signature) -> bool:
     return all(map(bool.__ge__, found.readonly, wanted.readonly))
 
 
-def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
+def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -> _N:
     """`NativeCallable.bind`."""
     name = function.__name__
     signature, address, flags = function._chosen(None)
@@ -218,8 +220,8 @@ def bound(function: _N, values: Sequence[Any], named: Mapping[str, Any]) -> _N:
 
 
 def _places(
-    name: str, signature: Signature, values: Sequence[Any], named: Mapping[str, Any]
-) -> dict[int, Any]:
+    name: str, signature: Signature, values: Sequence[object], named: Mapping[str, object]
+) -> dict[int, object]:
     """The value of each argument that is bound, by its place."""
     count = len(signature.args)
     if len(values) > count:
@@ -242,7 +244,7 @@ def _places(
 
 
 def _store(
-    signature: Signature, index: int, value: Any, address: int, name: str, keep: list[object]
+    signature: Signature, index: int, value: object, address: int, name: str, keep: list[object]
 ) -> None:
     """Write a bound value to where the thunk finds it."""
     ctype: CType = signature.args[index]
@@ -280,7 +282,7 @@ def _make(
     name: str,
     data: bytes,
     kept: tuple[object, ...],
-    how: tuple[Any, ...],
+    how: tuple[object, ...],
 ) -> _N:
     """The callable of a plan."""
     plan, code = prepared
@@ -312,7 +314,7 @@ def _make(
     return function._derived(callspec.of(plan.outer), pointer, flags, owner, name)
 
 
-def _prepared(key: object, plan: Callable[..., Plan], *given: Any) -> _Prepared:
+def _prepared(key: object, plan: Callable[..., Plan], *given: object) -> _Prepared:
     """A plan, made of what is given, and its code; they stay a while when no thunk uses them."""
     known = _recent.get(key)
     if known is not None:

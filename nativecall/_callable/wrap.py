@@ -12,8 +12,6 @@ from .callable import NativeCallable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .._signature.signature import Signature
     from .._values.failure import Errors
     from .entry import Gil
@@ -22,7 +20,7 @@ _types = _lib.types
 
 
 def wrap(
-    target: Any,
+    target: object,
     signature: str | Signature | None = None,
     *,
     name: str | None = None,

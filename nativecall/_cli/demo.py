@@ -34,7 +34,8 @@ from .output import Column, CommandError, Output, Row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+
+    from .._library import Library
 
 _DECLARATIONS = """
 double cos(double x);
@@ -83,7 +84,7 @@ def run() -> int:
     return 0 if right else 1
 
 
-def _load() -> Any:
+def _load() -> Library:
     """The system's math library with the declarations above."""
     try:
         return load("ucrtbase" if sys.platform == "win32" else "m", _DECLARATIONS)
@@ -91,7 +92,7 @@ def _load() -> Any:
         raise CommandError(f"the system's math library cannot be used: {error}") from None
 
 
-def _functions(library: Any) -> dict[str, NativeCallable]:
+def _functions(library: Library) -> dict[str, NativeCallable]:
     """The callables of the demo; `cos` has two entries."""
     found: dict[str, NativeCallable] = {
         name: getattr(library, name) for name in ("exp", "cbrt", "fabs", "pow", "atan2", "ldexp")
@@ -156,8 +157,8 @@ class _Check:
         self,
         entry: NativeCallable,
         reference: Callable[..., float],
-        shown: tuple[Any, ...],
-        *arguments: list[Any],
+        shown: tuple[object, ...],
+        *arguments: Sequence[float],
     ) -> None:
         self.entry = entry
         self.shown = shown
@@ -308,7 +309,9 @@ class _Way:
         return statistics.median([mine / its for mine, its in pairs])
 
 
-def _python_way(name: str, function: Any, *values: Any, ours: bool = False) -> _Way:
+def _python_way(
+    name: str, function: Callable[..., object], *values: object, ours: bool = False
+) -> _Way:
     """Calls from Python, with nothing but local variables in the loop."""
     from timeit import Timer
 
@@ -323,7 +326,7 @@ def _python_way(name: str, function: Any, *values: Any, ours: bool = False) -> _
     return _Way(name, lambda number: timer.timeit(number) * 1e9, _UNROLL, ours=ours)
 
 
-def _c_way(name: str, function: Any, way: str, *, ours: bool = False) -> _Way:
+def _c_way(name: str, function: object, way: str, *, ours: bool = False) -> _Way:
     """Calls from C."""
     x = array.array("d", [i / _C_LENGTH for i in range(_C_LENGTH)])
     results = array.array("d", bytes(8 * _C_LENGTH))
@@ -383,7 +386,7 @@ def _cost_table(
     output.table(columns, rows)
 
 
-def _peers(native: NativeCallable) -> tuple[Any, Any]:
+def _peers(native: NativeCallable) -> tuple[Callable[..., object], Callable[..., object]]:
     """The function of a callable as users of ctypes and cffi know it."""
     import ctypes
 
@@ -395,7 +398,7 @@ def _peers(native: NativeCallable) -> tuple[Any, Any]:
     return by_ctypes, ffi.cast("double (*)(double)", address)
 
 
-def _show_costs(output: Output, library: Any) -> None:
+def _show_costs(output: Output, library: Library) -> None:
     native = library.function(_SUBJECT)
     by_ctypes, by_cffi = _peers(native)
 
@@ -428,7 +431,7 @@ def _show_costs(output: Output, library: Any) -> None:
 # -- quad -----------------------------------------------------------------------------------------
 
 
-def _show_quad(output: Output, library: Any) -> bool:
+def _show_quad(output: Output, library: Library) -> bool:
     try:
         from scipy import LowLevelCallable
         from scipy.integrate import quad
@@ -441,7 +444,7 @@ def _show_quad(output: Output, library: Any) -> bool:
     def in_python(x: float) -> float:
         return math.cos(x)
 
-    given: list[tuple[str, Any, bool]] = [
+    given: list[tuple[str, object, bool]] = [
         ("f.to_scipy()", cos.to_scipy(), True),
         ("a LowLevelCallable made by hand", LowLevelCallable(by_ctypes), False),
         ("f, called through Python", cos, True),

@@ -45,7 +45,7 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
 # -- finding --------------------------------------------------------------------------------------
 
 
-def _find(place: str) -> Any:
+def _find(place: str) -> object:
     """The object at ``MODULE:NAME``."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name or module.startswith("."):
@@ -77,7 +77,7 @@ def _import_failure(module: str, error: Exception) -> str:
     return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
 
 
-def _like(name: str, holder: Any) -> str:
+def _like(name: str, holder: object) -> str:
     """What `holder` has that may have been meant."""
     from difflib import get_close_matches
 
@@ -118,12 +118,12 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
             if entry.trampoline == "ahead of time":
                 why = "calls go through code that was compiled ahead of time"
             else:
-                single = native[entry.signature]._spec.signature
+                single = native[entry.signature]._entry()[0].signature
                 reason = trampoline.refusal(single, entry.flags)
                 why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
-        signature = native[entry.signature]._spec.signature
+        signature = native[entry.signature]._entry()[0].signature
         text = trampoline.intermediate(signature, entry.flags) or ""
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"
@@ -133,7 +133,7 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
                 output.text(line)
 
 
-def _show_foreign(output: Output, place: str, obj: Any) -> tuple[bool, NativeCallable | None]:
+def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, NativeCallable | None]:
     """An object of another library: whether there is a C function or data in it, and what `wrap`
     makes of it."""
     output.heading(f"{place} is a {_type_name(type(obj))}")
@@ -163,7 +163,7 @@ def _show_foreign(output: Output, place: str, obj: Any) -> tuple[bool, NativeCal
     return _show_wrappable(output, obj)
 
 
-def _show_wrappable(output: Output, obj: Any) -> tuple[bool, NativeCallable | None]:
+def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable | None]:
     """What has no C function of its own that native code finds, but that `wrap` takes."""
     if isinstance(obj, int) and not isinstance(obj, bool):
         origin = (
@@ -183,7 +183,7 @@ def _show_wrappable(output: Output, obj: Any) -> tuple[bool, NativeCallable | No
     return made is not None, made
 
 
-def _show_wrapped(output: Output, obj: Any, unknown: bool) -> NativeCallable | None:
+def _show_wrapped(output: Output, obj: object, unknown: bool) -> NativeCallable | None:
     """What `wrap` makes of it."""
     if unknown:
         output.text("nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example")
@@ -198,7 +198,7 @@ def _show_wrapped(output: Output, obj: Any, unknown: bool) -> NativeCallable | N
     return made
 
 
-def _show_slots(output: Output, obj: Any) -> bool:
+def _show_slots(output: Output, obj: object) -> bool:
     """The slots of an object's type, or of a type; whether there are any."""
     slots = customslots(obj)
     if slots:

@@ -11,7 +11,8 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from rich.console import Console
 
 _GAP = "  "
 _INDENT = "  "
@@ -81,7 +82,7 @@ class _Text:
 class _Rich:
     """Text and tables on a terminal, in colour unless NO_COLOR says otherwise."""
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
 
     def line(self, text: str, style: str) -> None:

@@ -27,11 +27,11 @@ from .writer import LINKED, WORD, Operand, Writer, layout, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from llvmlite import ir
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
-    from .abi import Convention, Lowering
+    from .abi import Convention, Lowering, Prologue
 
 __all__ = ["code", "intermediate", "key"]
 
@@ -134,7 +134,7 @@ class _Closure(Writer):
             ]
         )
 
-    def body(self, slot: str, prologue: Any, last: Any) -> None:
+    def body(self, slot: str, prologue: Prologue, last: ir.Block) -> None:
         count = len(self.signature.args)
         self.line(f"%call = alloca [{layout['pycallback_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
@@ -172,7 +172,7 @@ class _Closure(Writer):
             return self.call("nc_pycallback_float", "ptr", "ptr %self", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 
-    def result_memory(self, prologue: Any) -> str:
+    def result_memory(self, prologue: Prologue) -> str:
         """Where the result is put together."""
         if prologue.result_memory is not None:
             return str(prologue.result_memory.get_reference())
@@ -180,7 +180,7 @@ class _Closure(Writer):
         self.line(f"%result = alloca [{size} x i8], align 16")
         return "%result"
 
-    def give(self, prologue: Any, last: Any, where: str) -> None:
+    def give(self, prologue: Prologue, last: ir.Block, where: str) -> None:
         """The return."""
         from llvmlite import ir
 

@@ -44,9 +44,13 @@ from . import cache as _cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType, RLock
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Literal, TypeAlias
+    from typing import Any, Literal, TypeAlias, TypeVar
 
+    from llvmlite import binding as llvm
+
+    _Made = TypeVar("_Made")
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
@@ -124,7 +128,7 @@ class _Linker:
 
     __slots__ = ("jit", "links")
 
-    def __init__(self, jit: Any) -> None:
+    def __init__(self, jit: llvm.LLJIT) -> None:
         self.jit = jit
         self.links = itertools.count(1)
 
@@ -146,7 +150,7 @@ class _Machine:
         self.target = llvm.Target.from_default_triple()
         self.cpu = llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features().flatten()
-        self._target_machines: dict[int, Any] = {}
+        self._target_machines: dict[int, llvm.TargetMachine] = {}
         self._names = itertools.count()
         self._linker: _Linker | None = None
         self._optimizations = itertools.count(1)
@@ -170,7 +174,7 @@ class _Machine:
         )
         self.hashed = hashlib.sha256(self.identity.encode())  # to be copied
 
-    def target_machine(self, effort: int) -> Any:
+    def target_machine(self, effort: int) -> llvm.TargetMachine:
         """The code generator of an effort."""
         found = self._target_machines.get(effort)
         if found is None:
@@ -185,7 +189,7 @@ class _Machine:
         return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
 
     @contextlib.contextmanager
-    def module(self, text: str, effort: Effort) -> Iterator[Any]:
+    def module(self, text: str, effort: Effort) -> Iterator[llvm.ModuleRef]:
         """A module of IR, verified, and at effort 2 optimized."""
         # A module that outlives its context crashes when it is disposed of, so the context is only
         # the module's: it goes with it, also where neither could be closed for want of memory.
@@ -196,7 +200,7 @@ class _Machine:
                 self.optimize(made)
             yield made
 
-    def optimize(self, module: Any) -> None:
+    def optimize(self, module: llvm.ModuleRef) -> None:
         """Run LLVM's optimizer over a module."""
         llvm = self.llvm
         with llvm.create_pipeline_tuning_options(speed_level=2) as options:
@@ -236,7 +240,7 @@ class _Machine:
 
     def _load(
         self, data: bytes, symbols: Sequence[tuple[str, int]], exports: Sequence[str]
-    ) -> tuple[Any, _Linker]:
+    ) -> tuple[llvm.ResourceTracker, _Linker]:
         """What keeps an object file loaded and has its addresses, and what loaded it."""
         linker = self._linker
         if linker is None or next(linker.links) > _LIBRARIES:
@@ -255,7 +259,9 @@ class _Machine:
         return builder.link(linker.jit, f"nativecall.{next(self._names)}"), linker
 
 
-def _unload(tracker: Any, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+def _unload(
+    tracker: llvm.ResourceTracker, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing
+) -> None:
     """Unmap the code of a tracker; its LLJIT goes with the last reference to it."""
     # weakref and llvmlite know the end of the process only where they were used before it began.
     if ending():
@@ -394,7 +400,7 @@ def _refusal() -> str:
 
 # No fork happens while LLVM starts, or works, in another thread: .._fork sees to it.
 
-_locked: list[Any] = []  # what the thread that forks holds
+_locked: list[LockType | RLock] = []  # what the thread that forks holds
 
 
 def hold() -> None:
@@ -434,7 +440,7 @@ _flights: dict[object, _Flight] = {}
 _this_thread = threading.local()
 
 
-def _once(key: object, find: Callable[[], Any], make: Callable[[], Any]) -> Any:
+def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
     """What `find` finds, made by `make` if need be, in one thread at a time for each key.
 
     An exception of `make` is the caller's alone: who waited tries again.
@@ -452,16 +458,17 @@ def _once(key: object, find: Callable[[], Any], make: Callable[[], Any]) -> Any:
                 _this_thread.busy = True
                 # It may have been made between the look above and now.
                 found = find()
-                flight.made = make() if found is None else found
-                return flight.made
+                made = flight.made = make() if found is None else found
+                return made
         finally:
             _this_thread.busy = busy
             if _flights.get(key) is flight:
                 del _flights[key]
             flight.done.set()
         first.done.wait()
-        if first.made is not None:
-            return first.made
+        shared: _Made | None = first.made
+        if shared is not None:
+            return shared
 
 
 # -- compiling ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ Guarantees:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
@@ -61,10 +61,12 @@ class ThunkCode:
         self.module = ir.Module()
         self.function = outer.define(self.module, EXPORT, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
-        self.leave: Any = None  # the block that returns the sentinel
-        self.failed: Any = None  # the function that raises an exception and returns it
-        self.room: Any = None  # what the function writes to
-        self.answer: Any = None  # its result, or the memory that holds it
+        self.leave: ir.Block | None = None  # the block that returns the sentinel
+        self.failed: ir.Function | None = (
+            None  # the function that raises an exception and returns it
+        )
+        self.room: ir.Value = None  # what the function writes to
+        self.answer: ir.Value = None  # its result, or the memory that holds it
 
     def text(self) -> str:
         """The module's text."""
@@ -98,7 +100,7 @@ class ThunkCode:
 
     # -- parts of code ---------------------------------------------------------------------------
 
-    def at(self, address: Any, offset: int) -> Any:
+    def at(self, address: ir.Value, offset: int) -> ir.Value:
         """The address `offset` bytes on."""
         if offset == 0:
             return address
@@ -106,21 +108,21 @@ class ThunkCode:
         found.type = POINTER
         return found
 
-    def load(self, type: Any, address: Any, offset: int, align: int = WORD) -> Any:
+    def load(self, type: ir.Type, address: ir.Value, offset: int, align: int = WORD) -> ir.Value:
         return self.builder.load(self.at(address, offset), align=align, typ=type)
 
-    def reserve(self, size: int, alignment: int) -> Any:
+    def reserve(self, size: int, alignment: int) -> ir.Value:
         """Memory in the frame."""
         return reserve(self.builder, size, alignment)
 
-    def serve(self, name: str, result: Any, *values: Any) -> Any:
+    def serve(self, name: str, result: ir.Type, *values: ir.Value) -> ir.Value:
         """A call of a function of the core."""
         table = self.load(POINTER, self.data, 2 * WORD)
         pointer = self.load(POINTER, table, _PLACES[name])
         function = ir.FunctionType(result, [value.type for value in values])
         return self.builder.call(abi.Callee(pointer, function), values)
 
-    def require(self, condition: Any, step: int, bits: Any) -> None:
+    def require(self, condition: ir.Value, step: int, bits: ir.Value) -> None:
         """Go on where the condition holds, as it nearly always does."""
         builder = self.builder
         here = builder.append_basic_block()
@@ -130,7 +132,7 @@ class ThunkCode:
         self.fail(step, bits)
         builder.position_at_end(here)
 
-    def fail(self, step: int, bits: Any) -> None:
+    def fail(self, step: int, bits: ir.Value) -> None:
         """Raise the step's exception, and return the sentinel."""
         if self.failed is None:
             self.failed = self.write_failed()
@@ -144,7 +146,7 @@ class ThunkCode:
         else:
             self.builder.ret(value)
 
-    def write_failed(self) -> Any:
+    def write_failed(self) -> ir.Function:
         """A function that raises a step's exception and returns the sentinel."""
         type = ir.FunctionType(
             self.function.function_type.return_type, [POINTER, _LONG, _LONG, POINTER]
@@ -167,7 +169,7 @@ class ThunkCode:
         self.builder, self.data = kept
         return function
 
-    def sentinel(self) -> Any:
+    def sentinel(self) -> ir.Block:
         """The block that returns the sentinel, and no more."""
         if self.leave is None:
             self.leave = self.function.append_basic_block()
@@ -187,7 +189,7 @@ class ThunkCode:
             self.fill(result, prologue.result_memory)
         elif result.kind != "void":
             type = abi.value_type(result)
-            number: Any = None if isinstance(type, ir.PointerType) else 0
+            number: float | None = None if isinstance(type, ir.PointerType) else 0
             if result.kind == "float":
                 number = float("nan")
             elif self.plan.after == "nonzero":
@@ -195,7 +197,7 @@ class ThunkCode:
             value = ir.Constant(type, number)
         self.outer.emit_return(self.builder, prologue, value)
 
-    def fill(self, ctype: CType, memory: Any) -> None:
+    def fill(self, ctype: CType, memory: ir.Value) -> None:
         """NaN, or zeros, as a type that is in memory."""
         if ctype.kind == "struct":
             self.clear(memory, ctype.size)
@@ -206,15 +208,15 @@ class ThunkCode:
         for offset in range(0, ctype.size, part.size):
             self.builder.store(nan, self.at(memory, offset), align=1)
 
-    def clear(self, memory: Any, size: int) -> None:
+    def clear(self, memory: ir.Value, size: int) -> None:
         memset = self.module.declare_intrinsic("llvm.memset", [POINTER, _LONG])
         self.builder.call(memset, [memory, _BYTE(0), _LONG(size), ir.IntType(1)(0)])
 
-    def copy(self, target: Any, source: Any, size: int) -> None:
+    def copy(self, target: ir.Value, source: ir.Value, size: int) -> None:
         memcpy = self.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _LONG])
         self.builder.call(memcpy, [target, source, _LONG(size), ir.IntType(1)(0)])
 
-    def put(self, ctype: CType, value: Any, address: Any) -> None:
+    def put(self, ctype: CType, value: ir.Value, address: ir.Value) -> None:
         """Write a value to memory."""
         if abi.in_memory(ctype):
             self.copy(address, value, ctype.size)
@@ -223,7 +225,7 @@ class ThunkCode:
 
     # -- the call --------------------------------------------------------------------------------
 
-    def call(self, target: Any, arguments: Sequence[Any]) -> None:
+    def call(self, target: ir.Value, arguments: Sequence[ir.Value]) -> None:
         result = self.plan.inner.result
         memory = None
         if abi.in_memory(result):
@@ -234,7 +236,7 @@ class ThunkCode:
         answer = self.inner.emit_call(self.builder, target, arguments, memory)
         self.answer = memory if memory is not None else answer
 
-    def give(self, result: Any) -> None:
+    def give(self, result: ir.Value | None) -> None:
         """Return the thunk's result."""
         ctype = self.plan.outer.result
         if abi.in_memory(ctype):
@@ -246,8 +248,8 @@ class ThunkCode:
     def test(self) -> None:
         """Leave where the function failed."""
         plan, builder = self.plan, self.builder
-        bits: Any = _LONG(0)
-        code: Any = None
+        bits: ir.Value = _LONG(0)
+        code: ir.Value | None = None
         match plan.before:
             case "python":
                 raised = self.serve("nc_thunk_raised", _INT)
@@ -282,7 +284,7 @@ class ThunkCode:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: Node) -> ir.Value:
         """An IR value, or the memory of a type that is in memory."""
         match node:
             case Given(index, _):
@@ -311,13 +313,13 @@ class ThunkCode:
                 return self.answer
         raise TypeError(node)
 
-    def found(self, address: Any, offset: int, ctype: CType) -> Any:
+    def found(self, address: ir.Value, offset: int, ctype: CType) -> ir.Value:
         """What is in memory."""
         if abi.in_memory(ctype):
             return self.at(address, offset)
         return self.load(abi.value_type(ctype), address, offset, ctype.alignment)
 
-    def word(self, ctype: CType, value: Any) -> Any:
+    def word(self, ctype: CType, value: ir.Value) -> ir.Value:
         """A number in 64 bits, as nc_thunk_failed takes it."""
         builder = self.builder
         if isinstance(value.type, ir.IntType):
@@ -330,13 +332,13 @@ class ThunkCode:
 
     # -- numbers ---------------------------------------------------------------------------------
 
-    def float_of(self, ctype: CType) -> Any:
+    def float_of(self, ctype: CType) -> ir.Type:
         """The IR type of a float, a `long double` included."""
         if ctype.size <= 8:
             return float_type(ctype.size)
         return self.outer.convention.pass_result(ctype).types[0]
 
-    def parts(self, ctype: CType, value: Any) -> list[Any]:
+    def parts(self, ctype: CType, value: ir.Value) -> list[ir.Value]:
         """The parts of a number as IR values, one of them unless it is complex."""
         if not abi.in_memory(ctype):
             return [value]
@@ -347,7 +349,7 @@ class ThunkCode:
             for offset in range(0, ctype.size, part.size)
         ]
 
-    def converted(self, source: CType, value: Any, target: CType, step: int) -> Any:
+    def converted(self, source: CType, value: ir.Value, target: CType, step: int) -> ir.Value:
         """A number as another type."""
         part = _part(target)
         made = [self.number(_part(source), one, part, step) for one in self.parts(source, value)]
@@ -361,7 +363,7 @@ class ThunkCode:
             self.builder.store(one, at, align=part.alignment)
         return memory
 
-    def number(self, source: CType, value: Any, target: CType, step: int) -> Any:
+    def number(self, source: CType, value: ir.Value, target: CType, step: int) -> ir.Value:
         """A real number as another type."""
         original = source
         if source.text == "e":
@@ -381,7 +383,7 @@ class ThunkCode:
             self.require_no_escape(made, value, step, original)
         return made
 
-    def require_no_escape(self, made: Any, value: Any, step: int, source: CType) -> None:
+    def require_no_escape(self, made: ir.Value, value: ir.Value, step: int, source: CType) -> None:
         """Go on unless a finite value was made an infinity; the usual way asks one question."""
         builder = self.builder
         rare = builder.append_basic_block()
@@ -392,7 +394,7 @@ class ThunkCode:
         builder.branch(usual)
         builder.position_at_end(usual)
 
-    def integer(self, source: CType, value: Any, target: CType, step: int) -> Any:
+    def integer(self, source: CType, value: ir.Value, target: CType, step: int) -> ir.Value:
         builder = self.builder
         if step >= 0:
             least, greatest = integer_range(source)
@@ -411,7 +413,9 @@ class ThunkCode:
             return builder.trunc(value, type)
         return builder.sext(value, type) if _signed(source) else builder.zext(value, type)
 
-    def integer_of_float(self, source: CType, value: Any, target: CType, step: int) -> Any:
+    def integer_of_float(
+        self, source: CType, value: ir.Value, target: CType, step: int
+    ) -> ir.Value:
         builder = self.builder
         type = abi.value_type(target)
         low, high = integer_range(target)
@@ -422,7 +426,9 @@ class ThunkCode:
         self.require(whole, step, self.word(source, value))
         return made
 
-    def float_of_integer(self, source: CType, value: Any, type: Any, step: int) -> Any:
+    def float_of_integer(
+        self, source: CType, value: ir.Value, type: ir.Type, step: int
+    ) -> ir.Value:
         builder = self.builder
         made = (builder.sitofp if _signed(source) else builder.uitofp)(value, type)
         if step < 0:
@@ -432,7 +438,9 @@ class ThunkCode:
         self.require(builder.icmp_unsigned("==", back, value), step, self.word(source, value))
         return made
 
-    def inside(self, source: CType, value: Any, low: int, high: int, made: Any, step: int) -> None:
+    def inside(
+        self, source: CType, value: ir.Value, low: int, high: int, made: ir.Value, step: int
+    ) -> None:
         """Require that a float is in the range of an integer type, so that it can be made one.
 
         -0.5 and the like are: they are no integers, which is seen afterwards.
@@ -443,7 +451,7 @@ class ThunkCode:
         greatest = builder.fcmp_ordered("<", made, self.constant(float(high + 1), made.type))
         self.require(builder.and_(least, greatest), step, self.word(source, value))
 
-    def half(self, source: CType, value: Any, step: int) -> Any:
+    def half(self, source: CType, value: ir.Value, step: int) -> ir.Value:
         """A number as the nearest half; an integer must be one."""
         builder = self.builder
         wide = SCALARS["g"]
@@ -467,14 +475,14 @@ class ThunkCode:
             self.require(fits, step, self.word(source, whole))
         return made
 
-    def constant(self, number: float, type: Any) -> Any:
+    def constant(self, number: float, type: ir.Type) -> ir.Value:
         return self.widened(ir.DoubleType()(number), type)
 
-    def widened(self, value: Any, type: Any) -> Any:
+    def widened(self, value: ir.Value, type: ir.Type) -> ir.Value:
         """A constant of another type, which holds it."""
         return self.resized(value, type)
 
-    def resized(self, value: Any, type: Any) -> Any:
+    def resized(self, value: ir.Value, type: ir.Type) -> ir.Value:
         """A float of another width; the half's conversions are the core's."""
         order = ["half", "float", "double"]
         before, after = [
@@ -484,14 +492,14 @@ class ThunkCode:
             return value
         return (self.builder.fpext if after > before else self.builder.fptrunc)(value, type)
 
-    def infinite(self, value: Any) -> Any:
+    def infinite(self, value: ir.Value) -> ir.Value:
         ends = [
             self.builder.fcmp_ordered("==", value, self.constant(end, value.type))
             for end in (float("inf"), float("-inf"))
         ]
         return self.builder.or_(*ends)
 
-    def finite(self, value: Any) -> Any:
+    def finite(self, value: ir.Value) -> ir.Value:
         ends = [
             self.builder.fcmp_ordered("!=", value, self.constant(end, value.type))
             for end in (float("inf"), float("-inf"))

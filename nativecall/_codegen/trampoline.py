@@ -27,9 +27,9 @@ from .writer import LINKED, layout, shape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from .._signature.ctype import CType
+    from .._types import Trampoline
     from .._values.boxes import Native
     from .abi import Convention
 
@@ -52,14 +52,14 @@ def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
     return f"{shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
 
 
-_made: dict[str, weakref.ref[Any]] = {}
+_made: dict[str, weakref.ref[Trampoline]] = {}
 #: Those that stay when no callable uses them.
-_recent: Lru[str, Any] = Lru()
+_recent: Lru[str, Trampoline] = Lru()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
 _refused: Lru[str, str] = Lru()
 
 
-def trampoline(callable: Native, fixed: int | None = None) -> Any:
+def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
     """The trampoline for the only entry of `callable`; None where calls are left to libffi.
 
     The same object for all entries of a shape, as long as a callable uses it, and a while longer.
@@ -75,7 +75,7 @@ def trampoline(callable: Native, fixed: int | None = None) -> Any:
     return _find(signature, flags, fixed)
 
 
-def _find(signature: Signature, flags: int, fixed: int | None) -> Any:
+def _find(signature: Signature, flags: int, fixed: int | None) -> Trampoline | None:
     if not engine.available():
         return None
     wanted = key(signature, flags, fixed)
@@ -112,7 +112,7 @@ def refusal(signature: Signature, flags: int) -> str:
     return _refused.get(key(signature, flags, fixed), "")
 
 
-def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Any:
+def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Trampoline:
     def text() -> str:
         return _text(signature, flags, None, fixed)
 
@@ -123,7 +123,7 @@ def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> A
     return _types.Trampoline(layout[method], code.address(EXPORT), code)
 
 
-def _remember(wanted: str, made: Any) -> Any:
+def _remember(wanted: str, made: Trampoline) -> Trampoline:
     """The one trampoline of a key: `made`, or what another thread made meanwhile."""
     reference = weakref.ref(made)
     while True:
@@ -143,7 +143,9 @@ def _remember(wanted: str, made: Any) -> Any:
     return found
 
 
-def variadic(callable: Native, fallback_for: Callable[..., Any]) -> Callable[..., object]:
+def variadic(
+    callable: Native, fallback_for: Callable[..., Callable[..., object]]
+) -> Callable[..., object]:
     """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
 
     Parameters
@@ -179,7 +181,7 @@ def variadic(callable: Native, fallback_for: Callable[..., Any]) -> Callable[...
         made._choose(fixed)
         return made
 
-    def fallback(*values: Any) -> object:
+    def fallback(*values: object) -> object:
         nonlocal others
         types: list[CType] = []
         given = [*values]

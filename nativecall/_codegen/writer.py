@@ -18,7 +18,7 @@ from .._values.callspec import letter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from llvmlite import ir
 
     from .._signature.ctype import CType
 
@@ -52,7 +52,7 @@ class Operand:
     __slots__ = ("reference", "type")
     is_opaque = True
 
-    def __init__(self, type: Any, reference: str) -> None:
+    def __init__(self, type: ir.Type, reference: str) -> None:
         self.type = type
         self.reference = reference
 

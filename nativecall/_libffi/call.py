@@ -25,23 +25,24 @@ from .callback import object_callbacks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
+    from .._types import CallSpec
     from .._values.boxes import Native
+    from .types import Foreign
 
 _types = _lib.types
 _MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
 _EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))
 
 
-def foreign_function(type_: Any, address: int) -> Any:
+def foreign_function(type_: Foreign, address: int) -> Foreign:
     """A function of ctypes that raises what a Python function left, however ctypes calls it."""
     function = type_(address)
     function.errcheck = _types.raise_left
     return function
 
 
-def called(function: Any, arguments: Sequence[Any]) -> Any:
+def called(function: Foreign, arguments: Sequence[object]) -> Foreign:
     """What a function of ctypes returns for arguments that are instances of its very types."""
     try:
         return function(*arguments)
@@ -61,7 +62,7 @@ def make_fallback(callable: Native) -> Callable[..., object]:
 
 
 def fallback_for(
-    spec: Any, name: str, address: int, flags: int, owner: Callable[[], Native | None]
+    spec: CallSpec, name: str, address: int, flags: int, owner: Callable[[], Native | None]
 ) -> Callable[..., object]:
     """The same of what makes up an entry, and of a weak reference to the callable that has it."""
     signature: Signature = spec.signature
@@ -86,7 +87,7 @@ def fallback_for(
     settle = _lib.types.settle
     check_unmoved = _lib.types.check_unmoved
 
-    def convert_one(index: int, ctype: CType, value: Any, at: int, keep: list[object]) -> None:
+    def convert_one(index: int, ctype: CType, value: object, at: int, keep: list[object]) -> None:
         if ctype.kind in ("pointer", "voidptr", "function"):
             if index < len(fixed):
                 held = pin(spec, name, index, value)
@@ -100,7 +101,7 @@ def fallback_for(
         promised = index < len(fixed) and signature.readonly[index]
         storage.store(ctype, value, at, f"argument {index + 1} of '{name}'", keep, promised)
 
-    def fallback(*values: Any) -> object:
+    def fallback(*values: object) -> object:
         keep: list[object] = []
         try:
             return call(values, keep)
@@ -108,7 +109,7 @@ def fallback_for(
             # Tracebacks keep frames: nothing may stay exported in one.
             keep.clear()
 
-    def call(values: tuple[Any, ...], keep: list[object]) -> object:
+    def call(values: tuple[object, ...], keep: list[object]) -> object:
         if asks:
             _types.stack_require(name, needed)
         extra: list[CType] = []
@@ -125,7 +126,7 @@ def fallback_for(
             passed = kinds + [(types.foreign_type(one),) for one in extra]
         memory = ctypes.create_string_buffer(total + 16)
         base = (ctypes.addressof(memory) + 15) & ~15
-        arguments: list[Any] = []
+        arguments: list[object] = []
         for i, value in enumerate(values):
             ctype = fixed[i] if i < len(fixed) else extra[i - len(fixed)]
             at = base + places[i]
@@ -146,7 +147,7 @@ def fallback_for(
             callee = foreign_function(type_, entry._target)
         code = 0
         others = set_errno(0) if errno else 0
-        answer: Any = None
+        answer: Foreign = None
         raised: BaseException | None = None
         callback = (
             object_callbacks.get(address if entry is None else entry._target)

@@ -16,7 +16,10 @@ from .types import RETURN_HINT, SIMPLE, callback_type, foreign_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Unpack
+
+    from .._types import CallbackOptions, CallbackSpec, PyCallback
+    from .types import Foreign
 
 _types = _lib.types
 
@@ -24,9 +27,9 @@ _types = _lib.types
 # The first of a ring's items says which was written last: to write needs no memory.
 _ENDED = 64
 _ended: list[Any] = [0, *[None] * _ENDED]
-_running: list[tuple[Any, Any]] = []
+_running: list[tuple[Foreign, PyCallback]] = []
 #: The core's objects of callbacks whose sentinels may be Python objects, by address.
-object_callbacks: WeakValueDictionary[int, Any] = WeakValueDictionary()
+object_callbacks: WeakValueDictionary[int, PyCallback] = WeakValueDictionary()
 
 
 class Owner:
@@ -34,11 +37,11 @@ class Owner:
 
     __slots__ = ("__weakref__", "both", "callback", "pointer")
 
-    pointer: Any
-    callback: Any
-    both: tuple[Any, Any]
+    pointer: Foreign
+    callback: PyCallback
+    both: tuple[Foreign, PyCallback]
 
-    def __init__(self, pointer: Any, callback: Any) -> None:
+    def __init__(self, pointer: Foreign, callback: PyCallback) -> None:
         if hasattr(self, "pointer"):
             raise AttributeError("an Owner is immutable; it has been made already")
         if not isinstance(callback, _types.PyCallback):
@@ -56,7 +59,7 @@ class Owner:
     def __del__(
         self,
         ended: list[Any] = _ended,
-        running: list[tuple[Any, Any]] = _running,
+        running: list[tuple[Foreign, PyCallback]] = _running,
         count: int = _ENDED,
     ) -> None:
         # The lists are there even when the module is torn down.
@@ -91,7 +94,7 @@ class _Float(float):
     reraiser: object
 
 
-def lowering(restype: Any) -> tuple[Any, type | None]:
+def lowering(restype: Foreign) -> tuple[Foreign, type | None]:
     """What gives a sentinel to ctypes, and the class of a result that holds a reraiser."""
     if restype is None:
         return (lambda sentinel: None), None
@@ -103,10 +106,12 @@ def lowering(restype: Any) -> tuple[Any, type | None]:
 
 
 _LIMIT = 1024
-_specs: dict[object, tuple[Any, Any]] = {}
+_specs: dict[object, tuple[CallbackSpec, Foreign]] = {}
 
 
-def _spec(signature: Signature, readers: tuple[Any, ...]) -> tuple[Any, Any]:
+def _spec(
+    signature: Signature, readers: tuple[Callable[..., object], ...]
+) -> tuple[CallbackSpec, Foreign]:
     """What the callbacks of a signature share, and the ctypes type of their pointers."""
     result = signature.result
     key = (signature.function.named, signature.readonly)
@@ -118,7 +123,7 @@ def _spec(signature: Signature, readers: tuple[Any, ...]) -> tuple[Any, Any]:
         restype = SIMPLE.get(result.text, ctypes.c_void_p) if result.kind != "void" else None
         lower, holder = lowering(restype)
 
-        def write(made: Any, value: object) -> object:
+        def write(made: PyCallback, value: object) -> object:
             if restype is None:
                 return None
             box = restype()
@@ -144,13 +149,13 @@ def _spec(signature: Signature, readers: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def callback_of(
     signature: Signature,
-    readers: tuple[Any, ...],
+    readers: tuple[Callable[..., object], ...],
     function: Callable[..., object],
     name: str,
     who: str,
     sentinel: bytes,
-    **options: Any,
-) -> tuple[int, Any, object]:
+    **options: Unpack[CallbackOptions],
+) -> tuple[int, PyCallback, object]:
     """C code that runs a Python function, made by ctypes; see _callable/pythonfunction.py.
 
     Parameters
@@ -173,7 +178,7 @@ def callback_of(
     return address, made, owner
 
 
-def pointer_to(callback: Any, type_: Any) -> tuple[int, Owner]:
+def pointer_to(callback: PyCallback, type_: Foreign) -> tuple[int, Owner]:
     """A C function pointer of a ctypes type that calls a PyCallback, and what keeps both."""
     pointer = type_(callback)
     return ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0, Owner(
@@ -181,7 +186,7 @@ def pointer_to(callback: Any, type_: Any) -> tuple[int, Owner]:
     )
 
 
-def received(ctype: CType) -> Any:
+def received(ctype: CType) -> Foreign:
     """How ctypes hands an argument from C to Python."""
     if ctype.text in SIMPLE:
         return SIMPLE[ctype.text]
@@ -190,7 +195,7 @@ def received(ctype: CType) -> Any:
     return foreign_type(ctype)
 
 
-def _reader(ctype: CType, reader: Any) -> Any:
+def _reader(ctype: CType, reader: Callable[..., object]) -> Callable[..., object] | None:
     """What makes a Python object of that; None for nothing."""
     if ctype.text in SIMPLE:
         return None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from _ctypes import get_errno, set_errno
-from typing import Any
 
 from .. import _lib
 from .._adapt.plan import (
@@ -34,6 +33,18 @@ from .._values import callspec, storage
 from . import callback, types
 from .call import called, foreign_function
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Maker(Protocol):
+        """What makes the exceptions of a thunk."""
+
+        @property
+        def name(self) -> str: ...
+        def make(self, step: int, value: object) -> BaseException: ...
+
+
 _WORD = VOIDPTR.size
 _INPUT_OUTPUT_ERROR = 5  # EIO
 _OUT_OF_RANGE = 34  # ERANGE
@@ -49,7 +60,7 @@ class _Failed(Exception):
 
 
 def interpreted(
-    plan: Plan, target: int, maker: Any, data: bytes, kept: object
+    plan: Plan, target: int, maker: Maker, data: bytes, kept: object
 ) -> tuple[int, object]:
     """The address of a callback that carries out a plan, and what keeps it.
 
@@ -78,7 +89,7 @@ def interpreted(
         )
     types.check_result(plan.inner)
     run = _Run(plan, target, maker, data, kept)
-    restype: Any = None
+    restype: types.Foreign = None
     if result.kind != "void":
         restype = types.SIMPLE.get(text, ctypes.c_void_p)
     kinds, readers = [], []
@@ -119,7 +130,7 @@ def interpreted(
 class _Run:
     """What the callback runs: it raises, or returns what ctypes takes, None for the sentinel."""
 
-    def __init__(self, plan: Plan, target: int, maker: Any, data: bytes, kept: object) -> None:
+    def __init__(self, plan: Plan, target: int, maker: Maker, data: bytes, kept: object) -> None:
         # Here and not in the callback, whose machine code may stay a while when it is closed.
         self.kept = kept
         self.plan = plan
@@ -135,7 +146,7 @@ class _Run:
         declared = list(prototype._argtypes_)
         # A struct may travel as its two words (_libffi/types.py).
         halved = types.overrunning(plan.inner)
-        self.types: list[list[Any]] = []
+        self.types: list[list[types.Foreign]] = []
         for index in range(len(plan.inner.args)):
             self.types.append([declared.pop(0) for _ in range(2 if index in halved else 1)])
         for node in plan.arguments[len(plan.inner.args) :]:
@@ -144,8 +155,8 @@ class _Run:
     def __repr__(self) -> str:
         return repr(self.maker)
 
-    def __call__(self, *given: Any) -> object:
-        memory: list[Any] = []
+    def __call__(self, *given: types.Foreign) -> object:
+        memory: list[object] = []
         plan = self.plan
         try:
             return _Call(self, given, memory).go()
@@ -163,7 +174,7 @@ class _Run:
 class _Call:
     """One call: values are addresses of memory that holds them as C does."""
 
-    def __init__(self, run: _Run, given: tuple[Any, ...], memory: list[Any]) -> None:
+    def __init__(self, run: _Run, given: tuple[types.Foreign, ...], memory: list[object]) -> None:
         self.run = run
         self.plan = run.plan
         self.given = given
@@ -175,7 +186,7 @@ class _Call:
         plan = self.plan
         for check in plan.checks:
             self.check(check.index, check.count, check.step)
-        arguments: list[Any] = []
+        arguments: list[types.Foreign] = []
         for node, kinds in zip(plan.arguments, self.run.types, strict=True):
             at = self.value(node)
             ctype = _type_of(node)
@@ -213,7 +224,7 @@ class _Call:
         if number != count:
             raise _Failed(step, number)
 
-    def call(self, arguments: list[Any]) -> None:
+    def call(self, arguments: list[types.Foreign]) -> None:
         plan, run = self.plan, self.run
         if plan.before == "errno" and plan.after != "errno":
             set_errno(0)
@@ -224,7 +235,7 @@ class _Call:
         if plan.tested < 0:
             return
         # An exception of the function was raised by ctypes.
-        value: Any = None
+        value: types.Foreign = None
         match plan.before:
             case "errno":
                 value = get_errno()
@@ -302,6 +313,6 @@ def _copy(target: int, source: int, size: int) -> None:
     _lib.ffi.memmove(cast("char *", target), cast("char *", source), size)
 
 
-def _type_of(node: Any) -> CType:
+def _type_of(node: Node) -> CType:
     found: CType = VOIDPTR if isinstance(node, (Memory, Room)) else node.type
     return found

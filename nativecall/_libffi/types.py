@@ -20,7 +20,10 @@ from .._signature.signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    #: A class of ctypes', or what one makes: typeshed knows too little of what both have.
+    Foreign: TypeAlias = Any
 
 _CACHE_LIMIT = 1024
 WORD = ctypes.sizeof(ctypes.c_void_p)
@@ -32,20 +35,20 @@ _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack o
 RETURN_HINT = "return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)"
 
 #: The ctypes types of scalars, by code; of halves and complex numbers it has none.
-SIMPLE: dict[str, Any] = {
+SIMPLE: dict[str, Foreign] = {
     one.text: found
     for one in SCALARS.values()
     if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
 }
 
 
-def _raw(simple: Any) -> Any:
+def _raw(simple: Foreign) -> Foreign:
     """A subclass of a simple type: ctypes hands out its instances as they are, unconverted."""
     return type(f"raw_{simple.__name__}", (simple,), {})
 
 
 # An integer of each alignment; for more a long double, which has the most.
-_ALIGNED: dict[int, Any] = {
+_ALIGNED: dict[int, Foreign] = {
     1: ctypes.c_uint8,
     2: ctypes.c_uint16,
     4: ctypes.c_uint32,
@@ -54,15 +57,15 @@ _ALIGNED: dict[int, Any] = {
 }
 _RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
 RAW_POINTER = _raw(ctypes.c_void_p)
-_made: dict[tuple[str, bool], Any] = {}
+_made: dict[tuple[str, bool], Foreign] = {}
 # ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
 # ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
-_shared: list[tuple[dict[Any, Any], Any]] = []
+_shared: list[tuple[dict[Foreign, Foreign], Foreign]] = []
 _FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
 _POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
 
 
-def _complex_struct(code: str) -> Any:
+def _complex_struct(code: str) -> Foreign:
     part = SIMPLE[code[1]]
     return type("complex", (ctypes.Structure,), {"_fields_": [("re", part), ("im", part)]})
 
@@ -73,7 +76,7 @@ def _refuse(reason: str) -> SignatureError:
     )
 
 
-def foreign_type(ctype: CType, *, plain: bool = False) -> Any:
+def foreign_type(ctype: CType, *, plain: bool = False) -> Foreign:
     """The ctypes type that travels as `ctype` does.
 
     Parameters
@@ -98,7 +101,7 @@ def foreign_type(ctype: CType, *, plain: bool = False) -> Any:
     return found
 
 
-def _make(ctype: CType, plain: bool) -> Any:
+def _make(ctype: CType, plain: bool) -> Foreign:
     if ctype.text in SIMPLE:
         return (SIMPLE if plain else _RAW)[ctype.text]
     if ctype.text == "e":
@@ -134,7 +137,7 @@ def _make(ctype: CType, plain: bool) -> Any:
     return ctypes.c_void_p if plain else RAW_POINTER
 
 
-def _share(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+def _share(cache: dict[Foreign, Foreign], key: object, make: Callable[[], Foreign]) -> Foreign:
     """What ctypes makes and keeps in a cache of its own, as long as we do where it is for us."""
     was_there = key in cache
     made = make()
@@ -219,7 +222,7 @@ def _has_array(ctype: CType) -> bool:
     )
 
 
-def _loose(ctype: CType) -> Any:
+def _loose(ctype: CType) -> Foreign:
     """The type without packing, in whatever is inside it either."""
     if isinstance(ctype, Struct):
         return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
@@ -252,7 +255,7 @@ def _is_lowered(struct: Struct) -> bool:
     return bool(_loose(struct).alignment > max(struct.alignment, WORD))
 
 
-def _make_struct(struct: Struct, plain: bool) -> Any:
+def _make_struct(struct: Struct, plain: bool) -> Foreign:
     if _holds_half(struct):
         raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
     if not struct.fields:
@@ -269,7 +272,7 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
         (name, foreign_type(field.type, plain=plain))
         for name, field in zip(struct.field_names, struct.fields, strict=True)
     ]
-    members: dict[str, Any] = {"_fields_": fields}
+    members: dict[str, Foreign] = {"_fields_": fields}
     if struct.packed and plain:
         members = {"_pack_": 1, **members}
         if sys.version_info >= (3, 14):
@@ -288,10 +291,12 @@ def _make_struct(struct: Struct, plain: bool) -> Any:
 
 
 # Any pointer after the fixed arguments.
-_prototypes: dict[tuple[str, bool, bool, bool], Any] = {}
+_prototypes: dict[tuple[str, bool, bool, bool], Foreign] = {}
 
 
-def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False) -> Any:
+def prototype(
+    signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False
+) -> Foreign:
     """A ctypes function type: its instances call with the GIL held or dropped.
 
     Parameters
@@ -324,10 +329,10 @@ def prototype(signature: Signature, *, hold: bool, errno: bool = False, plain: b
     return found
 
 
-_callback_types: dict[tuple[Any, tuple[Any, ...], bool], Any] = {}
+_callback_types: dict[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = {}
 
 
-def callback_type(restype: Any, argtypes: Sequence[Any], *, errno: bool = False) -> Any:
+def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool = False) -> Foreign:
     """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all.
 
     Parameters
@@ -348,7 +353,7 @@ def callback_type(restype: Any, argtypes: Sequence[Any], *, errno: bool = False)
     return found
 
 
-def _result_type(result: CType, plain: bool) -> Any:
+def _result_type(result: CType, plain: bool) -> Foreign:
     if result.kind == "void":
         return None
     if result.kind == "object" and not plain:
@@ -357,7 +362,7 @@ def _result_type(result: CType, plain: bool) -> Any:
     return foreign_type(result, plain=plain)
 
 
-def _argument_types(signature: Signature, plain: bool) -> list[Any]:
+def _argument_types(signature: Signature, plain: bool) -> list[Foreign]:
     types = [foreign_type(arg, plain=plain) for arg in signature.args]
     if not plain:
         types = [

@@ -11,7 +11,8 @@ from .csource import Integer, fit, typed_integer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+
+    from .csyntax import Node
 
 __all__ = ["Unknown", "evaluate", "of_int"]
 
@@ -28,7 +29,7 @@ def of_int(value: int) -> Integer:
     return value, bits, signed
 
 
-def evaluate(node: Any, known: Mapping[str, Integer]) -> Integer:
+def evaluate(node: Node, known: Mapping[str, Integer]) -> Integer:
     """The value of a constant expression, the bits of its type, and its signedness.
 
     Parameters

@@ -24,8 +24,14 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Collection, Iterator, Sequence
-    from typing import Any
+
+    from cffi import FFI
+
+    # cffi's description of a type, and an object that it makes.
+    from cffi.FFI import CData as FFIData
+    from cffi.FFI import CType as FFIType
 
 __all__ = [
     "ANONYMOUS",
@@ -66,14 +72,14 @@ class Converter:
         Structs that are packed without cffi's knowledge.
     """
 
-    def __init__(self, packed: Collection[Any] = ()) -> None:
+    def __init__(self, packed: Collection[FFIType] = ()) -> None:
         self._packed = packed
-        self._structs: dict[Any, Struct | SignatureError] = {}
+        self._structs: dict[FFIType, Struct | SignatureError] = {}
         # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
-        self._faults: dict[Any, tuple[list[str], str]] = {}
-        self._reached: dict[Any, set[Any]] = {}
+        self._faults: dict[FFIType, tuple[list[str], str]] = {}
+        self._reached: dict[FFIType, set[FFIType]] = {}
 
-    def type(self, ctype: Any, holder: Any = None) -> CType:
+    def type(self, ctype: FFIType, holder: FFIType = None) -> CType:
         """Our type for cffi's `ctype`, inside the struct `holder` if that is given."""
         match ctype.kind:
             case "void":
@@ -93,14 +99,14 @@ class Converter:
         hint = "pass a pointer to it"
         raise SignatureError(f"{_name(ctype)} cannot be passed by value", hint=hint)
 
-    def function(self, ctype: Any, holder: Any = None) -> FunctionPointer:
+    def function(self, ctype: FFIType, holder: FFIType = None) -> FunctionPointer:
         """Our type for cffi's function pointer type, with what cannot be passed refused."""
         if ctype.abi != _default_abi():
             raise SignatureError("the calling convention is not the platform's usual one")
         args = [self.type(arg, holder) for arg in ctype.args]
         return FunctionPointer(self.type(ctype.result, holder), args, is_variadic(ctype))
 
-    def _pointer(self, item: Any, holder: Any) -> CType:
+    def _pointer(self, item: FFIType, holder: FFIType) -> CType:
         if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
             return PyObjectPointer()
         if holder is not None and holder in self._reaches(item):
@@ -110,7 +116,7 @@ class Converter:
         except SignatureError:
             return VOIDPTR
 
-    def _function_pointer(self, ctype: Any, holder: Any) -> CType:
+    def _function_pointer(self, ctype: FFIType, holder: FFIType) -> CType:
         if holder is not None:
             for arg in (ctype.result, *ctype.args):
                 if arg.kind == "struct" and holder in self._reaches(arg):
@@ -120,7 +126,7 @@ class Converter:
         except SignatureError:
             return VOIDPTR
 
-    def _struct(self, ctype: Any) -> CType:
+    def _struct(self, ctype: FFIType) -> CType:
         stand_in = STAND_INS.get(ctype.cname.removeprefix("struct "))
         if stand_in is not None:
             return SCALARS[stand_in[0]]
@@ -134,13 +140,13 @@ class Converter:
             raise SignatureError(found.reason, hint=found.hint)
         return found
 
-    def _attempt(self, ctype: Any) -> Struct | SignatureError:
+    def _attempt(self, ctype: FFIType) -> Struct | SignatureError:
         try:
             return self._build(ctype)
         except SignatureError as error:
             return error
 
-    def _build(self, ctype: Any) -> Struct:
+    def _build(self, ctype: FFIType) -> Struct:
         if ctype.fields is None:
             reason = f"{_name(ctype)} is not declared in full and cannot be passed by value"
             raise SignatureError(reason, hint="pass a pointer to it")
@@ -168,14 +174,14 @@ class Converter:
                 return struct
         raise SignatureError(f"{_name(ctype)} has a layout that no signature describes")
 
-    def _member(self, ctype: Any, holder: Any) -> CType:
+    def _member(self, ctype: FFIType, holder: FFIType) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
         inner = _element(ctype)
         if inner.kind == "struct" and inner not in self._structs:
             self._structs[inner] = self._attempt(inner)
         return self.type(ctype, holder)
 
-    def _postorder(self, ctype: Any) -> Iterator[Any]:
+    def _postorder(self, ctype: FFIType) -> Iterator[FFIType]:
         """The structs that can be reached from `ctype`, those that others need first."""
         entered = {ctype}
         stack = [(ctype, iter(_parts(ctype)))]
@@ -191,7 +197,7 @@ class Converter:
                 if node.kind == "struct" and node.cname.removeprefix("struct ") not in STAND_INS:
                     yield node
 
-    def _reaches(self, ctype: Any) -> set[Any]:
+    def _reaches(self, ctype: FFIType) -> set[FFIType]:
         """All types that `ctype` contains or leads to, itself included."""
         found = self._reached.get(ctype)
         if found is None:
@@ -205,7 +211,7 @@ class Converter:
         return found
 
 
-def is_variadic(ctype: Any) -> bool:
+def is_variadic(ctype: FFIType) -> bool:
     """Whether a function pointer type of cffi ends in '...'.
 
     cffi's own `ellipsis` is also true of functions that its libffi cannot call, such as those with
@@ -217,7 +223,7 @@ def is_variadic(ctype: Any) -> bool:
     return f"(*)({args}, ...)" in ctype.cname
 
 
-def _parts(ctype: Any) -> Sequence[Any]:
+def _parts(ctype: FFIType) -> Sequence[FFIType]:
     """The types that a type of cffi is made of."""
     if ctype.kind in ("pointer", "array"):
         return (ctype.item,)
@@ -228,14 +234,14 @@ def _parts(ctype: Any) -> Sequence[Any]:
     return ()
 
 
-def _element(ctype: Any) -> Any:
+def _element(ctype: FFIType) -> FFIType:
     """What an array of cffi consists of in the end; other types are their own."""
     while ctype.kind == "array":
         ctype = ctype.item
     return ctype
 
 
-def _name(ctype: Any) -> str:
+def _name(ctype: FFIType) -> str:
     """How a message names a struct or union of cffi."""
     tag = ctype.cname.removeprefix(ctype.kind + " ")
     if tag.startswith(ANONYMOUS):
@@ -243,7 +249,7 @@ def _name(ctype: Any) -> str:
     return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
 
 
-def _same_layout(struct: Struct, ctype: Any) -> bool:
+def _same_layout(struct: Struct, ctype: FFIType) -> bool:
     sizes = (struct.size, struct.alignment) == (ffi().sizeof(ctype), ffi().alignof(ctype))
     offsets = [field.offset for _, field in ctype.fields]
     return sizes and offsets == [field.offset for field in struct.fields]
@@ -266,7 +272,7 @@ _PRIMITIVES = {
 }
 
 
-def _scalar(ctype: Any) -> Scalar:
+def _scalar(ctype: FFIType) -> Scalar:
     code = _PRIMITIVES.get(ctype.cname)
     if code is None:
         code = {1: "b", 2: "h", 4: "i", 8: "q"}[ffi().sizeof(ctype)]
@@ -276,7 +282,7 @@ def _scalar(ctype: Any) -> Scalar:
     return SCALARS[code]
 
 
-def from_ffi(ctype: Any) -> CType | Signature:
+def from_ffi(ctype: FFIType) -> CType | Signature:
     """The C type that a type of cffi is; a `Signature` for a function pointer type.
 
     Parameters
@@ -316,16 +322,16 @@ class _Told:
 
     __slots__ = ("ffi", "structs", "types")
 
-    def __init__(self, ffi: Any) -> None:
+    def __init__(self, ffi: FFI) -> None:
         self.ffi = ffi
         self.ffi.cdef(STAND_INS["__nc_Zg"][1] + ";")
-        self.types: dict[str, Any] = {}  # by `CType.named`
+        self.types: dict[str, FFIType] = {}  # by `CType.named`
         self.structs: dict[str, str] = {}
 
     def is_full(self) -> bool:
         return len(self.types) + len(self.structs) >= _MOST_TYPES
 
-    def declare(self, ctype: CType) -> Any:
+    def declare(self, ctype: CType) -> FFIType:
         """cffi's type, the same one in all threads."""
         made = self.ffi.typeof(ctype.declare("", self._spell))
         return self.types.setdefault(ctype.named, made)
@@ -369,12 +375,12 @@ def _with_room() -> _Told:
     return told
 
 
-def ffi() -> Any:
+def ffi() -> FFI:
     """The in-line `cffi.FFI` that `to_ffi` uses now; all know the types of all."""
     return (_told or _with_room()).ffi
 
 
-_locked: list[Any] = []  # what the thread that forks holds
+_locked: list[LockType] = []  # what the thread that forks holds
 
 
 def hold() -> None:
@@ -390,7 +396,7 @@ def hold() -> None:
     _take(getattr(cparser, "lock", None))
 
 
-def _take(lock: Any) -> None:
+def _take(lock: LockType | None) -> None:
     if lock is not None and lock.acquire(timeout=_PATIENCE):
         _locked.append(lock)
 
@@ -405,7 +411,7 @@ def begin_anew() -> None:
     """Nothing is left of other threads: a fork waited for them."""
 
 
-def to_ffi(ctype: CType | Signature) -> Any:
+def to_ffi(ctype: CType | Signature) -> FFIType:
     """The type of cffi for a C type.
 
     Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
@@ -476,12 +482,12 @@ class Keep:
         self.owner = None
 
 
-def pointer_type(ctype: CType) -> Any:
+def pointer_type(ctype: CType) -> FFIType:
     """The cffi type that pointers of a type come back as."""
     return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
 
 
-def pointer_from(ctype: CType, address: int, *, owner: object = None) -> Any:
+def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = ffi().cast(pointer_type(ctype), address)
     return made if owner is None else ffi().gc(made, Keep(owner))

@@ -14,7 +14,10 @@ from .csource import KEYWORDS, CSource
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    #: A node of pycparser's. What it has depends on its class; types came with pycparser 3.
+    Node: TypeAlias = Any
 
 __all__ = ["KNOWN_TYPEDEFS", "SPELLINGS", "known_names", "syntax_tree", "unknown_type"]
 
@@ -50,7 +53,7 @@ def known_names(source: CSource) -> list[str]:
     return sorted(words & known)
 
 
-def syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Any]:
+def syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Node]:
     """pycparser's nodes for `before` + `source` + `after`, without those of known names."""
     import pycparser
 

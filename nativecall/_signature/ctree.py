@@ -18,7 +18,11 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+
+    from cffi.FFI import CType as FFIType
+
+    from .csyntax import Node
 
 __all__ = ["Tree"]
 
@@ -41,16 +45,16 @@ class Tree:
         self.ast = c_ast
         self.constants: dict[str, int] = {name: it[0] for name, it in source.macros.items()}
         self._values = dict(source.macros)  # of constants, with their types
-        self.typedef_nodes: dict[str, Any] = {}
-        self.tags: list[tuple[str, Any]] = []  # (cffi name, node) of bodies, in order
-        self.packed: set[Any] = set()  # cffi's types of the packed structs, once resolved
+        self.typedef_nodes: dict[str, Node] = {}
+        self.tags: list[tuple[str, Node]] = []  # (cffi name, node) of bodies, in order
+        self.packed: set[FFIType] = set()  # cffi's types of the packed structs, once resolved
         self.lines: list[str] = []
-        self.line_nodes: list[Any] = []
-        self.members: list[tuple[str, str, Any]] = []  # what, name, node
+        self.line_nodes: list[Node] = []
+        self.members: list[tuple[str, str, Node]] = []  # what, name, node
         self.member_lines: list[str] = []
         self._seen: set[int] = set()
         self._bodies = 0
-        self._functions: list[tuple[Any, str]] = []  # (node, name of what it declares)
+        self._functions: list[tuple[Node, str]] = []  # (node, name of what it declares)
         self._member_of: dict[int, int] = {}  # by the identity of a node: what is made of it alone
         self.refused: dict[str, SignatureError] = {}  # by the name of a member that is left out
         self._spelled: dict[str, tuple[int, int]] = {}  # of typedefs
@@ -62,29 +66,29 @@ class Tree:
         class Generator(c_generator.CGenerator):  # type: ignore[misc,unused-ignore]
             """Writes the body of a struct, union or enum once, and its tag from then on."""
 
-            def visit_Struct(self, node: Any) -> str:
+            def visit_Struct(self, node: Node) -> str:
                 return tree._record(node, "struct", super().visit_Struct)
 
-            def visit_Union(self, node: Any) -> str:
+            def visit_Union(self, node: Node) -> str:
                 return tree._record(node, "union", super().visit_Union)
 
-            def visit_Enum(self, node: Any) -> str:
+            def visit_Enum(self, node: Node) -> str:
                 return tree._record(node, "enum", super().visit_Enum)
 
         self._generator = Generator()
         self._written: set[int] = set()
 
-    def _record(self, node: Any, kind: str, visit: Any) -> str:
+    def _record(self, node: Node, kind: str, visit: Callable[[Node], str]) -> str:
         if id(node) in self._written and node.name:
             return f"{kind} {node.name}"
         self._written.add(id(node))
         return str(visit(node))
 
-    def write(self, node: Any) -> str:
+    def write(self, node: Node) -> str:
         """`node` in C, on one line."""
         return _one_line(self._generator.visit(node))
 
-    def error(self, reason: str, node: Any, hint: str | None = None) -> SignatureError:
+    def error(self, reason: str, node: Node, hint: str | None = None) -> SignatureError:
         """The error for what `node` declares."""
         coord = getattr(node, "coord", None)
         if coord is None or coord.file != "c":
@@ -92,7 +96,7 @@ class Tree:
         at = self.source.index(coord.line, coord.column or 1)
         return self.source.error(reason, at, hint)
 
-    def prepare(self, node: Any, hint: str | None = None, member: bool = False) -> None:
+    def prepare(self, node: Node, hint: str | None = None, member: bool = False) -> None:
         """Give every body a tag, note packed ones, and forget the lengths of array parameters."""
         c_ast = self.ast
         if isinstance(node, c_ast.FuncDef):
@@ -128,7 +132,7 @@ class Tree:
             unnamed = record and isinstance(child, c_ast.Decl) and child.name is None
             self.prepare(child, hint, unnamed or (member and isinstance(node, c_ast.Decl)))
 
-    def _evaluated(self, expression: Any, node: Any) -> Any:
+    def _evaluated(self, expression: Node, node: Node) -> Node:
         """A constant expression as one number; as it is where only cffi may know its value."""
         try:
             value = evaluate(expression, self._values)[0]
@@ -138,7 +142,7 @@ class Tree:
             return expression
         return self.ast.Constant("int", str(value), expression.coord)
 
-    def _enumerators(self, enumerators: list[Any]) -> None:
+    def _enumerators(self, enumerators: list[Node]) -> None:
         """Compute the values of an enum."""
         value: int | None = -1
         for one in enumerators:
@@ -154,7 +158,7 @@ class Tree:
                 except OverflowError as error:
                     raise self.error(str(error), one) from None
 
-    def _in_text_order(self, node: Any) -> list[Any]:
+    def _in_text_order(self, node: Node) -> list[Node]:
         """The children of `node`, those of a function sorted as in the text."""
         if not isinstance(node, self.ast.FuncDecl):
             return [child for _, child in node.children()]
@@ -166,12 +170,12 @@ class Tree:
             node = node.type
         return [node, *parameters]
 
-    def _check_prototype(self, node: Any) -> None:
+    def _check_prototype(self, node: Node) -> None:
         if node.args is None:
             reason = "'()' says nothing about the arguments"
             raise self.error(reason, node, "write '(void)' where there are none")
 
-    def _tag(self, node: Any, hint: str | None, member: bool) -> None:
+    def _tag(self, node: Node, hint: str | None, member: bool) -> None:
         enum = isinstance(node, self.ast.Enum)
         if not enum:
             if self._bodies in self.source.packed:
@@ -186,7 +190,7 @@ class Tree:
             self._anonymous += 1
         self.tags.append((f"{type(node).__name__.lower()} {node.name}", node))
 
-    def add(self, node: Any) -> None:
+    def add(self, node: Node) -> None:
         """Take one external declaration."""
         c_ast = self.ast
         before = len(self.tags)
@@ -216,7 +220,7 @@ class Tree:
         else:
             raise self.error("not a declaration of a function, type or variable", node)
 
-    def declare(self, what: str, name: str, type_node: Any, node: Any) -> None:
+    def declare(self, what: str, name: str, type_node: Node, node: Node) -> None:
         """Make a pointer to `type_node` a member."""
         import copy
 
@@ -232,15 +236,15 @@ class Tree:
         self.members.append((what, name, node))
         self.member_lines.append(_one_line(self._generator.visit(declaration)) + ";")
 
-    def _member(self, what: str, name: str, specifier: str, node: Any) -> None:
+    def _member(self, what: str, name: str, specifier: str, node: Node) -> None:
         self.member_lines.append(f"{specifier}m{len(self.members)};")
         self.members.append((what, name, node))
 
-    def _line(self, text: str, node: Any) -> None:
+    def _line(self, text: str, node: Node) -> None:
         self.lines.append(_one_line(text))
         self.line_nodes.append(node)
 
-    def _constant(self, node: Any) -> None:
+    def _constant(self, node: Node) -> None:
         """Take ``static const int name = 3;``."""
         import re
 
@@ -253,7 +257,7 @@ class Tree:
             raise self.error(str(error), node) from None
         self.constants[node.name] = self._values[node.name][0]
 
-    def _check_spelled(self, node: Any) -> tuple[int, int]:
+    def _check_spelled(self, node: Node) -> tuple[int, int]:
         """About how many characters and levels a type has with its typedefs written out.
 
         cffi gives every type such a name, which typedefs of typedefs can make as long as they like.
@@ -267,7 +271,7 @@ class Tree:
             raise self.error(f"{reason} out", node)
         return length, depth
 
-    def _spell(self, node: Any) -> tuple[int, int]:
+    def _spell(self, node: Node) -> tuple[int, int]:
         c_ast = self.ast
         if isinstance(node, (c_ast.Typedef, c_ast.Decl, c_ast.Typename, c_ast.TypeDecl)):
             return self._spell(node.type)
@@ -300,7 +304,7 @@ class Tree:
         found: dict[int, int] = {}  # by the identity of a body
         typedefs: dict[str, int] = {}
 
-        def scalars(node: Any) -> int:
+        def scalars(node: Node) -> int:
             """How many scalars a value consists of, or one more than there may be."""
             count = 1
             while True:
@@ -320,7 +324,7 @@ class Tree:
                 count *= fields(body) if body is not None else 1
             return min(count, MAX_SCALARS + 1)
 
-        def fields(body: Any) -> int:
+        def fields(body: Node) -> int:
             if id(body) not in found:
                 found[id(body)] = 1  # for a struct that holds itself, which cffi refuses
                 found[id(body)] = sum([scalars(field) for field in body.decls])
@@ -357,7 +361,7 @@ class Tree:
             del self.member_lines[member]
             self.refused[name] = refused[member]
 
-    def _is_array(self, node: Any) -> bool:
+    def _is_array(self, node: Node) -> bool:
         while (target := self._typedef(node)) is not None:
             node = target
         return isinstance(node, self.ast.ArrayDecl)
@@ -366,7 +370,7 @@ class Tree:
         """Whether the text and the tree disagree on how many bodies there are."""
         return bool(self.source.packed) and self._bodies != self.source.bodies
 
-    def resolve(self) -> list[Any]:
+    def resolve(self) -> list[FFIType]:
         """cffi's types of the members, in order: pointers to what was declared."""
         import cffi
 
@@ -444,7 +448,7 @@ class Tree:
         starts = [start for token, start in self.source.tokens if token in quoted]
         return starts[0] if starts else self.source.first()
 
-    def function_node(self, node: Any) -> Any:
+    def function_node(self, node: Node) -> Node:
         """The parameters and qualifiers of a function declared by `node`, through typedefs."""
         c_ast = self.ast
         for _ in range(MAX_DEPTH):
@@ -459,14 +463,14 @@ class Tree:
             node = target
         return None
 
-    def _typedef(self, node: Any) -> Any:
+    def _typedef(self, node: Node) -> Node:
         """What the typedef name that `node` consists of stands for, or `None`."""
         if isinstance(node, self.ast.TypeDecl) and isinstance(node.type, self.ast.IdentifierType):
             found = self.typedef_nodes.get(node.type.names[-1])
             return None if found is None else found.type
         return None
 
-    def points_to_const(self, node: Any) -> bool:
+    def points_to_const(self, node: Node) -> bool:
         """Whether a parameter's type is a pointer to, or an array of, `const` things."""
         const = False
         while (target := self._typedef(node)) is not None:
@@ -476,7 +480,7 @@ class Tree:
             return const or self.is_const(node)
         return isinstance(node, self.ast.PtrDecl) and self.is_const(node.type)
 
-    def is_const(self, node: Any) -> bool:
+    def is_const(self, node: Node) -> bool:
         """Whether what has the type `node`, or is an element of it, is const."""
         while isinstance(node, self.ast.ArrayDecl):
             node = node.type
@@ -489,7 +493,7 @@ class Tree:
             node = target
         return isinstance(node, self.ast.PtrDecl) and "const" in node.quals
 
-    def signature(self, convert: Converter, ctype: Any, node: Any, written: str) -> Signature:
+    def signature(self, convert: Converter, ctype: FFIType, node: Node, written: str) -> Signature:
         """The signature of a function of cffi's type `ctype`, which `node` declares."""
         function = self.function_node(node.type)
         parameters = list(function.args.params) if function is not None and function.args else []
@@ -513,7 +517,7 @@ class Tree:
                 raise
             raise self.error(error.reason, node, error.hint) from None
 
-    def converted(self, convert: Converter, ctype: Any, node: Any) -> CType:
+    def converted(self, convert: Converter, ctype: FFIType, node: Node) -> CType:
         """`convert.type`, with what it refuses reported at `node`."""
         try:
             return convert.type(ctype)

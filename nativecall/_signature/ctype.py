@@ -158,7 +158,7 @@ def intern(
     size: int,
     alignment: int,
     depth: int,
-    **attributes: Any,
+    **attributes: object,
 ) -> Any:
     """The one object for `named`, made if need be."""
     found = _interned.get(named)

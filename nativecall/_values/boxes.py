@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
+    from .._types import CallSpec
 
     class Native(Protocol):
         """A native callable, as far as the modules below it know it (callable.py)."""
@@ -45,17 +46,19 @@ if TYPE_CHECKING:
         _doc: str | None
         _target: int
         _specializer: Any
-        _generated: Any
 
-        def __call__(self, *values: Any) -> Any: ...
+        @property
+        def _generated(self) -> object: ...
+
+        def __call__(self, *values: object) -> object: ...
         def address(self) -> int: ...
         def _entries(self) -> list[tuple[str, int, int]]: ...
-        def _entry(self) -> tuple[Any, int, int]: ...
+        def _entry(self) -> tuple[CallSpec, int, int]: ...
         def _resolved(self) -> list[tuple[Self, Signature, int, int]]: ...
         def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]: ...
         def _add_missing(self, found: Any) -> None: ...
         def _derived(
-            self, spec: Any, address: int, flags: int, owner: object, name: str | None = None
+            self, spec: CallSpec, address: int, flags: int, owner: object, name: str | None = None
         ) -> Self: ...
         def _choose(self, fixed: int) -> None: ...
 
@@ -188,7 +191,7 @@ def _ask(obj: object, question: str, *given: object) -> Any:
     return None
 
 
-def _answer(name: str, question: str, obj: object, given: tuple[object, ...]) -> Any:
+def _answer(name: str, question: str, obj: object, given: tuple[object, ...]) -> object:
     find = getattr(bridge(name), question, None)
     return None if find is None else find(obj, *given)
 
@@ -198,7 +201,7 @@ def holds_entry(obj: object, address: int) -> bool:
     base = _lib.types.CallableBase
     if not issubclass(type(obj), base):
         return False
-    entries = base._entries(obj)
+    entries = base._entries(obj)  # type: ignore[arg-type]  # that it is one is known
     return len(entries) == 1 and entries[0][1] == address
 
 

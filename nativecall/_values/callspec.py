@@ -13,7 +13,7 @@ from .._signature.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._types import CallSpec
 
 _types = _lib.types
 # Of what buffers have elements that the core looks at itself: structs in views, and what holds
@@ -37,11 +37,11 @@ def letter(ctype: CType) -> str:
     }[ctype.kind]
 
 
-_made: dict[object, Any] = {}
+_made: dict[object, CallSpec] = {}
 _LIMIT = 4096
 
 
-def of(signature: Signature) -> Any:
+def of(signature: Signature) -> CallSpec:
     """The call spec of a signature: one for equal types, names and promises."""
     key = (signature.function.named, signature.names, signature.readonly)
     found = _made.get(key)
@@ -53,7 +53,7 @@ def of(signature: Signature) -> Any:
     return found
 
 
-def described(signature: Signature) -> tuple[Any, ...]:
+def described(signature: Signature) -> tuple[object, ...]:
     """The parts of a call spec; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
@@ -86,10 +86,10 @@ def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, boo
     return letter(arg), code if code in known else "", size, count, alignment, readonly
 
 
-_of_arguments: dict[str, Any] = {}
+_of_arguments: dict[str, CallSpec] = {}
 
 
-def of_argument(ctype: CType) -> Any:
+def of_argument(ctype: CType) -> CallSpec:
     """The call spec of a function of one argument, for `pin` and `match`."""
     found = _of_arguments.get(ctype.named)
     if found is None:

@@ -10,14 +10,17 @@ from .._errors import NativeFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import Literal
 
     from .._signature.signature import Signature
 
     Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
 
 #: The name of each convention, by the flags that spell it.
-ERROR_NAMES = {flags: name for name, flags in _lib.ERRORS.items()}
+ERROR_NAMES: dict[int, Errors] = {
+    flags: name  # type: ignore[misc]  # the names of _lib.ERRORS are those of Errors
+    for name, flags in _lib.ERRORS.items()
+}
 
 
 def check_errors(signature: Signature, errors: str) -> None:
@@ -34,7 +37,7 @@ def check_errors(signature: Signature, errors: str) -> None:
     )
 
 
-def raise_failure(name: str, convention: int, result: Any, code: int) -> None:
+def raise_failure(name: str, convention: int, result: object, code: int) -> None:
     """Turn what a call returned, or errno, into the exception that its error convention means.
 
     The convention "python" needs nothing here: what was set is raised by the call itself.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from .._types import Pin
+
 refuse_reload(globals(), "store")
 
 _types = _lib.types
@@ -37,7 +39,7 @@ _types = _lib.types
 
 def store(
     ctype: CType,
-    value: Any,
+    value: object,
     address: int,
     who: str,
     keep: list[object],
@@ -77,7 +79,7 @@ def store(
 
 
 def store_whole(
-    ctype: CType, value: Any, address: int, who: str, keep: list[object], readonly: bool
+    ctype: CType, value: object, address: int, who: str, keep: list[object], readonly: bool
 ) -> None:
     """`store`; when it fails, no traceback keeps a buffer exported."""
     try:
@@ -91,7 +93,9 @@ def _store_word(value: int, address: int) -> None:
     _lib.ffi.cast("uintptr_t *", address)[0] = value
 
 
-def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> None:
+def _store_struct(
+    struct: Struct, value: object, address: int, who: str, keep: list[object]
+) -> None:
     names = struct.field_names
     if copy_same_bytes(struct, value, address, who, keep):
         return
@@ -102,7 +106,7 @@ def _store_struct(struct: Struct, value: Any, address: int, who: str, keep: list
         if missing or unknown:
             what = f"lacks {missing[0]!r}" if missing else f"has no field {unknown[0]!r}"
             raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, names))}")
-        values: Sequence[Any] = [given[name] for name in names]
+        values: Sequence[object] = [given[name] for name in names]
     elif isinstance(value, (tuple, list)):
         if len(value) != len(names):
             raise TypeError(_wrong_count(who, names, len(value)))
@@ -124,14 +128,16 @@ def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
     return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
 
 
-def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: list[object]) -> bool:
+def copy_same_bytes(
+    struct: Struct, value: object, address: int, who: str, keep: list[object]
+) -> bool:
     """Copy a struct that exists in memory already: a foreign box's, a NumPy record.
 
     What it leads to goes to `keep`, whatever the struct is set to later.
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
-    held: Any = None
+    held: Pin | None = None
     found = boxes.struct(value)
     if found is not None:
         if found.type != struct:
@@ -158,7 +164,7 @@ def copy_same_bytes(struct: Struct, value: Any, address: int, who: str, keep: li
     return True
 
 
-def by_name(value: Any) -> dict[str, Any] | None:
+def by_name(value: Any) -> dict[str, object] | None:
     """The items of a mapping or of a NumPy record, None for anything else."""
     if hasattr(value, "keys"):
         return {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
@@ -166,7 +172,7 @@ def by_name(value: Any) -> dict[str, Any] | None:
     return None if names is None else {name: value[name] for name in names}
 
 
-def _record_names(value: Any) -> tuple[str, ...] | None:
+def _record_names(value: object) -> tuple[str, ...] | None:
     """The fields of one NumPy record, as a scalar or an array without dimensions."""
     names = getattr(getattr(value, "dtype", None), "names", None)
     return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
@@ -194,13 +200,13 @@ def _store_array(array: Array, value: Any, address: int, who: str, keep: list[ob
         raise ValueError(f"{who} must have {count} items (got {stored})")
 
 
-def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) -> int:
+def _view(view: View, value: object, who: str, keep: list[object], readonly: bool) -> int:
     """A descriptor (`View.descriptor`) of an object with a buffer; its address."""
     if value is None:
         return 0
     given = type(value).__name__
     try:
-        held, *found = _types.export(value)
+        exported = _types.export(value)
     except TypeError:
         raise TypeError(
             f"{who} must be an array or another object with a buffer (got {given})"
@@ -209,11 +215,12 @@ def _view(view: View, value: Any, who: str, keep: list[object], readonly: bool) 
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
         raise failure(f"{who} cannot be seen as an array with strides: {error}{hint}") from error
-    problem = view_problem(view, given, readonly, held.address, *found)
+    held = exported[0]
+    problem = view_problem(view, given, readonly, held.address, *exported[1:])
     if problem is not None:
-        del held  # or the traceback would keep the buffer exported
+        del held, exported  # or the traceback would keep the buffer exported
         raise type(problem)(f"{who} must {problem}")
-    _, _, _, shape, strides, _ = found
+    _, _, _, _, shape, strides, _ = exported
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
     keep += [held, words]
     return int(_lib.ffi.cast("uintptr_t", words))
@@ -331,7 +338,7 @@ def pointer_result(ctype: CType, address: int) -> object:
     return cffitype.pointer_from(ctype, address)
 
 
-def pointer_type(ctype: CType) -> Any:
+def pointer_type(ctype: CType) -> object:
     """The cffi type that pointers of a type come back as."""
     from .._signature import cffitype
 

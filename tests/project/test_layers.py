@@ -22,7 +22,7 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_core _errors _fork _lib _lru _version"),
+    ("ground", "_core _errors _fork _lib _lru _types _version"),
     # C types, signatures and declarations; no native code
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
@@ -63,7 +63,7 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 def modules(root: Path) -> dict[str, Path]:
     """The modules of the package by their names without it; the package itself is `__init__`."""
-    found = {"_core": root / "_core.pyi"}
+    found = {path.stem: path for path in root.glob("*.pyi")}
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         if parts[-1] == "__init__" and len(parts) > 1:
@@ -157,8 +157,8 @@ def problems(root: Path) -> list[str]:
     graph: dict[str, set[str]] = {}
     where: dict[tuple[str, str], str] = {}
     for name, path in known.items():
-        if name == "_core":
-            continue
+        if path.suffix == ".pyi":
+            continue  # a stub for type checkers
         level = layer_of(name)
         graph[name] = set()
         for line, other in imports(name, path, set(known)):

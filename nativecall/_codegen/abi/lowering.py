@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from llvmlite import ir
 
@@ -91,7 +91,7 @@ def in_memory(ctype: CType) -> bool:
     return ctype.kind in ("struct", "complex")
 
 
-def value_type(ctype: CType) -> Any:
+def value_type(ctype: CType) -> ir.Type:
     """The IR type of a C type that is not `in_memory`; ``void`` for `void`."""
     match ctype.kind:
         case "void":
@@ -105,7 +105,7 @@ def value_type(ctype: CType) -> Any:
     raise TypeError(f"{ctype.named!r} is given in memory")
 
 
-def float_type(size: int) -> Any:
+def float_type(size: int) -> ir.Type:
     """The IR type of a floating-point number of 2, 4 or 8 bytes."""
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
 
@@ -117,15 +117,15 @@ class Piece:
     `type` may be larger than that: the bits beyond are zero when sent, ignored when received.
     """
 
-    type: Any
+    type: ir.Type
     offset: int
     size: int
 
-    def load(self, builder: Any, memory: Any) -> Any:
+    def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
         """The piece of the object at `memory`."""
         return _load(builder, self.type, memory, self.offset, self.size)
 
-    def store(self, builder: Any, value: Any, memory: Any) -> None:
+    def store(self, builder: ir.IRBuilder, value: ir.Value, memory: ir.Value) -> None:
         """Put the piece `value` into the object at `memory`."""
         _store(builder, value, self.type, memory, self.offset, self.size)
 
@@ -153,7 +153,7 @@ class Passing:
     attributes: tuple[str, ...] = ()
 
     @property
-    def types(self) -> tuple[Any, ...]:
+    def types(self) -> tuple[ir.Type, ...]:
         """Types of the IR parameters."""
         match self.how:
             case "value":
@@ -192,7 +192,7 @@ def into_memory(ctype: CType) -> Passing:
     return Passing(ctype, "reference", (), attributes)
 
 
-def whole(ctype: CType, type: Any) -> Passing:
+def whole(ctype: CType, type: ir.Type) -> Passing:
     """An object in memory as one IR value of its own type: `long double`."""
     return in_pieces(ctype, [Piece(type, 0, ctype.size)])
 
@@ -288,8 +288,8 @@ class Prologue:
         Where to put a result that is given in memory.
     """
 
-    arguments: tuple[Any, ...]
-    result_memory: Any
+    arguments: tuple[ir.Value, ...]
+    result_memory: ir.Value | None
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Lowering:
     fixed: int | None
 
     @property
-    def function_type(self) -> Any:
+    def function_type(self) -> ir.FunctionType:
         """The C function's type in IR."""
         passed = self.arguments if self.fixed is None else self.arguments[: self.fixed]
         parameters = [type for argument in passed for type in argument.types]
@@ -311,7 +311,7 @@ class Lowering:
         return ir.FunctionType(self._result_type, parameters, var_arg=self.fixed is not None)
 
     @property
-    def _result_type(self) -> Any:
+    def _result_type(self) -> ir.Type:
         if self.result.how in ("void", "reference"):
             return ir.VoidType()
         types = self.result.types
@@ -344,8 +344,12 @@ class Lowering:
         return hidden + [arg.attributes for arg in self.arguments for _ in arg.types]
 
     def emit_call(
-        self, builder: Any, pointer: Any, arguments: Sequence[Any], result_memory: Any = None
-    ) -> Any:
+        self,
+        builder: ir.IRBuilder,
+        pointer: ir.Value,
+        arguments: Sequence[ir.Value],
+        result_memory: ir.Value | None = None,
+    ) -> ir.Value:
         """Emit a call of the C function at `pointer`.
 
         Parameters
@@ -392,7 +396,7 @@ class Lowering:
             piece.store(builder, part, result_memory)
         return None
 
-    def define(self, module: Any, name: str, *, nest: bool = False) -> Any:
+    def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
         """Add a C function of this type to `module`, to be given blocks.
 
         Parameters
@@ -425,7 +429,7 @@ class Lowering:
             function.return_value.attributes = _Attributes(self.result.attributes)
         return function
 
-    def emit_prologue(self, builder: Any, function: Any) -> Prologue:
+    def emit_prologue(self, builder: ir.IRBuilder, function: ir.Function) -> Prologue:
         """Emit what makes values and memory of the parameters of `function`, made by `define`.
 
         Parameters
@@ -454,7 +458,9 @@ class Lowering:
             arguments.append(given)
         return Prologue(tuple(arguments), memory)
 
-    def emit_return(self, builder: Any, prologue: Prologue, value: Any = None) -> None:
+    def emit_return(
+        self, builder: ir.IRBuilder, prologue: Prologue, value: ir.Value | None = None
+    ) -> None:
         """Emit the return from the function that `prologue` began.
 
         Parameters
@@ -480,7 +486,7 @@ class Lowering:
 class Callee:
     """A pointer and the function type to call it with; llvmlite asks a value for both."""
 
-    def __init__(self, pointer: Any, function_type: Any) -> None:
+    def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
         self.type = POINTER
         self.function_type = function_type
         self._pointer = pointer
@@ -495,11 +501,11 @@ class _Attributes:
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
 
-    def _to_list(self, type: Any) -> list[str]:
+    def _to_list(self, type: ir.Type) -> list[str]:
         return list(self.texts)
 
 
-def _join(builder: Any, parts: Sequence[Any]) -> Any:
+def _join(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     """A struct of IR values."""
     struct = ir.Constant(ir.LiteralStructType([part.type for part in parts]), ir.Undefined)
     for index, part in enumerate(parts):
@@ -507,7 +513,7 @@ def _join(builder: Any, parts: Sequence[Any]) -> Any:
     return struct
 
 
-def _at(builder: Any, memory: Any, offset: int) -> Any:
+def _at(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
     """The address `offset` bytes into `memory`."""
     if offset == 0 and memory.type.is_opaque:
         return memory
@@ -516,7 +522,7 @@ def _at(builder: Any, memory: Any, offset: int) -> Any:
     return address
 
 
-def _width(type: Any) -> int:
+def _width(type: ir.Type) -> int:
     """Bytes of memory that an IR number takes."""
     if isinstance(type, ir.IntType):
         return int(type.width) // 8
@@ -528,7 +534,9 @@ def _width(type: Any) -> int:
 # nothing on these machines; hence no alignment is claimed.
 
 
-def _load(builder: Any, type: Any, memory: Any, offset: int, size: int) -> Any:
+def _load(
+    builder: ir.IRBuilder, type: ir.Type, memory: ir.Value, offset: int, size: int
+) -> ir.Value:
     if isinstance(type, ir.ArrayType):
         array = ir.Constant(type, ir.Undefined)
         width = _width(type.element)
@@ -545,7 +553,9 @@ def _load(builder: Any, type: Any, memory: Any, offset: int, size: int) -> Any:
     return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
 
 
-def _store(builder: Any, value: Any, type: Any, memory: Any, offset: int, size: int) -> None:
+def _store(
+    builder: ir.IRBuilder, value: ir.Value, type: ir.Type, memory: ir.Value, offset: int, size: int
+) -> None:
     if isinstance(type, ir.ArrayType):
         width = _width(type.element)
         for index in range(type.count):
@@ -560,7 +570,7 @@ def _store(builder: Any, value: Any, type: Any, memory: Any, offset: int, size: 
     builder.store(value, _at(builder, memory, offset), align=1)
 
 
-def reserve(builder: Any, size: int, alignment: int) -> Any:
+def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:
     """Memory in the function's frame; from its first block, so that loops do not add up."""
     first = builder.function.entry_basic_block
     if builder.block is not first:
@@ -573,6 +583,6 @@ def reserve(builder: Any, size: int, alignment: int) -> Any:
     return memory
 
 
-def _copy(builder: Any, target: Any, source: Any, size: int) -> None:
+def _copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
     memcpy = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _INT64])
     builder.call(memcpy, [target, _at(builder, source, 0), _INT64(size), ir.IntType(1)(0)])
