@@ -534,13 +534,13 @@ def test_threads(c):
 
 @generated
 def test_the_usual_way_has_no_frame_and_calls_nothing():
-    from nativecall._adapt import rules as conversion
+    from nativecall._adapt import rules
     from nativecall._codegen import thunk as jit
 
     plans = [
-        conversion.convert("f", parse("d:ddd"), 0, parse("d:i&d")),
-        conversion.convert("f", parse("d:i"), 0, parse("d:d")),
-        conversion.bind(parse("d:ddd"), 0, [True, False, False]),
+        rules.adapt("f", parse("d:ddd"), 0, parse("d:i&d")),
+        rules.adapt("f", parse("d:i"), 0, parse("d:d")),
+        rules.bind(parse("d:ddd"), 0, [True, False, False]),
     ]
     for plan in plans:
         text = jit.intermediate(plan)
@@ -573,11 +573,11 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
     ],
 )
 def test_a_thunk_that_would_only_jump_is_the_function(own, wanted, errors, conventions):
-    from nativecall._adapt import rules as conversion
+    from nativecall._adapt import rules
     from nativecall._codegen import abi
     from nativecall._codegen import thunk as jit
 
-    plan = conversion.convert("f", parse(own), _lib.ERRORS[errors], parse(wanted))
+    plan = rules.adapt("f", parse(own), _lib.ERRORS[errors], parse(wanted))
     found = []
     for name in ("SYSV_X86_64", "AAPCS64", "WIN64"):
         with contextlib.suppress(abi.Unsupported):

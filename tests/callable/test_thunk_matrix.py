@@ -572,7 +572,7 @@ def test_matrix_of_conversions(builder, halves):
 def test_code_for_every_convention_is_valid(convention):
     import llvmlite.binding as llvm
 
-    from nativecall._adapt import rules as conversion
+    from nativecall._adapt import rules
     from nativecall._codegen import abi
     from nativecall._codegen import thunk as jit
 
@@ -585,7 +585,7 @@ def test_code_for_every_convention_is_valid(convention):
         case = generator.case()
         before, after = map(parse, case.signatures)
         flags = _lib.ERRORS[case.before]
-        plan = conversion.convert("f", before, flags, after, case.after)
+        plan = rules.adapt("f", before, flags, after, case.after)
         try:
             text = jit.intermediate(plan, getattr(abi, convention))
         except abi.Unsupported:

@@ -100,7 +100,7 @@ def test_results_of_every_width_arrive_whole(echo, way):
 def test_complex_long_double_results(echo):
     """What libffi cannot return."""
     f = echo.function("echo_zg", "Zg:Zg")
-    if f._way() == "generated":
+    if f._trampoline_kind() == "generated":
         assert f(1.5 - 2j) == 1.5 - 2j
         assert math.copysign(1, f(complex(0.0, -0.0)).imag) == -1
 
@@ -295,7 +295,7 @@ def test_structs(echo, signature):
 def test_small_packed_structs(echo):
     """What libffi takes apart by other rules than C."""
     f = echo.function("echo_packed", "=T{b:tag:i:n:}:=T{b:tag:i:n:}")
-    if f._way() == "generated":
+    if f._trampoline_kind() == "generated":
         assert f((-3, 2**31 - 1)) == (-3, 2**31 - 1)
         assert f({"tag": 5, "n": -7})._asdict() == {"tag": 5, "n": -7}
 

@@ -9,7 +9,7 @@ def both(lib, name, signature, **options):
     for way in ("generated", "libffi"):
         f = lib.function(name, signature, **options)
         f._choose(way)
-        assert f._way() == way == f.entries[0].trampoline
+        assert f._trampoline_kind() == way == f.entries[0].trampoline
         made.append(f)
     return made
 
