@@ -271,11 +271,14 @@ def _unload(
 
 
 def _stamp() -> list[tuple[str, int, int]]:
-    """Which edition of the package this is: code of one is not for another with its version."""
-    here = os.path.dirname(__file__)
+    """Which edition of the package this is: code of one is not for another with its version.
+
+    All of it counts: what code does is also said by C types, call specs and plans.
+    """
+    package = os.path.dirname(os.path.dirname(__file__))
     found = [
         os.path.join(folder, name)
-        for folder, _, names in os.walk(here)
+        for folder, _, names in os.walk(package)
         for name in names
         if name.endswith(".py")
     ]
@@ -283,7 +286,9 @@ def _stamp() -> list[tuple[str, int, int]]:
         (path, os.stat(path))
         for path in sorted([*found, str(sys.modules[f"{_PACKAGE}._core"].__file__)])
     ]
-    return [(os.path.relpath(path, here), each.st_size, each.st_mtime_ns) for path, each in status]
+    return [
+        (os.path.relpath(path, package), each.st_size, each.st_mtime_ns) for path, each in status
+    ]
 
 
 # -- whether code can be generated ----------------------------------------------------------------
