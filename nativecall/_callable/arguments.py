@@ -69,7 +69,7 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
             )
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
             del found  # or the traceback would keep a buffer exported
-            raise ValueError(f"{who} must {storage.astray(wanted, type(value).__name__)}")
+            raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
         return found.address, found.owner
     hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
     raise TypeError(

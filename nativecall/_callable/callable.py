@@ -188,7 +188,7 @@ class NativeCallable(_types.CallableBase):
         Parameters
         ----------
         signature : str, optional
-            Any spelling; may be left out when there is one entry.
+            In any spelling; may be left out when there is one entry.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class NativeCallable(_types.CallableBase):
         Parameters
         ----------
         signature : str
-            Any spelling; None where the target knows it.
+            In any spelling; None where the target knows it.
         target : object
             As for `wrap`, except a mapping.
         replace : bool
@@ -421,8 +421,8 @@ class NativeCallable(_types.CallableBase):
         Parameters
         ----------
         signature : str, optional
-            Any spelling; an entry, or what one can be converted to (see `convert`). When it is left
-            out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,
+            In any spelling; an entry, or what one can be converted to (see `convert`). When it is
+            left out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,
             ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``
             (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``
             (geometric_transform). Else the first entry that can be converted to what its arguments
@@ -458,9 +458,10 @@ class NativeCallable(_types.CallableBase):
         Parameters
         ----------
         signature : str or Signature
-            Any spelling. Numbers are widened, or checked as they are narrowed; ``(double, double)``
-            may be ``(int n, double *x)``, user data missing, values references, an argument that
-            takes the result the result itself, and the reverse (nativecall/_adapt/rules.py).
+            In any spelling. Numbers are widened, or checked as they are narrowed;
+            ``(double, double)`` may be ``(int n, double *x)``, user data missing, values
+            references, an argument that takes the result the result itself, and the reverse
+            (nativecall/_adapt/rules.py).
         errors : str, optional
             The wanted error convention, as for `wrap`; what it was by default, where the wanted
             result can show it.

@@ -309,8 +309,8 @@ class TrampolineCode(Writer):
         other = self.new(f"xor i64 {size}, {self.load('i64', wanted, layout['argument_size'])}")
         wrong = self.new(f"or i64 {second}, {other}")
         start = self.load("i64", "%frame", part("pointer_start"))
-        astray = self.new(f"and i64 {start}, {self.load('i64', wanted, layout['argument_mask'])}")
-        wrong = self.new(f"or i64 {wrong}, {astray}")
+        mask = self.load("i64", wanted, layout["argument_mask"])
+        wrong = self.new(f"or i64 {wrong}, {self.new(f'and i64 {start}, {mask}')}")
         # An owner of its own has what Python code returned as a buffer.
         object = self.new(f"ptrtoint ptr {value} to i64")
         other = self.new(f"xor i64 {self.load('i64', '%frame', part('pointer_object'))}, {object}")

@@ -194,7 +194,7 @@ class Writer:
     # -- to Python -------------------------------------------------------------------------------
 
     def boxed(self, code: str, address: str) -> str:
-        """Any number in memory, through the core."""
+        """A number in memory, through the core."""
         return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
 
     def widened(self, ctype: CType, raw: str) -> str:

@@ -248,7 +248,7 @@ def view_problem(
         hint = swapped if bufferformat.is_swapped(form) else ""
         return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
     if not _is_aligned(item.alignment, address, shape, strides):
-        return ValueError(astray(item, given))
+        return ValueError(misaligned(item, given))
     if locked and not readonly:
         return ValueError(
             f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
@@ -257,7 +257,7 @@ def view_problem(
     return None
 
 
-def astray(item: CType, given: str) -> str:
+def misaligned(item: CType, given: str) -> str:
     return (
         f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
         "not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of an array"

@@ -469,7 +469,7 @@ class Lowering:
         prologue : Prologue
             Its `result_memory` holds a result that is `in_memory`.
         value : ir.Value, optional
-            Any other result.
+            A result that is not.
         """
         match self.result.how:
             case "value":
