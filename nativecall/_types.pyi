@@ -4,10 +4,14 @@ from typing import Any, Self, TypedDict, Unpack, final
 
 from ._callable.callable import NativeCallable
 from ._callable.specialize import Specializer
-from ._signature.ctype import CType
+from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
 
 runtime_provider: str
+#: Costs of an overload's argument: exact, plausible, an object, narrower, refused.
+costs: tuple[int, int, int, int, int]
+#: Code, canonical code, letter, kind, name in C, size, alignment, digits, signed.
+scalars: tuple[tuple[str, str, str, Kind, str, int, int, int, bool], ...]
 extensibletype: type[type]
 
 class CallableBase:

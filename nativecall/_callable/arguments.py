@@ -28,8 +28,7 @@ refuse_reload(globals(), "pointer_argument")
 
 _types = _lib.types
 # Costs of an overload's argument, in the core's measure (csrc/object/overloadcost.h).
-_costs: tuple[int, int, int, int, int] = _types.costs
-_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED = _costs
+_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED = _types.costs
 _NO = -1
 
 
