@@ -21,6 +21,7 @@ from hostility import Pair, Scene
 
 EXPECTED = (KeyError, AttributeError, IndexError, StopIteration, ArithmeticError, LookupError)
 GROWTH = 2000
+WARM = 2500  # until then callees and ways to call them are met for the first time
 # Every other step or so brings a new signature, whose types and code the caches keep up to their
 # bounds: 86 references a step, on average.
 REFERENCES = 120
