@@ -11,7 +11,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 __all__ = [
     "AbiError",
@@ -26,7 +25,7 @@ __all__ = [
 _EXCERPT = 72  # characters of a long source that a message repeats
 
 
-def refuse_reload(module: dict[str, Any], made: str) -> None:
+def refuse_reload(module: dict[str, object], made: str) -> None:
     """Refuse to run a module again whose objects others know by identity.
 
     Parameters

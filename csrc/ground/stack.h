@@ -2,7 +2,7 @@
  *
  * CPython counts levels of Python calls, and from 3.14 on bytes too, but not those that C code and
  * generated code take before Python is entered. Every recursion from C into Python and back passes
- * a callback (callback/callback.h), which asks here and raises RecursionError in time. What puts
+ * a callback (callback/pycallback.h), which asks here and raises RecursionError in time. What puts
  * large structs on the stack asks beforehand.
  *
  * The margin that is kept is an eighth of the stack, but not less than 16 KiB nor more than 256

@@ -18,7 +18,7 @@ from _thread import RLock, allocate_lock, get_ident
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
-from .._lru import Lru
+from .._fifo import Fifo
 from .._signature.spelling import parse
 from .._values.failure import check_errors
 from .entry import Options, resolve
@@ -48,7 +48,7 @@ class Specializer:
                 f"(got {type(hook).__name__})"
             )
         self.hook = hook
-        self.missing: Lru[str, None] = Lru()
+        self.missing: Fifo[str, None] = Fifo()
 
 
 class _Flight:

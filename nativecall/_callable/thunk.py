@@ -19,7 +19,7 @@ from .. import _lib
 from .._adapt import messages, rules
 from .._adapt.plan import HEADER, Bound, Plan
 from .._errors import NoEntryError, SignatureError
-from .._lru import Lru
+from .._fifo import Fifo
 from .._signature.ctype import CType
 from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
@@ -50,7 +50,7 @@ _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # as code: the function itself does
 _SERVICES = _types.thunk_services()[0]
 #: Plans that stay with their code when no thunk uses them.
-_recent: Lru[object, _Prepared] = Lru()
+_recent: Fifo[object, _Prepared] = Fifo()
 # Thunks call one another without a look at the C stack, which would cost more than they do: so a
 # chain of them ends before it can use up the stack of a small thread. Bytes.
 _MOST_STACK = 32 << 10
@@ -132,7 +132,7 @@ class Thunk:
         return _restore, (self.function, *self.how)
 
 
-def _restore(function: Native, method: str, *given: Any) -> Native:
+def _restore(function: Native, method: str, *given: object) -> Native:
     if method == "convert":
         signature, errors, name = given
         return converted(function, signature, errors, name)

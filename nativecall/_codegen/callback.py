@@ -20,7 +20,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from .._lru import Lru
+from .._fifo import Fifo
 from .._values.callspec import letter
 from . import engine
 from .writer import LINKED, WORD, Operand, Writer, layout, shape
@@ -38,7 +38,7 @@ __all__ = ["code", "intermediate", "key"]
 _EXPORT = "callback"
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
 #: Those that stay when no function uses them.
-_recent: Lru[str, engine.Code] = Lru()
+_recent: Fifo[str, engine.Code] = Fifo()
 
 
 def key(signature: Signature) -> str:

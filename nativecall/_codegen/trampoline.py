@@ -16,7 +16,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from .._lru import Lru
+from .._fifo import Fifo
 from .._signature.signature import Signature
 from .._values import callspec
 from .._values.variadic import extra_argument
@@ -54,9 +54,9 @@ def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
 
 _made: dict[str, weakref.ref[Trampoline]] = {}
 #: Those that stay when no callable uses them.
-_recent: Lru[str, Trampoline] = Lru()
+_recent: Fifo[str, Trampoline] = Fifo()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
-_refused: Lru[str, str] = Lru()
+_refused: Fifo[str, str] = Fifo()
 
 
 def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:

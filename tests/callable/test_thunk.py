@@ -662,8 +662,8 @@ def test_a_chain_of_thunks_ends_before_the_c_stack_does(python, kib):
 SHAPES = """
 import gc, itertools
 import nativecall as nc
-from nativecall._lru import Lru
-Lru.limit = 16  # code that stays when nobody uses it
+from nativecall._fifo import Fifo
+Fifo.limit = 16  # code that stays when nobody uses it
 def resident():
     gc.collect()
     with open("/proc/self/statm") as file:

@@ -124,7 +124,7 @@ def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch
 def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     """In both ways of a call; what has room is passed."""
     stack = SCALE << 16
-    # Three of them take all that the margin (csrc/stack.c) leaves of the stack.
+    # Three of them take all that the margin (csrc/ground/stack.c) leaves of the stack.
     count = (stack - (16 << 10)) // 3 // 8
     source = (
         f"#define COUNT {count}\n"

@@ -1,11 +1,11 @@
-"""Dicts that keep a bounded number of things alive: the least recently made ones go first.
+"""Dicts that keep a bounded number of things alive: first in, first out.
 
 Guarantee: any thread may use one at any time; the bound may be passed by as many as put at once.
 """
 
 from __future__ import annotations
 
-__all__ = ["Lru"]
+__all__ = ["Fifo"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 
-class Lru(dict["Key", "Value"]):
-    """A dict of the last `limit` keys that were put; looking one up does not count as a use."""
+class Fifo(dict["Key", "Value"]):
+    """A dict of the last `limit` keys that were put."""
 
     limit = 256
 
