@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pytest
 
-from nativecall._adapt import rules
+from nativecall._adapt import draft
 from nativecall._signature.ctype import SCALARS
 from support.headers import compiler
 
@@ -264,8 +264,8 @@ def decode(code, data):
 def widens(source, target):
     """Whether a conversion between signatures makes one number the other without a check."""
     try:
-        return rules._number(SCALARS[source], SCALARS[target]) != "checked"
-    except rules._Refused:
+        return draft._number(SCALARS[source], SCALARS[target]) != "checked"
+    except draft.Refused:
         return False
 
 
