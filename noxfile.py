@@ -119,6 +119,8 @@ def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> Non
     """Install the package under another Python and test it, where there is the means for that."""
     if not WITH_PYTHON.exists():
         session.skip(f"left out: there is no {WITH_PYTHON}")
+    if subprocess.run([str(WITH_PYTHON), which, "python --version"], check=False).returncode != 0:
+        session.skip(f"left out: {WITH_PYTHON} cannot make a {which} on this machine")
     posargs = shlex.join(session.posargs)
     command = f"pip install --quiet {install} && {test} {posargs}"
     session.run(str(WITH_PYTHON), which, command, external=True)
