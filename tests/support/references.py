@@ -29,13 +29,14 @@ import pytest
 from _pytest.runner import runtestprotocol
 from _pytest.warnings import catch_warnings_for_item
 
-PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "3"))
+PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "5"))
 # What CPython calls immortal (PEP 683) has a count above this, which says nothing.
 IMMORTAL = 1 << 28
 # What pytest, hypothesis and the warnings' registries keep for themselves of a pass: a pass over
 # forty empty tests grows by 13 references and 6 blocks. The smallest leak of one test that is not
 # repeated inside it is less, so tests of leaks repeat what they test.
 ALLOWED = 40
+ALLOWED_A_TEST = 1 / 3
 
 
 def measure() -> tuple[int, int]:
@@ -50,25 +51,23 @@ def measure() -> tuple[int, int]:
 
 
 # Not here: what compiles with Numba, which keeps some seventy references and twenty blocks of each
-# function, also where nothing of this package is used; what runs in processes of its own, of which
-# nothing is left in this one; and what is of text, plans and code alone, without a Python object
-# that it could keep.
+# function, also where nothing of this package is used; what composes names of classes and
+# attributes anew in each pass, which CPython interns for good, or fills the caches of ctypes, cffi
+# and SciPy for many passes; what runs in processes of its own, of which nothing is left in this
+# one; and what is of text, plans and code alone, without a Python object that it could keep.
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
     "test_library.py",
     "adapt/test_rules.py",
-    "bridges/test_boxes.py",
     "callback/test_exceptions.py",
     "callback/test_life.py",
     "callback/test_processes.py",
     "callback/test_values.py",
     "callable/test_callable.py",
     "callable/test_overloads.py",
-    "callable/test_specialize.py",
     "codegen/test_trampoline.py",
     "codegen/test_trampoline_values.py",
     "core/test_class_changes.py",
-    "core/test_slots.py",
     "libffi/test_call.py",
     "values/test_pointer_arguments.py",
     "values/test_pointers.py",
@@ -119,6 +118,7 @@ class Levels:
             return
         finalizers = kept_finalizers()
         growth: list[tuple[int, int]] = []
+        allowed = ALLOWED + ALLOWED_A_TEST * len(again)
         before = measure()
         while len(growth) < PASSES:
             for item, next_one in zip(again, [*again[1:], first], strict=True):
@@ -129,9 +129,9 @@ class Levels:
             after = measure()
             growth.append((after[0] - before[0], after[1] - before[1]))
             before = after
-            if max(growth[-1]) <= ALLOWED:
+            if max(growth[-1]) <= allowed:
                 break
-        grew = min(max(one) for one in growth) > ALLOWED
+        grew = min(max(one) for one in growth) > allowed
         self.grown += grew
         levels = ", ".join(f"{references:+}/{blocks:+}" for references, blocks in growth)
         self.lines.append(f"{items[0].path.name}: {levels}{' GREW' if grew else ''}")
