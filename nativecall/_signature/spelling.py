@@ -15,8 +15,8 @@
 White space may stand between any two tokens. `parse` also reads C declarations
 (``"double (double, float *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``);
 `Signature.text` is always the canonical form of the grammar above. Every malformed text is a
-`SignatureError` that names the column. `declarations`, and cffi with it, is imported when the first C
-declaration is read.
+`SignatureError` that names the column. `declarations`, and cffi with it, is imported when the first
+C declaration is read.
 """
 
 from __future__ import annotations
