@@ -39,7 +39,7 @@ def refuse_reload(module: dict[str, object], made: str) -> None:
         raise ImportError(
             f"{module['__name__']} cannot be reloaded: what was made before would not be known "
             "any more; start Python again",
-            name=module["__name__"],
+            name=str(module["__name__"]),
         )
 
 

@@ -132,7 +132,7 @@ class Thunk:
         return _restore, (self.function, *self.how)
 
 
-def _restore(function: Native, method: str, *given: object) -> Native:
+def _restore(function: Native, method: str, *given: Any) -> Native:
     if method == "convert":
         signature, errors, name = given
         return converted(function, signature, errors, name)
