@@ -21,7 +21,7 @@ import pytest
 # An assertion there tells the values, as those of tests do.
 pytest.register_assert_rewrite("support")
 
-from support import build  # noqa: E402
+from support import build  # noqa: E402  # once its assertions are to be rewritten
 
 ROOT = Path(__file__).resolve().parent.parent
 # No test reads or writes the user's cache; those of the cache on disk name a directory.

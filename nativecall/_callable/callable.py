@@ -25,8 +25,8 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import ERROR_NAMES
 from . import (
-    arguments,  # noqa: F401  # the core asks it
-    hooks,  # noqa: F401  # the core asks it
+    arguments,  # noqa: F401  # gives the core its hooks when it is imported
+    hooks,  # noqa: F401  # the same
     specialize,
 )
 from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, resolve

@@ -86,7 +86,7 @@ def _after_fork() -> None:
         if flight.thread != me:
             del _flights[key]
             # A thread that waits for it asks: a signal handler may fork while its thread waits.
-            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]
+            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]  # as above
 
 
 if hasattr(os, "register_at_fork"):

@@ -475,7 +475,7 @@ def test_cycles_through_a_bound_callback_are_collected(c):
 
 
 def test_memory_is_level(c):
-    resource = pytest.importorskip("resource")
+    resource = pytest.importorskip("resource")  # Windows has none
 
     def used() -> int:
         gc.collect()

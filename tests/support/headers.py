@@ -25,5 +25,5 @@ def compiler(command):
     names = {"gcc": ["gcc"], "clang": ["clang", "clang-14"]}[command]
     found = next((name for name in names if shutil.which(name)), None)
     if found is None:
-        pytest.skip(f"no {command}")
+        pytest.skip(f"no {command}")  # a second opinion, where there is one
     return found
