@@ -54,7 +54,7 @@ signature : str
 address : int
     Of the C function.
 flags : int
-    As native callers see them (docs/abi.md).
+    As native callers see them (docs/abi/find.md).
 errors : str
     How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``,
     ``"null"`` or ``"errno"``.

@@ -86,7 +86,7 @@ class Function:
         What keeps the function alive.
     name : str or None
     flags : int
-        What the box says about calls of the function, as an entry has it (docs/abi.md).
+        What the box says about calls of the function, as an entry has it (docs/abi/find.md).
     """
 
     __slots__ = ("address", "flags", "name", "owner", "signature")

@@ -1,6 +1,6 @@
 """Error conventions: how a C function reports failure, and which exception that becomes.
 
-The names are those of `wrap`; an entry has its convention in its flags (docs/abi.md).
+The names are those of `wrap`; an entry has its convention in its flags (docs/abi/find.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-/* tests/c/layout.h: the tables of docs/abi.md as assertions of the compiler.
+/* tests/c/layout.h: the structs and constants of docs/abi/ as assertions of the compiler.
  *
- * One line for each line of a table; tests/test_abi.py checks that they are the same lines. A
+ * One line for each field and value; tests/core/test_abi.py checks that they are the same lines. A
  * header that moves a field, or gives it another type, does not compile. Also C99. */
 #ifndef NATIVECALL_TESTS_LAYOUT_H
 #define NATIVECALL_TESTS_LAYOUT_H

@@ -1,4 +1,4 @@
-/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi.md, and
+/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi/, and
  * its algorithms find what our functions put there.
  *
  * The first half is for the compiler (layout.h). The second is a reader written from the document
@@ -93,17 +93,6 @@ LAYOUT_SIZE(PyNativeCallableTable, 32);
 LAYOUT_FIELD(PyNativeCallableTable, count, 0, intptr_t);
 LAYOUT_FIELD(PyNativeCallableTable, entries, 8, PyNativeCallableEntry[1]);
 
-LAYOUT_SIZE(NcCallTable, 32);
-LAYOUT_FIELD(NcCallTable, published, 0, PyNativeCallableTable *);
-LAYOUT_FIELD(NcCallTable, block, 8, NcCallTableBlock *);
-LAYOUT_FIELD(NcCallTable, capacity, 16, size_t);
-LAYOUT_FIELD(NcCallTable, retired_bytes, 24, size_t);
-
-LAYOUT_SIZE(NcCallTableBlock, 48);
-LAYOUT_FIELD(NcCallTableBlock, superseded, 0, struct NcCallTableBlock *);
-LAYOUT_FIELD(NcCallTableBlock, size, 8, size_t);
-LAYOUT_FIELD(NcCallTableBlock, table, 16, PyNativeCallableTable);
-
 LAYOUT_SIZE(NcPackedEntry, 16);
 LAYOUT_FIELD(NcPackedEntry, signature, 0, uint64_t);
 LAYOUT_FIELD(NcPackedEntry, function, 8, NcPackedFunction);
@@ -111,17 +100,6 @@ LAYOUT_FIELD(NcPackedEntry, function, 8, NcPackedFunction);
 LAYOUT_SIZE(NcPackedFunction, 8);
 LAYOUT_FIELD(NcPackedFunction, funcptr, 0, void *);
 LAYOUT_FIELD(NcPackedFunction, cell, 0, uint64_t);
-
-LAYOUT_SIZE(NcPackedTable, 40);
-LAYOUT_FIELD(NcPackedTable, published, 0, uint64_t *);
-LAYOUT_FIELD(NcPackedTable, block, 8, NcPackedBlock *);
-LAYOUT_FIELD(NcPackedTable, used, 16, size_t);
-LAYOUT_FIELD(NcPackedTable, retired_bytes, 24, size_t);
-LAYOUT_FIELD(NcPackedTable, spare, 32, NcPackedBlock *);
-
-LAYOUT_SIZE(NcPackedBlock, 16);
-LAYOUT_FIELD(NcPackedBlock, superseded, 0, struct NcPackedBlock *);
-LAYOUT_FIELD(NcPackedBlock, capacity, 8, size_t);
 
 LAYOUT_FIELD(NcView, data, 0, void *);
 LAYOUT_FIELD(NcView, shape, 8, intptr_t[1]);
@@ -138,10 +116,6 @@ VIEW_LAYOUT(const char, 2);
 VIEW_LAYOUT(long double, 3);
 VIEW_LAYOUT(NcView, 8);
 VIEW_LAYOUT(void *, 64);
-
-LAYOUT_SIZE(NcNativeTable, 72);
-LAYOUT_FIELD(NcNativeTable, calls, 0, NcCallTable);
-LAYOUT_FIELD(NcNativeTable, packed, 32, NcPackedTable);
 
 /* ---- a reader that knows the document only --------------------------------------------------- */
 

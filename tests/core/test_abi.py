@@ -1,4 +1,4 @@
-"""docs/abi.md is true: its tables are what the compiler sees, and a stranger can go by it.
+"""docs/abi/ is true: its tables are what the compiler sees, and a stranger can go by it.
 
 The tables of the document are compared with the assertions in ``tests/c/test_layout.c`` and
 ``tests/ext/layout.c``, which do not compile when a header says something else. Then a reader
@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,20 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from support import build
+from support.written import hash_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include" / "nativecall"
 HEADERS = sorted(INCLUDE.rglob("*.h"))
-DOCUMENT = (ROOT / "docs" / "abi.md").read_text(encoding="utf-8")
+PAGES = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "docs" / "abi").glob("*.md"))
+}
+GUIDES = {
+    f"../{name}": (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("callbacks", "dispatch")
+}
+DOCUMENT = "\n".join([*PAGES.values(), *GUIDES.values()])
 LAYOUTS = [ROOT / "tests" / "c" / "test_layout.c", ROOT / "tests" / "ext" / "layout.c"]
 MASK = 2**64 - 1
 H = type.__basicsize__
@@ -48,14 +58,20 @@ LOCAL = {
     "callbackfunctions.h",
     "values.h",
 }
-# Such structs in the other headers: working memory, and what the runtime keeps for itself.
+# Such structs in the other headers: working memory, and what writers and the runtime keep for
+# themselves.
 PRIVATE = {
     "NcDeclarationName",
     "NcInternChunk",
     "NcNativeApiRow",
+    "NcNativeTable",
+    "NcPackedBlock",
     "NcPackedColons",
+    "NcPackedTable",
     "NcRaised",
     "NcBasesChange",
+    "NcCallTable",
+    "NcCallTableBlock",
     "NcRetiredTable",
     "NcSlotBucket",
     "NcSlotLink",
@@ -84,18 +100,40 @@ def rows_after(lines: list[str], start: int) -> list[list[str]]:
     return rows
 
 
+def declared(declaration: str) -> Iterator[tuple[str, str]]:
+    """Name and type of what a C declaration declares, of each member where it is a union."""
+    union = re.fullmatch(r"union \{ (.*); \} (\w+)", declaration)
+    if union:
+        for member in union[1].split("; "):
+            for name, kind in declared(member):
+                yield f"{union[2]}.{name}", kind
+    elif function := re.fullmatch(r"(.*\(\*)(\w+)(\)\(.*\))", declaration):
+        yield function[2], function[1] + function[3]
+    else:
+        found = re.fullmatch(r"(.*?)(\w+)(\[\d+\])?", declaration)
+        assert found is not None, declaration
+        yield found[2], found[1].strip() + (found[3] or "")
+
+
 def documented_structs() -> tuple[dict[str, str | None], dict[tuple[str, str], tuple[str, str]]]:
-    """Size of every struct with a table; offset and type of every field."""
+    """Size of every struct that is declared; offset and type of every field."""
     sizes: dict[str, str | None] = {}
     fields = {}
-    lines = DOCUMENT.splitlines()
-    for i, line in enumerate(lines):
-        found = re.match(r"`(\w+)`, (?:its beginning|((?:H \+ )?\d+) bytes)\b.*:$", line)
-        if found:
-            assert lines[i + 2] == "| offset | field | type | meaning |", line
-            sizes[found[1]] = found[2]
-            for offset, field, kind, _ in rows_after(lines, i + 2):
-                fields[found[1], field] = (offset, kind)
+    for block in re.findall(r"^```c\n(.*?)^```$", DOCUMENT, re.M | re.S):
+        found = re.findall(
+            r"typedef (?:struct|union)(?: \w+)? \{\s+"
+            r"/\* (?:its beginning|((?:H \+ )?\d+) bytes)\b.*\*/\n((?:    .*\n)+)\} (\w+);\n",
+            block,
+        )
+        assert len(found) == block.count("typedef"), block
+        for size, lines, struct in found:
+            assert struct not in sizes
+            sizes[struct] = size or None
+            for line in lines.splitlines():
+                field = re.fullmatch(r"    (.*?);\s+/\* ((?:H \+ )?\d+)(?:: .*)? \*/", line)
+                assert field is not None, line
+                for name, kind in declared(field[1]):
+                    fields[struct, name] = (field[2], kind)
     return sizes, fields
 
 
@@ -114,9 +152,9 @@ SIZES, FIELDS = documented_structs()
 VALUES = documented_values()
 
 
-def section(heading: str) -> str:
-    """The text below a heading, up to the next one of its level."""
-    return DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def section(page: str, heading: str) -> str:
+    """The text below a heading of a page, up to the next one of its level."""
+    return PAGES[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def at(struct: str, field: str) -> int:
@@ -141,7 +179,7 @@ def test_the_tables_are_the_compilers_assertions():
             elif not arguments.startswith("NC_TABLE_SHIFT("):
                 name, value = arguments.split(", ")
                 values[name] = int(value, 0)
-    assert len(fields) > 50
+    assert len(fields) > 40
     assert fields == FIELDS
     assert sizes == {name: size for name, size in SIZES.items() if size is not None}
     assert values == VALUES
@@ -156,9 +194,8 @@ def test_every_struct_is_in_the_document():
             r"^\}\s*(?:NC_\w+ )?(\w+);", header.read_text(encoding="utf-8"), re.M
         )
     }
-    assert set(SIZES) <= structs
     assert {"PyCustomSlot", "NcRuntime", "NcSlotLink"} <= structs
-    assert {name for name in structs - PRIVATE if f"`{name}`" not in DOCUMENT} == set()
+    assert set(SIZES) == structs - PRIVATE
 
 
 def test_every_name_is_in_the_headers():
@@ -172,17 +209,33 @@ def test_every_name_is_in_the_headers():
     )
     # SEP 200's name for what is not here.
     assert named - known == {"etp_custom_slot_count"}
-    assert {"nc_native_find", "NcRuntime", "etp_table_shift"} <= named
+    assert {"nc_slottable_build", "NcRuntime", "etp_table_shift"} <= named
     for header in re.findall(r"`(\w+\.h)`", DOCUMENT):
         assert header in {path.name for path in HEADERS} | {"Python.h"}
 
 
-def test_the_contents_lead_to_every_section():
-    headings = re.findall(r"^#{2,} (.*)$", DOCUMENT, re.M)
-    anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", DOCUMENT)) <= anchors
-    contents = re.findall(r"^- \[(.*)\]\(#", section("Contents"), re.M)
-    assert contents == [h for h in re.findall(r"^## (.*)$", DOCUMENT, re.M) if h != "Contents"]
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_links_lead_to_sections():
+    links = re.compile(r"\]\((([^)#\s]*)#?([^)]*))\)")
+    for name, text in {**PAGES, **GUIDES}.items():
+        for link, page, anchor in links.findall(text):
+            target = (ROOT / "docs" / "abi" / f"{name}.md").parent / page if page else None
+            assert target is None or target.exists(), link
+            where = text if target is None else target.read_text(encoding="utf-8")
+            assert not anchor or anchor in anchors(where), f"{name}: {link}"
+
+
+def test_the_first_page_leads_to_all():
+    linked = set(re.findall(r"\]\(([\w./]+)\.md\)", PAGES["README"]))
+    assert linked == (set(PAGES) | set(GUIDES)) - {"README"}
+
+
+def test_a_consumer_reads_three_pages():
+    assert len(re.findall(r"\w[\w.()\[\]*'-]*", PAGES["find"])) <= 1800
 
 
 # -- the headers ---------------------------------------------------------------------------------
@@ -252,37 +305,14 @@ def test_a_change_of_a_header_does_not_compile(include, tmp_path, header, old, n
 # -- the hash ------------------------------------------------------------------------------------
 
 
-def written_hash(data: bytes) -> int:
-    """The document's pseudo code, line by line."""
-    k0, k1, k2, k3 = (VALUES[f"NC_HASH_K{i}"] for i in range(4))
-    h = (k0 + len(data) * k1) & MASK
-    for start in range(0, len(data), 8):
-        w = int.from_bytes(data[start : start + 8], "little")
-        w = w * k1 & MASK
-        w ^= w >> 32
-        h = (h ^ w) * k2 & MASK
-        h ^= h >> 29
-    h = h * k3 & MASK
-    return h ^ h >> 32
-
-
 def test_hash_vectors():
-    lines = section("The hash").splitlines()
+    lines = section("signatures", "The hash").splitlines()
     rows = rows_after(lines, lines.index("| bytes | length | hash |"))
-    assert len(rows) == 9
+    assert len(rows) == 4
     for text, length, value in rows:
-        if text == "bytes 0 to 255":
-            data = bytes(range(256))
-        else:
-            data = text.strip('"').encode().replace(b"\\0", b"\0")
+        data = bytes(range(256)) if text == "bytes 0 to 255" else text.strip('"').encode()
         assert len(data) == int(length)
-        assert written_hash(data) == _lib.hash_bytes(data) == int(value, 16)
-
-
-def test_the_written_hash_is_the_compiled_one():
-    for length in range(70):
-        data = bytes((7 * i + length) % 256 for i in range(length))
-        assert written_hash(data) == _lib.hash_bytes(data)
+        assert hash_bytes(data) == _lib.hash_bytes(data) == int(value, 16)
 
 
 # -- a stranger ----------------------------------------------------------------------------------
@@ -324,14 +354,14 @@ class Stranger:
         table = word(self.registry + at("NcRegistry", "table"))
         mask = word(table + at("NcInternTable", "mask"))
         cells = table + int(SIZES["NcInternTable"] or 0)
-        i = written_hash(data)
+        i = hash_bytes(data)
         while True:
             string = word(cells + 8 * (i & mask))
             if string == 0:
                 return 0
             header = string - 16
             if (
-                word(header + at("NcInternHeader", "hash")) == written_hash(data)
+                word(header + at("NcInternHeader", "hash")) == hash_bytes(data)
                 and word(header + at("NcInternHeader", "length")) == len(data)
                 and ctypes.string_at(string, len(data)) == data
             ):
@@ -543,7 +573,7 @@ POINTERS = ("provider", "metatype", "registry", "intern", "ready")
 
 def messages() -> list[str]:
     """The ImportErrors of the document as patterns."""
-    blocks = re.findall(r"(?:^ {7}\S.*\n)+", section("The runtime and the handshake"), re.M)
+    blocks = re.findall(r"(?:^ {7}\S.*\n)+", section("runtime", "The handshake"), re.M)
     texts = [" ".join(block.split()) for block in blocks]
     assert len(texts) == 3
     return [re.sub(r"<[\w\\ ]+>", "(.+)", re.escape(text)) for text in texts]

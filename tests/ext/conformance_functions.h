@@ -1,6 +1,6 @@
 /* tests/ext/conformance_functions.h: the functions that every provider of the conformance matrix
  * offers, in this order: the first entry of a table, a signature of more than one packed word, and
- * two with flags. Knows nothing of nativecall; flags are numbers of docs/abi.md.
+ * two with flags. Knows nothing of nativecall; flags are numbers of docs/abi/find.md.
  *
  * Define CONFORMANCE_LINKAGE as nothing for a library that exports the functions. */
 #ifndef CONFORMANCE_FUNCTIONS_H

@@ -1,4 +1,4 @@
-/* tests/ext/layout.c: the structs and constants that need Python.h are those of docs/abi.md.
+/* tests/ext/layout.c: the structs and constants that need Python.h are those of docs/abi/.
  *
  * The assertions are for the compiler (tests/c/layout.h). The module makes the handshake, so that a
  * test can offer it runtimes of other versions, and tells what it got. */
@@ -17,7 +17,7 @@ LAYOUT_VALUE(PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS, 1);
 LAYOUT_VALUE(NC_NATIVEAPI_NAME, 0x6E635F6170690001);
 LAYOUT_VALUE(NC_NATIVEAPI_MAX_ENTRIES, 64);
 
-/* The shift of docs/abi.md, "Extensible types". */
+/* The shift of docs/abi/runtime.md, "Types". */
 LAYOUT_VALUE(NC_TABLE_SHIFT(0), 0);
 LAYOUT_VALUE(NC_TABLE_SHIFT(100), 100 - (Py_ssize_t)offsetof(PyObject, ob_type));
 

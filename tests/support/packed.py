@@ -4,8 +4,8 @@ The first word has a start mark (bit 63), the flags (bits 62 to 56) and 14 nibbl
 word after it has the bits 0100 and 15 nibbles. The number of words is odd. One symbol stands for
 each character of the canonical text except ``:``, whose place follows from the rest: a nibble 1
 to 11 for the eleven commonest, a nibble 12 to 15 and one more for the others; the nibble 0 ends a
-signature. `docs/abi.md` is the specification. This was written from it, apart from the headers, so
-that each tests the other; nothing here calls native code.
+signature. `docs/abi/signatures.md` is the specification. This was written from it, apart from the
+headers, so that each tests the other; nothing here calls native code.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Who owns a Python object that passes between Python and C, in every place where one can.
 
-The rule, as docs/abi.md has it: arguments are borrowed by who is called, results are new references
-of who called; what stands in a struct or an array by value follows what holds it. Memory behind a
-pointer belongs to who wrote it, and nobody here counts for it. Each cell of the table runs many
-times, with generated code and through libffi, in a process of its own; afterwards the objects must
-have as many references as before.
+The rule, as docs/abi/provide.md has it: arguments are borrowed by who is called, results are new
+references of who called; what stands in a struct or an array by value follows what holds it. Memory
+behind a pointer belongs to who wrote it, and nobody here counts for it. Each cell of the table runs
+many times, with generated code and through libffi, in a process of its own; afterwards the objects
+must have as many references as before.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ extern "C" {
 /* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
  * interned form in it. */
 typedef struct {
-    const char *signature; /* signature text, any spelling; see docs/abi.md */
+    const char *signature; /* signature text, any spelling; see docs/abi/signatures.md */
     int user_data;         /* the index of the argument that gets user_data, -1: there is none */
     const NcCallbackFunction
         *python;          /* for Python functions; NULL: none are taken for this signature */

@@ -32,7 +32,7 @@
  *
  * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 asks.
  *
- * Inheritance (SEP 200, both drafts; docs/abi.md says where and why we depart from them):
+ * Inheritance (SEP 200, both drafts; docs/abi/departures.md says where and why we depart from them):
  *
  *   - every class has a table of its own, made when the class is made: first the rows of its first
  *     extensible base, in their order, then what the other bases and the class add. For each key

@@ -27,7 +27,8 @@
 extern "C" {
 #endif
 
-/* Interns a canonical signature (docs/abi.md), to compare with. 0, or -1 with an exception. */
+/* Interns a canonical signature (docs/abi/signatures.md), to compare with. 0, or -1 with an
+ * exception. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return PyExtensibleType_Intern(signature, (Py_ssize_t)strlen(signature), out);
@@ -321,7 +322,7 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 }
 
 /* A packed lookup in the call table of an object without a packed table: every provider has a call
- * table (docs/abi.md), which this reads by the text that an interned signature leads to. */
+ * table (docs/abi/provide.md), which this reads by the text that an interned signature leads to. */
 NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
                                         uintptr_t refuse)
 {

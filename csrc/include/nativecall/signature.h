@@ -1,8 +1,8 @@
 /* nativecall/signature.h: signatures, for providers and consumers; includes its four headers.
  *
- * A signature is the C type of a function as text, "i:d&f" (docs/abi.md). Its canonical form is its
- * identity on a platform. Interned (intern.h), its address is CEP 1000's signature id and the
- * key of SEP 201's approach 2; packed, it is the key of approach 1.
+ * A signature is the C type of a function as text, "i:d&f" (docs/abi/signatures.md). Its canonical
+ * form is its identity on a platform. Interned (intern.h), its address is CEP 1000's signature id
+ * and the key of SEP 201's approach 2; packed, it is the key of approach 1.
  *
  *     signaturetext.h     the canonical form
  *     signaturecursor.h   a cursor with which a JIT walks it

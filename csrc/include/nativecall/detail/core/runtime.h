@@ -4,7 +4,7 @@
  * its registry of interned keys to all others, and how a type is recognised. Readers of slots and
  * call tables need no more than this; extensibletype.h has the functions.
  *
- * Every struct is frozen for an ABI version; docs/abi.md says what a mismatch obliges to. */
+ * Every struct is frozen for an ABI version; docs/abi/runtime.md says what a mismatch obliges to. */
 #ifndef NATIVECALL_RUNTIME_H
 #define NATIVECALL_RUNTIME_H
 

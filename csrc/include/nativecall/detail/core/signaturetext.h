@@ -1,8 +1,9 @@
 /* nativecall/detail/core/signaturetext.h: the text of a signature, and its canonical form.
  *
- * Idea:       one recursive-descent reader of the grammar (docs/abi.md), which writes the canonical
- *             form as it goes. Where the form must be canonical already, what would be written is
- *             compared with what is there. signaturecursor.h is the same reader, a type at a time.
+ * Idea:       one recursive-descent reader of the grammar (docs/abi/signatures.md), which writes the
+ *             canonical form as it goes. Where the form must be canonical already, what would be
+ *             written is compared with what is there. signaturecursor.h is the same reader, a type
+ *             at a time.
  *
  * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
  *             that refuses, at the same place. The package's other spellings are not read here.
@@ -529,9 +530,10 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
 /* The canonical form, and a zero byte, of a text of the grammar: white space between tokens and
  * ":name:" after fields dropped; "clLnN", and "g" where long double is double, written by this
  * platform's widths; numbers without leading zeros; arrays of arrays as one; "&v" as "P". It is
- * never longer than the text, so `length + 1` bytes always do. This is the grammar of docs/abi.md
- * and no other spelling: for CEP 1000's order ("dd)d") and C declarations, which the Python package
- * reads too, there is NC_E_FORMAT. For a text of the grammar the result is that of the package.
+ * never longer than the text, so `length + 1` bytes always do. This is the grammar of
+ * docs/abi/signatures.md and no other spelling: for CEP 1000's order ("dd)d") and C declarations,
+ * which the Python package reads too, there is NC_E_FORMAT. For a text of the grammar the result is
+ * that of the package.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
  * offset in the text of what is wrong. NC_E_RANGE: `size` is too small, *written is the length that

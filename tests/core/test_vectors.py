@@ -1,0 +1,157 @@
+"""The vectors in the package are what the core makes, and what the documents say.
+
+Each file is made anew and compared, so that none goes stale; then each is read by functions that
+were written from the documents alone (`support.written`, `support.packed`).
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from nativecall._signature.spelling import parse
+from support import build, packed, vectors, written
+from support.spellings import python_side
+from support.vectors import installed, number
+
+pytestmark = pytest.mark.skipif(
+    sys.maxsize < 2**32 or sys.byteorder != "little", reason="vectors are for 64-bit little-endian"
+)
+
+HERE = f"{sys.platform}-{platform.machine()}"
+
+
+@pytest.fixture(scope="module")
+def core(builder, include):
+    if build.compiler() is None:
+        pytest.skip("no C compiler")
+    return vectors.Core(builder, include)
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return json.loads(installed(name))["vectors"]
+
+
+def words(vector: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(map(number, vector["words"]))
+
+
+@pytest.mark.skipif(parse("g:").text == "d:", reason="where long double is double, g says no more")
+@pytest.mark.parametrize("name", vectors.FILES)
+def test_the_files_are_what_the_core_makes(core, name):
+    assert installed(name) == vectors.made(core, name)
+
+
+def test_every_file_is_listed():
+    folder = vectors.resources.files("nativecall") / "abi"
+    assert {file.name for file in folder.iterdir()} == {f"{name}.json" for name in vectors.FILES}
+
+
+def test_hashes():
+    for vector in read("hashes"):
+        assert written.hash_bytes(bytes.fromhex(vector["bytes"])) == number(vector["hash"])
+
+
+def test_signatures():
+    seen = set()
+    for vector in read("signatures"):
+        text = vector["text"]
+        if "error" in vector:
+            assert vector["error"] == ("NC_E_TOOLONG" if len(text) > 4096 else "NC_E_FORMAT")
+            if text and len(text) <= 4096:
+                assert python_side(text) == vector["offset"] + 1, text
+            continue
+        assert packed.pack(vector["canonical"]) == words(vector)
+        seen.update(vector["platforms"])
+        for each in vector["platforms"]:
+            assert parse(vectors.spelled(text, each)).text == vector["canonical"]
+        if HERE in vector["platforms"]:
+            assert python_side(text) == vector["canonical"]
+    assert seen == set(vectors.PLATFORMS)
+
+
+def test_packed_words():
+    errors = 0
+    for vector in read("packed"):
+        if "error" in vector:
+            errors += 1
+            with pytest.raises(ValueError, match=r"packed|symbol|argument"):
+                packed.unpack(words(vector))
+        else:
+            flags = number(vector["flags"])
+            assert packed.pack(vector["signature"], flags) == words(vector)
+            assert packed.unpack(words(vector)) == (parse(vector["signature"]), flags)
+    assert errors == 15
+
+
+def test_the_page_has_some_of_them():
+    page = (build.EXT.parents[1] / "docs" / "abi" / "signatures.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`"]+)` \| (\w+) \| ((?:`0x[0-9A-F]{16}` ?)+)\|$", page, re.M)
+    assert len(rows) == 5
+    for text, flags, shown in rows:
+        wanted = tuple(int(word, 16) for word in re.findall(r"0x[0-9A-F]{16}", shown))
+        assert packed.pack(text, int(flags, 0)) == wanted
+
+
+def test_slot_tables():
+    for vector in read("slottables"):
+        table = bytes.fromhex(vector["bytes"])
+        rows = [number(row[0]) for row in vector["rows"]]
+        for probe in vector["probes"]:
+            id, row = number(probe["id"]), probe["row"]
+            assert written.slot(table, id, probe["position"]) == row
+            assert row == (rows.index(id) if id > 1 and id in rows else None)
+
+
+def listed(vector: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(entry["signature"], number(entry["flags"])) for entry in vector["entries"]]
+
+
+def test_call_tables():
+    found = set()
+    for vector in read("calltables"):
+        for find in vector["finds"]:
+            wanted = find["signature"], number(find["refuse"])
+            assert written.in_table(listed(vector), *wanted) == find["entry"]
+            found.add(find["entry"])
+    assert {None, 0, 1, 2, 3, 4} == found
+
+
+def test_packed_tables():
+    for vector in read("packedtables"):
+        entries = listed(vector)
+        laid = [w for at, entry in enumerate(entries, 1) for w in (*packed.pack(*entry), at)]
+        assert words(vector) == (*laid, 0)
+        for find in vector["finds"]:
+            wanted = find["signature"], number(find["refuse"])
+            assert written.in_table(entries, *wanted) == find["entry"]
+            function = written.packed_in(words(vector), packed.pack(wanted[0]), wanted[1])
+            assert function == (None if find["entry"] is None else find["entry"] + 1)
+
+
+def test_inheritance(core):
+    for vector in read("inheritance"):
+        made = vectors.family(core, vector["classes"])
+        classes = {
+            object: written.Class([], [], 0, None, extensible=False, mutable=False),
+        }
+        for described in vector["classes"]:
+            cls, kind = made[described["name"]], described["kind"]
+            call = described["call"]
+            one = classes[cls] = written.Class(
+                [classes[base] for base in cls.__mro__[1:]],
+                [tuple(map(number, row)) for row in described["rows"]],
+                described.get("offset", 0),
+                call,
+                extensible=kind != "plain",
+                mutable=kind != "static",
+            )
+            if kind != "plain":
+                table = [tuple(map(number, row)) for row in described["table"]]
+                assert table == one.table == vectors.rows_of(cls), described["name"]
+                assert described["merged_offset"] == one.offset == vectors.offset_of(cls)

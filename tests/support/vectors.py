@@ -1,0 +1,534 @@
+"""The vectors of the ABI: made by the core, written to `nativecall/abi`, and read again.
+
+`made` gives the contents of every file. `tests/core/test_vectors.py` holds the installed files
+equal to them, and to readers that were written from the documents alone. Run as a script, from the
+repository's root, this writes the files anew:
+
+    PYTHONPATH=tests python -m support.vectors
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import cffi
+
+import nativecall as nc
+from nativecall import _lib
+
+from . import build
+from .spellings import Maker
+
+Vector = dict[str, Any]
+Row = tuple[int, int, int]
+
+CDEF = """
+int vec_canonical(const char *text, size_t length, char *out, size_t size, size_t *written);
+int vec_pack(const char *text, size_t length, size_t flags, uint64_t *out, size_t size,
+             size_t *count);
+int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written);
+int vec_slots(const uint64_t *rows, size_t count, char *out, size_t size, size_t *written);
+long vec_probe(char *bytes, uint64_t id, intptr_t position);
+long vec_call(const uint64_t *entries, uint64_t signature, uint64_t refuse);
+int vec_packed(const char *const *texts, const uint64_t *flags, size_t entries, uint64_t *out,
+               size_t size, size_t *written);
+uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t count,
+                         uint64_t refuse);
+"""
+STATUS = {-4: "NC_E_TOOLONG", -5: "NC_E_FORMAT"}
+
+
+class Core:
+    """The core's functions, from tests/ext/vectors.c."""
+
+    def __init__(self, builder: build.Builder, include: Path) -> None:
+        flags = [f"-I{include}", "-isystem", build.sysconfig.get_path("include"), "-O1"]
+        path = builder.library(build.EXT / "vectors.c", "vectors", flags=flags)
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(CDEF)
+        self.lib: Any = self.ffi.dlopen(str(path))
+        self._type = ctypes.PyDLL(str(path)).vec_type
+        self._type.restype = ctypes.py_object
+        self._type.argtypes = [ctypes.c_char_p, ctypes.py_object, ctypes.py_object]
+        self._type.argtypes += [ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_int]
+        self._size = self.ffi.new("size_t *")
+
+    def canonical(self, text: str) -> tuple[int, str | int]:
+        """The status; then the canonical form, or where the error is."""
+        data = text.encode()
+        out = self.ffi.new("char[]", 5000)
+        status = self.lib.vec_canonical(data, len(data), out, 5000, self._size)
+        return status, self._size[0] if status else self.ffi.string(out).decode()
+
+    def pack(self, text: str, flags: int = 0) -> list[int]:
+        out = self.ffi.new("uint64_t[]", 547)
+        status = self.lib.vec_pack(text.encode(), len(text.encode()), flags, out, 547, self._size)
+        assert status == 0, text
+        return list(out[0 : self._size[0]])
+
+    def unpack(self, words: Sequence[int]) -> int:
+        """The status."""
+        out = self.ffi.new("char[]", 5000)
+        status: int = self.lib.vec_unpack(words, len(words), out, 5000, self._size)
+        return status
+
+    def slots(self, rows: Iterable[Row]) -> bytes:
+        """A slot table, with its `cells` counted from its beginning."""
+        flat = [word for row in rows for word in row]
+        out = self.ffi.new("char[]", 1 << 20)
+        assert self.lib.vec_slots(flat, len(flat) // 3, out, 1 << 20, self._size) == 0
+        return bytes(self.ffi.buffer(out, self._size[0]))
+
+    def probe(self, table: bytes, id: int, position: int) -> int | None:
+        aligned = self.ffi.new("uint64_t[]", len(table) // 8 + 1)
+        self.ffi.buffer(aligned)[0 : len(table)] = table
+        return found(self.lib.vec_probe(self.ffi.cast("char *", aligned), id, position))
+
+    def call(self, entries: Sequence[tuple[int, int]], signature: int, refuse: int) -> int | None:
+        """The entry found in a call table; the signatures are numbers."""
+        flat = [word for row in [*entries, (0, 0)] for word in (*row, row[0])]
+        return found(self.lib.vec_call(flat, signature, refuse))
+
+    def packed(self, entries: Sequence[tuple[str, int]]) -> list[int]:
+        """The words of a packed table whose functions are 1, 2 and so on."""
+        texts = [self.ffi.new("char[]", text.encode()) for text, _ in entries]
+        flags = [flags for _, flags in entries]
+        out = self.ffi.new("uint64_t[]", 4096)
+        assert self.lib.vec_packed(texts, flags, len(texts), out, 4096, self._size) == 0
+        return list(out[0 : self._size[0]])
+
+    def packed_find(self, table: Sequence[int], words: Sequence[int], refuse: int) -> int | None:
+        return found(self.lib.vec_packed_find(table, words, len(words), refuse) - 1)
+
+    def type(self, name: str, bases: Sequence[type], vector: Vector) -> type:
+        """The class that a vector of inheritance describes."""
+        rows = tuple(tuple(number(word) for word in row) for row in vector["rows"])
+        if vector["kind"] == "static":
+            room, offset = vector["room"], vector["offset"]
+            calls = (None, "a", "b").index(vector["call"])
+            made: type = self._type(name.encode(), tuple(bases), rows, room, offset, calls)
+            return made
+        namespace: dict[str, Any] = {}
+        if vector["call"] is not None:
+            namespace["__call__"] = lambda self: None
+        if vector["kind"] == "plain":
+            return type(name, tuple(bases), namespace)
+        namespace["__customslots__"] = {id: (flags, data) for id, flags, data in rows}
+        return nc.extensibletype(name, tuple(bases), namespace)
+
+
+def found(index: int) -> int | None:
+    return None if index < 0 else index
+
+
+def number(text: str | int) -> int:
+    return int(text, 0) if isinstance(text, str) else text
+
+
+def hexadecimal(value: int) -> str:
+    return f"{value:#x}"
+
+
+def word(value: int) -> str:
+    return f"0x{value:016X}"
+
+
+# -- hashes --------------------------------------------------------------------------------------
+
+
+def hashes(core: Core) -> tuple[str, list[Vector]]:
+    data = [bytes(range(n)) for n in (*range(18), 31, 32, 33, 255, 256)]
+    data += [b"\0", bytes(8), bytes(9), b"d", b"d:d", b"i:d&f", b"01234567", b"012345678"]
+    data += [b"double (double)", "caf\u00e9".encode(), b"\xff" * 24, b"x" * 1000]
+    about = "bytes: in hexadecimal; hash: of them (signatures.md, The hash)"
+    return about, [
+        {"bytes": each.hex(), "hash": word(_lib.hash_bytes(each))} for each in dict.fromkeys(data)
+    ]
+
+
+# -- signatures ----------------------------------------------------------------------------------
+
+# By platform: char, long and pointers as codes, and what long double is.
+PLATFORMS = {
+    "linux-x86_64": ("b", "q", "q", "g"),
+    "linux-aarch64": ("B", "q", "q", "g"),
+    "macos-arm64": ("b", "q", "q", "d"),
+    "windows-x86_64": ("b", "i", "q", "d"),
+    "linux-i386": ("b", "i", "i", "g"),
+}
+GOOD = [
+    "v:", "d:d", "d:dd", "i:d&f", "d: d d", "\td\n:\vd\f\r ", "i:&c l n", "L:N", "g:&v", "Zg:&g",
+    "v:T{d:x:d:y:}", "v:&(2)(03)d", "X{v:}:&&v.", "?:?cbBhHiIlLqQnNefdgPO", "Zf:Zd&Zd", "v:=T{cd}",
+    "v:T{T{bd}i}", "v:&T{(2,3)i(4)T{dZf}}", "d:[1]d[2]&b", "i:&b.", "O:OO", "v:X{i:&v&v}&vLL",
+    "X{X{v:}:X{d:d}}:", "P:&&&P", "v:T{l:l:g:g:}", "v:&(1)(1)(1)b", "v:&(018)b",
+    "Z d : T { d : _a1 : d : b : } .", "d:dddddddddddd", "d:ddddddddddddd", "d:ddddddddddddI",
+    "v:[64]g", "v:T{d(2,3)i}X{i:P}[2]d", "q:&bqP.",
+    "d:" + "&" * 63 + "d", "d:" + "&" * 63 + "&v", "d:" + "X{d:" * 63 + "}" * 63,
+    "v:&(" + ",".join("1" * 64) + ")b", "v:&" + "(1)" * 62 + "b", "d:" + "d" * 4094,
+]  # fmt: skip
+BAD = [
+    "", ":", "d", "d:v", "w:d", "d:w", "d d:", "d:d:", "d:.", "d:d.d", "v:T{}", "v:T{d", "v:T{d:x}",
+    "v:T{d:x:d:x:}", "v:T{d:1:}", "v:T{v}", "(2)d:", "d:(2)d", "[1]d:", "d:&[1]d", "v:T{[1]d}",
+    "d:[1](2)d", "d:[1][1]d", "d:[0]d", "d:[65]d", "v:&(0)d", "v:&()d", "v:&(2)", "v:&(2,)d",
+    "v:&(9999999999999999999)d", "d:Z", "d:Zi", "d:=d", "d:T", "d:X", "X{v}:", "X{:}:", "v:X{v:",
+    "d:&", "v:}", "dd->d", "dd)d", "double (double)", "d:d\0", "d:\u00e9", "d:" + "&" * 64 + "d",
+    "v:&(999999999999999999,99)d", "d:" + "X{d:" * 64 + "}" * 64, "v:&" + "(1)" * 65 + "b",
+    "v:&(" + ",".join("1" * 65) + ")b", "d:" + "d" * 4095,
+]  # fmt: skip
+
+
+def spelled(text: str, platform: str) -> str:
+    """A good signature without names, and with what depends on the platform written out."""
+    char, long, pointer, double = PLATFORMS[platform]
+    codes = {"c": char, "l": long, "L": long.upper(), "n": pointer, "N": pointer.upper()}
+    # Between two colons, with nothing but a name: arguments before a colon have a brace.
+    return re.sub(r":\s*[A-Za-z_]\w*\s*:", "", text).translate(
+        str.maketrans({**codes, "g": double})
+    )
+
+
+def signatures(core: Core) -> tuple[str, list[Vector]]:
+    vectors = []
+    maker = Maker(13)
+    good = [*GOOD, *[text for text in [maker.text() for _ in range(60)] if len(text) < 120]]
+    for text in dict.fromkeys(good):
+        if core.canonical(text)[0] != 0:
+            continue  # larger than the address space
+        forms: dict[str, list[str]] = {}
+        for platform in PLATFORMS:
+            canonical = core.canonical(spelled(text, platform))[1]
+            forms.setdefault(str(canonical), []).append(platform)
+        for canonical, platforms in forms.items():
+            words = [word(each) for each in core.pack(canonical)]
+            vector = {"text": text, "platforms": platforms, "canonical": canonical}
+            vectors.append({**vector, "words": words})
+    for text in BAD:
+        status, offset = core.canonical(text)
+        vectors.append({"text": text, "error": STATUS[status], "offset": offset})
+    about = (
+        "text: to be read, as UTF-8; platforms: where canonical and words are its canonical form "
+        "and its packed form without flags; or error: NC_E_FORMAT, malformed, or NC_E_TOOLONG, and "
+        "offset: the byte at which the first thing is that cannot be (signatures.md, Grammar)"
+    )
+    return about, vectors
+
+
+# -- packed words --------------------------------------------------------------------------------
+
+
+def packed(core: Core) -> tuple[str, list[Vector]]:
+    vectors: list[Vector] = []
+    maker = Maker(14, spaces=0, names=False)
+    texts = ["v:", "d:d", "d:dd", "i:d&f", "Zd:Zd", "q:&bqP.", "d:dddddddddddd", "d:ddddddddddddd"]
+    texts += ["d:ddddddddddddI", "v:T{d(2,3)i}X{i:P}[2]d", "e:?BhHIQ=T{X{g:}}(7)", "v:" + "d" * 80]
+    texts += ["i:d&f", "v:&(1234567890)b", *[maker.text() for _ in range(40)]]
+    for text in texts:
+        status, canonical = core.canonical(text)
+        if status == 0 and len(text) < 120:
+            flags = maker.random.choice([0, 0, 1, 0x58, maker.random.randrange(128)])
+            words = [word(each) for each in core.pack(str(canonical), flags)]
+            vectors.append({"signature": canonical, "flags": hexadecimal(flags), "words": words})
+    start, more = 0x8011000000000000, 0x4000000000000000
+    bad = [
+        ([0], "no start"), ([start & ~(1 << 63)], "no start"), ([start, more], "an even number"),
+        ([start, more, more], "more words than needed"), ([start | 1], "behind the end"),
+        ([0x8000000000000000], "no result"), ([0x80DC000000000000], "no such symbol"),
+        ([0x80FF000000000000], "no such symbol"), ([0x8011111111111111], "no end"),
+        ([0x8019000000000000], "a void argument"), ([0x80C7C8C9C9C90000], "braces"),
+        ([0x8011111111111111, more, 0], "a word without its mark"),
+        ([0x8011111111111111, more, start], "a start among the others"),
+        ([0x8016000000000000], "half a type"), ([0x80D1000000000000], "no result"),
+    ]  # fmt: skip
+    for words, why in bad:
+        assert core.unpack(words) == -5, words
+        vectors.append({"words": [word(each) for each in words], "error": why})
+    about = (
+        "signature: canonical on 64-bit Linux on x86; flags: of the entry; words: packed; or "
+        "error: why no signature has these words (signatures.md, Packing)"
+    )
+    return about, vectors
+
+
+# -- slot tables ---------------------------------------------------------------------------------
+
+CALLS, PACKED = 0x04000001, 0x04000003
+
+
+def slottables(core: Core) -> tuple[str, list[Vector]]:
+    rng = random.Random(15)
+    tables: list[list[Row]] = [
+        [(CALLS, 0, 16)],
+        [(CALLS, 0, 16), (PACKED, 0, 48)],
+        [(PACKED, 0, 48), (CALLS, 0, 16)],
+        [(1, 0, 0), (PACKED, 0, 48), (0x05000101, 7, 2**64 - 8)],
+        [(1, 0, 0), (1, 0, 0)],
+    ]
+    for count in (3, 8, 33, 100):
+        keys: dict[int, None] = {CALLS: None}
+        while len(keys) < count:
+            odd = rng.randrange(5, 256) << 24 | rng.randrange(1 << 24) | 1
+            keys[rng.choice([odd, rng.randrange(1 << 47) & ~7])] = None
+        rows = [(key, rng.choice([0, rng.getrandbits(64)]), rng.getrandbits(64)) for key in keys]
+        for _ in range(count // 8):
+            rows.insert(rng.randrange(len(rows)), (1, 0, 0))
+        tables.append(rows)
+    vectors = []
+    for rows in tables:
+        table = core.slots(rows)
+        asked = [(id, 0) for id, _, _ in rows if id != 1]
+        asked += [(id, at) for at, (id, _, _) in enumerate(rows) if id != 1]
+        asked += [(CALLS, 0), (CALLS, 1), (PACKED, 0), (PACKED, 1), (PACKED, len(rows) + 5)]
+        asked += [(key, 0) for key in (0, 1, 2**64 - 1, 0x06000001, 0x7F0000001000)]
+        probes = [
+            {"id": hexadecimal(id), "position": position, "row": core.probe(table, id, position)}
+            for id, position in dict.fromkeys(asked)
+        ]
+        vectors.append({"rows": shown(rows), "bytes": table.hex(), "probes": probes})
+    about = (
+        "rows: id, flags and data in order; bytes: a table of them in hexadecimal, for 64-bit "
+        "little-endian platforms, to be put at a multiple of 8, with the number of its own address "
+        "added to `cells`; probes: the row, from 0 on, that slot(type, id, position) leads to, or "
+        "null (find.md, Step 3; runtime.md, Building a slot table)"
+    )
+    return about, vectors
+
+
+def shown(rows: Iterable[Row]) -> list[list[str]]:
+    return [[hexadecimal(word) for word in row] for row in rows]
+
+
+# -- call tables ---------------------------------------------------------------------------------
+
+REFUSALS = (0, 0x1, 0x2, 0x23, 0xF0, 0xF1, 0xE0, 0xFF, 0xFFFFFF)
+
+
+def calltables(core: Core) -> tuple[str, list[Vector]]:
+    tables: list[list[tuple[str, int]]] = [
+        [],
+        [("d:d", 0)],
+        [("d:d", 1), ("f:f", 0), ("d:d", 0)],
+        [("d:d", 0x10 | 1), ("d:d", 0x10 | 2), ("d:d", 0x20), ("d:d", 0x50 | 8), ("d:d", 4)],
+        [("d:d", 1 << 24), ("d:d", 1 << 63), ("d:d", 1 << 23 | 0x100)],
+        [("i:d", 0x60), ("i:d", 0xF0), ("O:O", 1)],
+        [("d:d", 1 << 32)],
+    ]
+    vectors = []
+    for entries in tables:
+        numbers = {text: at for at, text in enumerate(dict.fromkeys(t for t, _ in entries), 1)}
+        rows = [(numbers[text], flags) for text, flags in entries] or [(0, 0xFFFFFFFFFF000000)]
+        finds = []
+        for text in (*numbers, "q:q"):
+            for refuse in REFUSALS:
+                entry = core.call(rows, numbers.get(text, 99), refuse)
+                finds.append({"signature": text, "refuse": hexadecimal(refuse), "entry": entry})
+        listed = [{"signature": text, "flags": hexadecimal(flags)} for text, flags in entries]
+        vectors.append({"entries": listed, "finds": finds})
+    about = (
+        "entries: of a call table, in order; finds: the entry, from 0 on, that a reader who cannot "
+        "serve the flags in refuse takes for a signature, or null (find.md, Step 4)"
+    )
+    return about, vectors
+
+
+# -- packed tables -------------------------------------------------------------------------------
+
+
+def packedtables(core: Core) -> tuple[str, list[Vector]]:
+    long = "d:" + "d" * 13
+    tables: list[list[tuple[str, int]]] = [
+        [],
+        [("d:d", 0)],
+        [("d:d", 1), ("f:f", 0), ("d:d", 0)],
+        [(long, 0), ("d:d", 0x51), (long + "d", 0), (long, 0x10 | 2)],
+        [("v:T{d(2,3)i}X{i:P}[2]d", 3), ("v:", 0), ("d:" + "d" * 50, 4), ("i:d&f", 0x58)],
+    ]
+    vectors = []
+    for entries in tables:
+        words = core.packed(entries)
+        finds = []
+        for text in (*dict.fromkeys(text for text, _ in entries), "q:q", long + "f"):
+            for refuse in (0, 0x1, 0x70, 0x71, 0x7F):
+                entry = core.packed_find(words, core.pack(text), refuse)
+                finds.append({"signature": text, "refuse": hexadecimal(refuse), "entry": entry})
+        listed = [{"signature": text, "flags": hexadecimal(flags)} for text, flags in entries]
+        vectors.append({"entries": listed, "words": [word(w) for w in words], "finds": finds})
+    about = (
+        "entries: in order; words: the packed table, in which the function of entry n, from 0 on, "
+        "is the address n + 1; finds: the entry that a reader who cannot serve the flags in refuse "
+        "takes for a signature, or null (find.md, Step 5; provide.md, Packed tables)"
+    )
+    return about, vectors
+
+
+# -- inheritance ---------------------------------------------------------------------------------
+
+A, B, C = 0x05000101, 0x05000201, 0x05000301
+
+
+def static(
+    name: str, bases: str, rows: Sequence[Row], room: int, offset: int, call: str | None = None
+) -> Vector:
+    return {
+        "name": name, "kind": "static", "bases": bases.split(), "rows": shown(rows), "room": room,
+        "offset": offset, "call": call,
+    }  # fmt: skip
+
+
+def class_(name: str, bases: str, *rows: Row, call: str | None = None) -> Vector:
+    return {
+        "name": name,
+        "kind": "class",
+        "bases": bases.split(),
+        "rows": shown(rows),
+        "call": call,
+    }
+
+
+def plain(name: str, bases: str = "object", call: str | None = None) -> Vector:
+    return {"name": name, "kind": "plain", "bases": bases.split(), "rows": [], "call": call}
+
+
+BOTH = [(CALLS, 0, 16), (PACKED, 0, 48)]
+FAMILIES: list[list[Vector]] = [
+    [
+        class_("X", "object", (A, 0, 1), (B, 5, 2)),
+        class_("Y", "X", (B, 0, 3), (C, 0, 4)),
+        class_("Z", "Y"),
+    ],
+    [
+        class_("X", "object", (A, 0, 1), (B, 0, 2)),
+        class_("Y", "object", (C, 0, 3), (A, 0, 4)),
+        class_("Z", "X Y", (0x1000, 0, 5)),
+        class_("W", "Y X"),
+    ],
+    [
+        class_("Top", "object", (A, 0, 1)),
+        class_("Left", "Top", (B, 0, 2)),
+        class_("Right", "Top", (A, 0, 3), (C, 0, 4)),
+        class_("Bottom", "Left Right"),
+    ],
+    [
+        static("Base", "object", BOTH, 2, 16, "a"),
+        static("Same", "Base", [(A, 0, 1)], 3, 0),
+        static("Other", "Base", [(A, 0, 1)], 3, 0, "b"),
+        static("Own", "Base", [(CALLS, 0, 32)], 2, 32, "b"),
+        class_("Inherits", "Base", (B, 0, 2)),
+        class_("Overrides", "Base", (B, 0, 2), call="own"),
+        class_("Below", "Overrides"),
+    ],
+    [
+        static("Base", "object", [(A, 0, 1), *BOTH, (B, 0, 2)], 4, 16, "a"),
+        class_("Overrides", "Base", call="own"),
+        class_("Adds", "Overrides", (C, 0, 3)),
+    ],
+    [
+        static("Padded", "object", [(1, 0, 0), (A, 0, 1), (1, 0, 0), (B, 0, 2)], 4, 0),
+        static("More", "Padded", [(1, 0, 0), (C, 0, 3), (A, 9, 9)], 8, 0),
+        class_("Mixed", "object", (C, 0, 7)),
+        class_("Both", "Mixed Padded"),
+        class_("Turned", "Padded Mixed"),
+    ],
+    [
+        static("Slot", "object", [(CALLS, 0, 16)], 1, 0, "a"),
+        class_("Child", "Slot"),
+        static("Offset", "object", [(CALLS, 0, 24)], 1, 24),
+        class_("Silent", "Offset"),
+    ],
+    [
+        static("Base", "object", BOTH, 2, 16, "a"),
+        plain("Mixin"),
+        class_("Before", "Mixin Base"),
+        class_("Behind", "Base Mixin"),
+        static("Mute", "object", BOTH, 2, 16),
+        class_("After", "Mute Mixin"),
+        plain("Calls", call="own"),
+        class_("Called", "Calls Base"),
+    ],
+]  # fmt: skip
+
+
+def offset_of(made: type) -> int:
+    """The direct offset of the call tables, from the type's memory."""
+    return int(ctypes.c_ssize_t.from_address(id(made) + type.__basicsize__ + 8).value)
+
+
+def rows_of(made: type) -> list[Row]:
+    return [tuple(row) for row in _lib.types.slots(made) or ()]
+
+
+def family(core: Core, vectors: Sequence[Vector]) -> dict[str, type]:
+    """The classes that vectors of inheritance describe, by name."""
+    made: dict[str, type] = {"object": object}
+    for vector in vectors:
+        bases = [made[name] for name in vector["bases"]]
+        made[vector["name"]] = core.type(vector["name"], bases, vector)
+    return made
+
+
+def inheritance(core: Core) -> tuple[str, list[Vector]]:
+    vectors = []
+    for described in FAMILIES:
+        made = family(core, described)
+        classes = []
+        for vector in described:
+            result: Vector = {}
+            if vector["kind"] != "plain":
+                cls = made[vector["name"]]
+                result = {"table": shown(rows_of(cls)), "merged_offset": offset_of(cls)}
+            classes.append({**vector, **result})
+        vectors.append({"classes": classes})
+    about = (
+        "classes: in the order in which they are made. kind: static, made ready with an array of "
+        "`room` rows; class, a class statement of the metaclass; plain, one of `type`. bases: by "
+        "name. rows: its own, id, flags and data; offset: of its call tables, 0 for none; call: "
+        "null where it has no __call__ of its own, two functions a and b of static types, or own. "
+        "table and merged_offset: what the metaclass makes of it (runtime.md, Inheritance)"
+    )
+    return about, vectors
+
+
+# -- the files -----------------------------------------------------------------------------------
+
+FILES: dict[str, Callable[[Core], tuple[str, list[Vector]]]] = {
+    "hashes": hashes,
+    "signatures": signatures,
+    "packed": packed,
+    "slottables": slottables,
+    "calltables": calltables,
+    "packedtables": packedtables,
+    "inheritance": inheritance,
+}
+
+
+def made(core: Core, name: str) -> str:
+    """What the file of this name must contain."""
+    about, vectors = FILES[name](core)
+    lines = ",\n".join(json.dumps(vector) for vector in vectors)
+    return f'{{"abi_version": 1, "about": {json.dumps(about)}, "vectors": [\n{lines}\n]}}\n'
+
+
+def installed(name: str) -> str:
+    """The file of this name in the package."""
+    file = resources.files("nativecall") / "abi" / f"{name}.json"
+    return file.read_text(encoding="utf-8")
+
+
+def main() -> None:
+    folder = Path(__file__).resolve().parents[2] / "nativecall" / "abi"
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        core = Core(build.Builder(Path(temporary)), Path(nc.get_include()))
+        for name in FILES:
+            (folder / f"{name}.json").write_text(made(core, name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

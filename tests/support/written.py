@@ -1,0 +1,143 @@
+"""What docs/abi/ says, line by line: the algorithms of the ABI as somebody else would write them.
+
+Written from the documents, apart from the headers, so that each tests the other. Bytes are those of
+64-bit little-endian platforms. For packed signatures see `packed`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+MASK = 2**64 - 1
+SKIP = 1
+CALL_KEYS = (0x04000001, 0x04000003)
+
+Row = tuple[int, int, int]
+
+
+def hash_bytes(data: bytes) -> int:
+    """signatures.md, "The hash"."""
+    k0, k1 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
+    k2, k3 = 0x94D049BB133111EB, 0xD6E8FEB86659FD93
+    h = (k0 + len(data) * k1) & MASK
+    for start in range(0, len(data), 8):
+        w = int.from_bytes(data[start : start + 8], "little")
+        w = w * k1 & MASK
+        w ^= w >> 32
+        h = (h ^ w) * k2 & MASK
+        h ^= h >> 29
+    h = h * k3 & MASK
+    return h ^ h >> 32
+
+
+def slot(table: bytes, id: int, position: int) -> int | None:
+    """find.md, "Step 3": the number of a row in a table whose `cells` counts from its beginning."""
+    _, count, multiplier, cells, f_high, g_shift, f_shift, size = struct.unpack_from(
+        "<IIQQQIIQ", table
+    )
+    assert size == len(table)
+
+    def id_of(row: int) -> int:
+        return int(struct.unpack_from("<Q", table, 48 + 24 * row)[0])
+
+    def cell(index: int) -> int:
+        return int(struct.unpack_from("<H", table, cells + 2 * index)[0])
+
+    if id in (0, 1):
+        return None  # may not be asked for
+    if position < count and id_of(position) == id:
+        return position
+    x = id * multiplier & MASK
+    f = ((x >> f_shift) | f_high) ^ cell(x >> g_shift)
+    row = cell(f - 2**64)
+    return row if id_of(row) == id else None
+
+
+def in_table(entries: Sequence[tuple[str, int]], signature: str, refuse: int) -> int | None:
+    """find.md, "Step 4": the number of an entry."""
+    for at, (text, flags) in enumerate(entries):
+        if text == signature and flags & (refuse | ~0xFFFFFF) == 0:
+            return at
+    return None
+
+
+def packed_in(words: Sequence[int], wanted: Sequence[int], refuse: int) -> int | None:
+    """find.md, "Step 5", and provide.md, "Packed tables": the function of an entry."""
+    mask = ~((~refuse & 0x7F) << 56)
+    at = 0
+    while words[at]:
+        if (words[at] ^ wanted[0]) & mask == 0:
+            end = at + len(wanted)
+            if list(words[at + 1 : end]) == list(wanted[1:]):
+                return words[end]
+        at += 2
+    return None
+
+
+class Class:
+    """runtime.md, "Inheritance": a class with what it brings, and what comes of it.
+
+    Parameters
+    ----------
+    mro : sequence of Class
+        The classes behind it.
+    rows : sequence of tuple
+        Its own.
+    offset : int
+        Its own.
+    call : object
+        What says whose function is called; None where the class has no call of its own.
+    extensible, mutable : bool
+        Whether the metaclass made it; whether Python code can change it.
+    """
+
+    def __init__(
+        self,
+        mro: Sequence[Class],
+        rows: Sequence[Row],
+        offset: int,
+        call: object,
+        *,
+        extensible: bool,
+        mutable: bool,
+    ) -> None:
+        self.mro = [self, *mro]
+        self.own, self.own_offset = list(rows), offset
+        self.extensible, self.mutable = extensible, mutable
+        self.call = next((cls.call for cls in mro if cls.call is not None), None)
+        self.call = call if call is not None else self.call
+        self.table: list[Row] = []
+        self.offset = 0
+        if extensible:
+            self._merge()
+
+    def _hidden(self) -> bool:
+        """Rules 3 and 4."""
+        for at, cls in enumerate(self.mro):
+            if cls.own_offset or any(row[0] in CALL_KEYS for row in cls.own):
+                before = self.mro[:at] if cls.call is not None else self.mro
+                foreign = any(other.mutable and not other.extensible for other in before)
+                hidden = foreign or self.call != cls.call
+                self.offset = 0 if hidden else cls.own_offset
+                return hidden
+        return False
+
+    def _merge(self) -> None:
+        hidden = self._hidden()
+        rows: list[Row] = []
+        for cls in self.mro[1:]:  # rule 2
+            for at, row in enumerate(cls.table):
+                padding = row[0] == SKIP or (hidden and row[0] in CALL_KEYS)
+                if padding and len(rows) == at:
+                    rows.append((SKIP, 0, 0))
+                elif not padding and row[0] not in [known[0] for known in rows]:
+                    rows.append(row)
+        while hidden and rows and rows[-1][0] == SKIP:
+            rows.pop()
+        for row in self.own:
+            new = row[0] == SKIP or row[0] not in [known[0] for known in rows]
+            if new and not (hidden and row[0] in CALL_KEYS):
+                rows.append(row)
+        brought = {row[0]: row for cls in reversed(self.mro) for row in cls.own}  # rule 1
+        self.table = [row if row[0] == SKIP else brought[row[0]] for row in rows]
