@@ -23,7 +23,7 @@ static void *test_calloc(size_t count, size_t size)
 
 #define MAX_ENTRIES 4000
 /* Convention 8 has no packed form, and neither has a flag that a later version may add. */
-#define UNPACKED ((uintptr_t)8 << NC_ERRORS_SHIFT)
+#define UNPACKED ((uintptr_t)8 << 4)
 #define LATER ((uintptr_t)1 << 8)
 
 static const size_t ENOUGH = (size_t)-1;

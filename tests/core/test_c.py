@@ -26,7 +26,10 @@ PROGRAMS = sorted(path.stem for path in (ROOT / "tests" / "c").glob("test_*.c"))
 
 def needs_python(header: Path) -> bool:
     """Whether a header includes ``Python.h``, itself or through another of ours."""
-    included = re.findall(r'#include [<"]([^>"]+)[>"]', header.read_text(encoding="utf-8"))
+    text = header.read_text(encoding="utf-8")
+    included = re.findall(r'#include [<"]([^>"]+)[>"]', text)
+    if "#define NC_WITHOUT_PYTHON" in text:
+        included.remove("../../nativecall_abi.h")
     return "Python.h" in included or any(
         needs_python(header.parent / name) for name in included if (header.parent / name).is_file()
     )

@@ -64,6 +64,7 @@ EXCLUDED = {
         *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
         *("nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
+        *("nc_slottable_rows", "nc_slottable_find_expected"),
         *("nc_callback_intern", "nc_callback_refuses", "nc_callback_refuse"),
         *("nc_callback_distrusts", "nc_message_why"),
         *("nc_callback_set_native", "nc_callback_from_entries", "nc_callback_from_box"),
@@ -96,7 +97,7 @@ EXCLUDED = {
         "nc_calltable_clear",
     },
 }
-EXCLUDED_CONSTANTS = {"NC_ERRORS_SHIFT", "NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
+EXCLUDED_CONSTANTS = {"NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
 
 
 def consumer_headers() -> list[str]:
@@ -114,7 +115,7 @@ def header_constants() -> set[str]:
     families = r"NC_(?:FLAG|ERRORS|CALLBACK|FAILED|NATIVEAPI|SIGNATURE_MAX)_\w+|PYCUSTOMSLOT_\w+"
     shared = [
         (HEADERS / name).read_text()
-        for name in ("detail/core/base.h", "detail/callbackcalls.h", "detail/core/runtime.h")
+        for name in ("detail/core/base.h", "detail/callbackcalls.h", "nativecall_abi.h")
     ]
     found = set()
     for commented in [*consumer_headers(), *shared]:

@@ -15,8 +15,20 @@
  *
  *     __nativecall_api__      a capsule named "nativecall_api_v1" around a static NcNativeApi
  *
- * in its dictionary. Nothing else of this folder is needed: the two structs below and
- * PyNativeCallableEntry may be copied. The struct starts as the interface base of PEP 809 does.
+ * in its dictionary. Nothing but nativecall_abi.h, which has the structs, is needed for that.
+ *
+ *     find    gives the entry of obj with this canonical signature (any string equal to it: compare
+ *             the characters) and none of the flags in `refuse`, or NULL. The entry is readable,
+ *             and its function callable, as long as obj lives. Never NULL itself. Needs no GIL, and
+ *             never takes it. A caller that has it lets Python code run, which may make the entry;
+ *             NULL may then be an exception.
+ *     entry   gives the entry at a position from 0 on, NULL behind the last: for promotions and
+ *             messages. Readers stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL: nothing is told.
+ *     release is PEP 809's, as whose interface base the struct starts; NULL: nothing to release.
+ *
+ * The struct lives as long as the capsule. All functions are called with a reference to obj held. A
+ * later struct of the same name has the same fields and more of them; one that cannot be used like
+ * this has another name.
  *
  * For consumers. nc_nativeapi_find() asks the type of an object and remembers the answer. It needs
  * the GIL; what it gives may be called as long as the object lives, as every entry.
@@ -45,24 +57,6 @@ extern "C" {
 
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
 #define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
-/* "nc_api" and the version of the layout. A later struct of the same name has the same fields and
- * more of them; one that cannot be used like this has another name. */
-#define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
-
-/* Lives as long as the capsule. All functions are called with a reference to `obj` held. */
-typedef struct NcNativeApi {
-    size_t size;                              /* sizeof(NcNativeApi) where it was made */
-    uint64_t name;                            /* NC_NATIVEAPI_NAME */
-    int (*release)(struct NcNativeApi *self); /* for PEP 809; NULL: there is nothing to release */
-    /* The entry of obj with this canonical signature (any string equal to it: compare the
-     * characters) and none of the flags in `refuse`, or NULL. It is readable, and its function
-     * callable, as long as obj lives. Never NULL itself. Needs no GIL, and never takes it. A caller
-     * that has it lets Python code run, which may make the entry; NULL may then be an exception. */
-    const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
-    /* The entry at a position from 0 on, NULL behind the last: for promotions and messages. Readers
-     * stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL itself: nothing is told. */
-    const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position);
-} NcNativeApi;
 
 /* What one type answered. */
 typedef struct {

@@ -52,108 +52,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "lookup.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- flags ----------------------------------------------------------------------------------- */
-
-/* The caller must hold the GIL. Without it: the function runs with or without. */
-#define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)
-/* The function takes the GIL itself: it may be called without it, and may wait for it. */
-#define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)
-/* Callers that hold the GIL are asked to drop it around the call: the function runs long or blocks.
- */
-#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)
-/* errno is set to a known value before the call and captured after it. */
-#define NC_FLAG_ERRNO ((uintptr_t)1 << 3)
-
-/* How a failure shows: flags & NC_ERRORS_MASK is one of these. */
-#define NC_ERRORS_SHIFT 4
-#define NC_ERRORS_MASK ((uintptr_t)0xF << NC_ERRORS_SHIFT)
-/* It cannot, or nobody knows. */
-#define NC_ERRORS_NONE ((uintptr_t)0 << NC_ERRORS_SHIFT)
-/* A Python exception is set; the result alone does not tell. Needs the GIL to be looked at. */
-#define NC_ERRORS_PYTHON ((uintptr_t)1 << NC_ERRORS_SHIFT)
-/* The result, an integer, is not zero. */
-#define NC_ERRORS_NONZERO ((uintptr_t)2 << NC_ERRORS_SHIFT)
-/* The result, an integer, is zero. */
-#define NC_ERRORS_ZERO ((uintptr_t)3 << NC_ERRORS_SHIFT)
-/* The result, a pointer, is NULL. */
-#define NC_ERRORS_NULL ((uintptr_t)4 << NC_ERRORS_SHIFT)
-/* errno, zero before the call, is not zero after it. */
-#define NC_ERRORS_ERRNO ((uintptr_t)5 << NC_ERRORS_SHIFT)
-
-/* Bits that make a reader of today ignore an entry. */
-#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFFFF)
-
 /* ---- the table ------------------------------------------------------------------------------- */
-
-typedef struct {
-    const char *signature; /* interned; NULL ends the table */
-    uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
-    void *funcptr;         /* the function, never NULL in an entry in use; borrowed */
-} PyNativeCallableEntry;
-
-typedef struct {
-    intptr_t count;                   /* entries in use; the next one is zero */
-    PyNativeCallableEntry entries[1]; /* count + 1 or more */
-} PyNativeCallableTable;
 
 /* The table of an object without entries. The flags suit no reader, so that not even a NULL
  * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
-
-/* Whether flags have none of those in `refuse_mask` and are of an ABI we know. */
-NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask)
-{
-    return (flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
-}
-
-/* Whether the first entry of a published table has this signature and flags that suit.
- * The first entry is complete before its table is published and never changes but for its
- * function, so plain loads do, which a compiler folds into the comparison. */
-NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
-                                        const char *interned_signature, uintptr_t refuse_mask)
-{
-    return first->signature == interned_signature &&
-           nc_calltable_flags_suit(first->flags, refuse_mask);
-}
-
-/* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of
- * another ABI are refused always. A NULL signature (what nc_interned_find gives for a string nobody
- * interned) finds nothing. Several entries may match; the first one counts. */
-NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
-                                                                const char *interned_signature,
-                                                                uintptr_t refuse_mask)
-{
-    const PyNativeCallableEntry *entry = table->entries;
-
-    if (NC_UNLIKELY(interned_signature == NULL)) {
-        return NULL;
-    }
-    for (;; entry++) {
-        const char *signature = (const char *)nc_load_acquire_ptr(&entry->signature);
-        if (NC_LIKELY(signature == interned_signature) &&
-            NC_LIKELY(nc_calltable_flags_suit(entry->flags, refuse_mask))) {
-            return entry;
-        }
-        if (signature == NULL) {
-            return NULL;
-        }
-    }
-}
-
-/* The function pointer of an entry as it is now; never NULL, which spares callers a test. */
-NC_HOT_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
-{
-    void *funcptr = nc_load_acquire_ptr(&entry->funcptr);
-    NC_ASSUME(funcptr != NULL);
-    return funcptr;
-}
 
 /* ---- the writer's side ----------------------------------------------------------------------- */
 

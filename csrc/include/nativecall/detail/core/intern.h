@@ -44,12 +44,79 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
+#include <pthread.h>
+#endif
+
 #include "base.h"
 #include "hash.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- mutex ----------------------------------------------------------------------------------- */
+
+#if defined(_WIN32)
+
+typedef SRWLOCK NcMutex;
+
+NC_STATIC_INLINE int nc_mutex_init(NcMutex *mutex)
+{
+    InitializeSRWLock(mutex);
+    return NC_OK;
+}
+
+NC_STATIC_INLINE void nc_mutex_destroy(NcMutex *mutex)
+{
+    (void)mutex;
+}
+
+NC_STATIC_INLINE void nc_mutex_lock(NcMutex *mutex)
+{
+    AcquireSRWLockExclusive(mutex);
+}
+
+NC_STATIC_INLINE void nc_mutex_unlock(NcMutex *mutex)
+{
+    ReleaseSRWLockExclusive(mutex);
+}
+
+#else
+
+typedef pthread_mutex_t NcMutex;
+
+NC_STATIC_INLINE int nc_mutex_init(NcMutex *mutex)
+{
+    return pthread_mutex_init(mutex, NULL) == 0 ? NC_OK : NC_E_NOMEM;
+}
+
+NC_STATIC_INLINE void nc_mutex_destroy(NcMutex *mutex)
+{
+    (void)pthread_mutex_destroy(mutex);
+}
+
+NC_STATIC_INLINE void nc_mutex_lock(NcMutex *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+}
+
+NC_STATIC_INLINE void nc_mutex_unlock(NcMutex *mutex)
+{
+    (void)pthread_mutex_unlock(mutex);
+}
+
+#endif
+
+/* ---- strings --------------------------------------------------------------------------------- */
 
 #define NC_INTERN_MAX_LENGTH ((size_t)65535)
 
@@ -69,7 +136,7 @@ typedef struct NcInternChunk {
     size_t size;                    /* bytes, this header included */
 } NcInternChunk;                    /* the strings follow */
 
-typedef struct {
+typedef struct NcRegistry {
     uint32_t abi_version; /* NC_ABI_VERSION */
     uint32_t reserved;    /* 0 */
     NcInternTable *table; /* atomic: the table in use */

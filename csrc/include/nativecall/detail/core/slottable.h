@@ -60,68 +60,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "lookup.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define NC_SLOT_EMPTY ((uintptr_t)0) /* no slot: trailing rows of an over-allocated table */
-#define NC_SLOT_SKIP ((uintptr_t)1)  /* no slot: padding that keeps others at their positions */
 #define NC_SLOTTABLE_MAX_ROWS ((size_t)65536)
-
-typedef struct {
-    uintptr_t id;   /* the key: odd is an allocated ID, even is an address */
-    uint64_t flags; /* as the slot's own definition says */
-    union {
-        void *pointer;      /* borrowed */
-        intptr_t objoffset; /* to be added to the object's address */
-    } data;
-} PyCustomSlot;
-
-typedef struct {
-    uint32_t abi_version;  /* NC_ABI_VERSION */
-    uint32_t count;        /* declared rows; row `count` is zero */
-    uint64_t multiplier;   /* odd */
-    const uint16_t *cells; /* cells[0 .. m_g - 1]: displacement; cells[-m_f .. -1]: index */
-    uint64_t f_high;       /* -m_f: every bit above those of f */
-    uint32_t g_shift;      /* x >> g_shift is g: 64 - log2(m_g) */
-    uint32_t f_shift;      /* the low bits of x >> f_shift are f: g_shift - log2(m_f) */
-    uint64_t size;         /* bytes of the whole allocation */
-} PyCustomSlotTable;       /* the rows follow */
-
-/* The rows in declared order, and one zero row after the last. */
-NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
-{
-    return (PyCustomSlot *)(uintptr_t)(table + 1);
-}
-
-/* The row with this id, or NULL. */
-NC_STATIC_INLINE PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, uintptr_t id)
-{
-    uint64_t x = (uint64_t)id * table->multiplier;
-    const uint16_t *cells = table->cells;
-    uint64_t f = (x >> table->f_shift | table->f_high) ^ cells[x >> table->g_shift];
-    PyCustomSlot *row = nc_slottable_rows(table) + cells[(intptr_t)f];
-
-    return NC_LIKELY(row->id == id) ? row : NULL;
-}
-
-/* As nc_slottable_find, but looks at row `expected_pos` first (SEP 200, "Slot expected position").
- * Any position may be given, one beyond the table only costs the comparison; 0 when none is known.
- */
-NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,
-                                                          uintptr_t id, intptr_t expected_pos)
-{
-    /* Row 0 is there even in an empty table: it is the zero row. */
-    if (expected_pos == 0 || (uintptr_t)expected_pos < table->count) {
-        PyCustomSlot *row = nc_slottable_rows(table) + expected_pos;
-        if (NC_LIKELY(row->id == id)) {
-            return NC_LIKELY(id > NC_SLOT_SKIP) ? row : NULL;
-        }
-    }
-    return nc_slottable_find(table, id);
-}
 
 NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 {

@@ -13,7 +13,9 @@
 #define NATIVECALL_TYPETABLE_H
 
 #include "../compat.h"
+#include "intern.h"
 #include "runtime.h"
+#include "slottable.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,0 +1,57 @@
+/* nativecall/detail/core/compiler.h: how this compiler spells linkage, hints and loads; the ground of
+ * all headers but nativecall_abi.h, which it includes without Python. */
+#ifndef NATIVECALL_COMPILER_H
+#define NATIVECALL_COMPILER_H
+
+#define NC_WITHOUT_PYTHON
+#include "../../nativecall_abi.h"
+#undef NC_WITHOUT_PYTHON
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#define NC_MSVC 1
+#endif
+
+#if defined(NC_MSVC)
+#define NC_UNUSED
+#define NC_MAY_ALIAS
+#define NC_ASSUME(condition) __assume(condition)
+#define NC_LIKELY(condition) (condition)
+#define NC_UNLIKELY(condition) (condition)
+#else
+#define NC_UNUSED __attribute__((unused))
+#define NC_ASSUME(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#define NC_MAY_ALIAS __attribute__((may_alias))
+#define NC_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define NC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#endif
+
+/* Everything is static: two copies of a header in one process never clash at link time. */
+#define NC_STATIC NC_UNUSED static
+#define NC_STATIC_INLINE NC_UNUSED static inline
+/* HOT_INLINE: whatever the compiler thinks of the size, for lookups of a dozen instructions.
+ * NOINLINE: the rarer way of an inline function, which would bloat every place that calls it.
+ * COLD: the same, and the call is moved out of the loop that it stands in. */
+#if defined(NC_MSVC)
+#define NC_HOT_INLINE NC_UNUSED static __forceinline
+#define NC_NOINLINE NC_UNUSED static __declspec(noinline)
+#define NC_COLD NC_NOINLINE
+#else
+#define NC_HOT_INLINE __attribute__((unused, always_inline)) static inline
+#define NC_NOINLINE __attribute__((unused, noinline)) static
+#define NC_COLD __attribute__((unused, noinline, cold)) static
+#endif
+#if defined(NC_MSVC)
+#define NC_THREAD_LOCAL __declspec(thread)
+#else
+#define NC_THREAD_LOCAL __thread
+#endif
+/* For functions that write a value of a type known at run time only: where GCC saw the memory that
+ * it is for, it would warn of the branches for wider types. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define NC_OPAQUE __attribute__((noipa))
+#else
+#define NC_OPAQUE
+#endif
+
+#endif

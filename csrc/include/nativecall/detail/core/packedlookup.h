@@ -1,0 +1,213 @@
+/* nativecall/detail/core/packedlookup.h: how readers find a packed signature in a packed table.
+ *
+ * packed.h says what the words are, and makes them; here is what a reader needs of them, without
+ * the grammar of signatures.
+ *
+ * Threads: any number of readers, beside one writer; see packed.h.
+ * Source:  SEP 201, "Approach 1: Comparison of deterministic keys". */
+#ifndef NATIVECALL_PACKEDLOOKUP_H
+#define NATIVECALL_PACKEDLOOKUP_H
+
+#include <string.h>
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+#define NC_PACKED_START (UINT64_C(1) << 63)
+#define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of every word but the first */
+
+/* Flags of calltable.h that a word can carry: four properties and an error convention below 8. */
+#define NC_PACKED_FLAGS_ALL 0x7F
+#define NC_PACKED_FLAGS_SHIFT 56
+#define NC_PACKED_FLAGS_MASK ((uint64_t)NC_PACKED_FLAGS_ALL << NC_PACKED_FLAGS_SHIFT)
+/* Flags of calltable.h as bits of a first word: NATIVECALL_SIG("d:d") | NC_PACKED_FLAGS(...). */
+#define NC_PACKED_FLAGS(flags) (((uint64_t)(flags) & NC_PACKED_FLAGS_ALL) << NC_PACKED_FLAGS_SHIFT)
+/* For nc_packed_find with a word without flags: passes over entries that have one of these; all
+ * other flags are ignored. */
+#define NC_PACKED_REFUSE(flags) (~NC_PACKED_FLAGS_MASK | NC_PACKED_FLAGS(flags))
+/* Words that any text of up to NC_SIGNATURE_MAX_LENGTH characters fits into. */
+#define NC_PACKED_MAX_WORDS 547
+
+#define NC_PACKED_FIRST_NIBBLES 14
+#define NC_PACKED_NEXT_NIBBLES 15
+
+/* The symbols: the nibbles 1 to 11, then the two-nibble symbols 0xC0, 0xC1 and so on. Frozen; more
+ * may come behind. */
+#define NC_PACKED_COMMON "d&iPfZqgvbO"
+#define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789"
+
+/* The flags of a first word, as in calltable.h. */
+NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
+{
+    return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
+}
+
+/* A character of a canonical text as a byte: nibble and 0, or two nibbles; 0 for ':' and for what
+ * has no symbol. */
+NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
+{
+    static const char common[] = NC_PACKED_COMMON;
+    static const char rare[] = NC_PACKED_RARE;
+    const char *found;
+
+    if (c == '\0') {
+        return 0;
+    }
+    found = strchr(common, c);
+    if (found != NULL) {
+        return (unsigned)(found - common + 1) << 4;
+    }
+    found = strchr(rare, c);
+    return found != NULL ? 0xC0U + (unsigned)(found - rare) : 0;
+}
+
+/* The words that this many nibbles take, the 0 that ends them included. */
+NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
+{
+    const size_t pair = 2 * NC_PACKED_NEXT_NIBBLES;
+    return nibbles <= NC_PACKED_FIRST_NIBBLES
+               ? 1
+               : 1 + 2 * ((nibbles - NC_PACKED_FIRST_NIBBLES + pair - 1) / pair);
+}
+
+/* Where the nibble at a position in the stream is: the word's index, and the shift in it. */
+NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
+{
+    if (position < NC_PACKED_FIRST_NIBBLES) {
+        *shift = 4 * (NC_PACKED_FIRST_NIBBLES - 1 - (unsigned)position);
+        return 0;
+    }
+    position -= NC_PACKED_FIRST_NIBBLES;
+    *shift = 4 * (NC_PACKED_NEXT_NIBBLES - 1 - (unsigned)(position % NC_PACKED_NEXT_NIBBLES));
+    return 1 + position / NC_PACKED_NEXT_NIBBLES;
+}
+
+/* The nibble at a position in the stream. */
+NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t position)
+{
+    unsigned shift;
+    const size_t word = nc_packed_locate(position, &shift);
+    return (unsigned)(words[word] >> shift) & 0xF;
+}
+
+/* Whether packed words, whatever flags are in them, are those of a canonical text. Compares symbol
+ * by symbol: for few comparisons this is less than packing, and nothing is written. */
+NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
+{
+    const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
+    size_t position = 0;
+    size_t i;
+
+    for (; *canonical != '\0'; canonical++) {
+        const unsigned symbol = nc_packed_symbol(*canonical);
+        if (symbol == 0 && *canonical == ':') {
+            continue;
+        }
+        if (symbol == 0 || nibbles - position < 2 ||
+            nc_packed_nibble(words, position++) != symbol >> 4 ||
+            (symbol >= 0xC0 && nc_packed_nibble(words, position++) != (symbol & 0xF))) {
+            return 0;
+        }
+    }
+    if (nc_packed_words(position + 1) != count || (words[0] & NC_PACKED_START) == 0) {
+        return 0;
+    }
+    for (; position < nibbles; position++) {
+        if (nc_packed_nibble(words, position) != 0) {
+            return 0;
+        }
+    }
+    for (i = 1; i < count; i++) {
+        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* Every second word of a table is loaded with acquire. Where a word is two machine words, the one
+ * with the marks, which the writer stores last, is loaded first. */
+NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
+{
+#if UINTPTR_MAX == 0xFFFFFFFF
+    const uintptr_t *halves = (const uintptr_t *)(const void *)word;
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
+    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    const uint64_t high = nc_load_acquire_uintptr(halves);
+    return high << 32 | nc_load_relaxed_uintptr(halves + 1);
+#else
+    const uint64_t high = nc_load_acquire_uintptr(halves + 1);
+    return high << 32 | nc_load_relaxed_uintptr(halves);
+#endif
+#else
+    return nc_load_acquire_uintptr(word);
+#endif
+}
+
+/* The entry of a table, as a pointer to its first word, whose signature is these words; NULL when
+ * there is none. `mask` says which of the flags must be equal too: NC_PACKED_REFUSE(...); its other
+ * bits are taken as set. A word that is no start, such as the 0 of a literal that does not fit,
+ * finds nothing. */
+NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
+                                                size_t count, uint64_t mask)
+{
+    const uint64_t first = words[0];
+
+    mask |= ~NC_PACKED_FLAGS_MASK;
+    if (NC_UNLIKELY((first & NC_PACKED_START) == 0)) {
+        return NULL;
+    }
+    for (;; table += 2) {
+        const uint64_t found = nc_packed_load(table);
+        if (NC_LIKELY(((found ^ first) & mask) == 0)) {
+            size_t i = 1;
+            while (i < count && table[i] == words[i]) {
+                i++;
+            }
+            if (NC_LIKELY(i == count)) {
+                return table;
+            }
+        }
+        if (found == 0) {
+            return NULL;
+        }
+    }
+}
+
+/* Number of words of the signature of an entry; 0 at the end of the table. So
+ *     for (e = table; (n = nc_packed_count(e)) != 0; e += n + 1) ...
+ * passes over all entries. */
+NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
+{
+    size_t count = 1;
+
+    if (nc_packed_load(entry) == 0) {
+        return 0;
+    }
+    while (nc_packed_load(entry + count + 1) >> 60 == NC_PACKED_CONTINUATION >> 60) {
+        count += 2;
+    }
+    return count;
+}
+
+/* The function pointer of an entry whose signature has `count` words; never NULL, which spares
+ * callers a test. */
+NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
+{
+    void *funcptr = nc_load_acquire_ptr(entry + count);
+    NC_ASSUME(funcptr != NULL);
+    return funcptr;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

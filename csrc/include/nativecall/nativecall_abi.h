@@ -1,0 +1,200 @@
+/* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi.md).
+ * For whoever only looks: one file, to be copied; C99, C++11. It publishes nothing and refuses no
+ * import: where there is no runtime, or one that does not suit, nothing is found.
+ *     static const char *d_d;                                          one for each signature
+ *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
+ *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
+ *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
+ *
+ * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless failures are looked for as the
+ * convention says; the other flags are requests. The GIL is needed where that is said, a reference
+ * to the object always. Entries appear, and functions are replaced, while others read. */
+#ifndef NATIVECALL_ABI_H
+#define NATIVECALL_ABI_H
+#ifndef NC_WITHOUT_PYTHON /* the core wants the structs alone */
+#include <Python.h>
+#endif
+#include <stddef.h>
+#include <stdint.h>
+#if defined(_MSC_VER) && !defined(__clang__) /* on ARM with /volatile:ms */
+#define NC_SHARED_VARIABLE __declspec(selectany)
+#define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
+#else
+#define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden"))) /* one in a module */
+#define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
+#endif
+#define NC_ABI_VERSION 1
+#define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)    /* the caller must hold the GIL */
+#define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function takes it, and may wait for it */
+#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* drop it around the call, which is long */
+#define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, keep it after it */
+#define NC_ERRORS_MASK ((uintptr_t)0xF << 4)     /* how a failure shows: one of these */
+#define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot, or nobody knows */
+#define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; looking needs the GIL */
+#define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the result, an integer, is not zero */
+#define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the result, an integer, is zero */
+#define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the result, a pointer, is NULL */
+#define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* errno, zero before the call, is not after it */
+#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFFFF) /* an entry with one of these is not for us */
+typedef struct {
+    const char *signature; /* canonical and interned; NULL ends the table; NC_ABI_LOAD it */
+    uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
+    void *funcptr;         /* never NULL in an entry in use; NC_ABI_LOAD it */
+} PyNativeCallableEntry;
+typedef struct {
+    intptr_t count;                   /* entries in use; the next one is zero */
+    PyNativeCallableEntry entries[1]; /* count + 1 or more */
+} PyNativeCallableTable;
+#define PYCUSTOMSLOT_NATIVECALLABLE_ID ((uintptr_t)0x04000001) /* a slot: to the call table */
+#define PYCUSTOMSLOT_PACKEDCALLABLE_ID ((uintptr_t)0x04000003) /* to the packed table */
+typedef struct {
+    uintptr_t id;   /* the key: odd is an allocated ID, even is an address */
+    uint64_t flags; /* as the slot's own definition says */
+    union {
+        void *pointer;      /* borrowed */
+        intptr_t objoffset; /* to be added to the object's address */
+    } data;
+} PyCustomSlot;
+typedef struct {
+    uint32_t abi_version, count; /* rows; row `count` is zero */
+    uint64_t multiplier;         /* odd */
+    const uint16_t *cells;       /* displacements; before them, from -F on, numbers of rows */
+    uint64_t f_high;             /* -F, a power of two */
+    uint32_t g_shift, f_shift;   /* to the two indices in a key times the multiplier */
+    uint64_t size;               /* bytes, rows and cells included */
+} PyCustomSlotTable;             /* the rows follow */
+/* The row of a key, or NULL. */
+static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, uintptr_t id)
+{
+    uint64_t x = (uint64_t)id * table->multiplier;
+    uint64_t f = (x >> table->f_shift | table->f_high) ^ table->cells[x >> table->g_shift];
+    PyCustomSlot *row = (PyCustomSlot *)(uintptr_t)(table + 1) + table->cells[(intptr_t)f];
+    return row->id == id ? row : NULL;
+}
+#endif
+#if defined(Py_PYTHON_H) && !defined(NATIVECALL_ABI_FINDS)
+#define NATIVECALL_ABI_FINDS
+typedef struct {
+    PyHeapTypeObject etp_heaptype;
+    PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; the metaclass's once ready */
+    Py_ssize_t etp_obj_custom_slots_offset; /* of each object's PyNativeCallableTable *; 0: none */
+    Py_ssize_t etp_table_shift;             /* the same, counted from ob_type; 0: none */
+    void *etp_private;                      /* the metaclass's own; NULL until the type is ready */
+} PyHeapExtensibleTypeObject;
+typedef struct { /* what modules share: the capsule sys.modules["_extensibletype"].runtime_v1 */
+    uint32_t abi_version, struct_size, type_size, slot_size; /* where it was made */
+    const char *provider;                                    /* who made it, for messages */
+    PyTypeObject *metatype;                                  /* of types that can have slots */
+    struct NcRegistry *registry;                             /* of interned strings */
+    int (*intern)(struct NcRegistry *registry, const char *bytes, size_t length, const char **out);
+    int (*ready)(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size);
+} NcRuntime;
+typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj).__nativecall_api__ */
+    size_t size;                              /* sizeof(NcNativeApi) where it was made */
+    uint64_t name;                            /* NC_NATIVEAPI_NAME: "nc_api" and its version */
+    int (*release)(struct NcNativeApi *self); /* may be NULL */
+    const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
+    const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position); /* may be NULL */
+} NcNativeApi;
+#define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
+NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
+NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
+static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
+
+/* The address of a canonical signature; NULL while there is no runtime. With the GIL. */
+static inline const char *nc_abi_intern(const char *signature)
+{
+    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
+    PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
+    void *pointer = PyCapsule_GetPointer(capsule, "_extensibletype.runtime_v1");
+    const NcRuntime *found = (const NcRuntime *)pointer;
+    const char *interned = NULL;
+    Py_XDECREF(capsule);
+    PyErr_Clear();
+    if (found != NULL && found->abi_version == NC_ABI_VERSION && found->metatype != NULL &&
+        found->struct_size > offsetof(NcRuntime, intern) && found->registry && found->intern &&
+        found->type_size == sizeof(PyHeapExtensibleTypeObject) &&
+        found->slot_size == sizeof(PyCustomSlot) &&
+        found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
+        nc_metatype = found->metatype;
+        nc_runtime = found;
+    }
+    return interned;
+}
+
+/* What a slot leads to in obj, or in what obj is a built-in view of; else an empty table. */
+static inline const void *nc_abi_table(PyObject *obj, uintptr_t id)
+{
+    PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : NULL;
+    PyTypeObject *base = Py_TYPE(obj), *meta = Py_TYPE((PyObject *)base);
+    PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)base;
+    if (self != NULL && (size_t)((char *)((PyCFunctionObject *)(void *)obj)->m_ml - (char *)self) <
+                            (size_t)Py_TYPE(self)->tp_basicsize) {
+        return nc_abi_table(self, id);
+    }
+    for (; meta != NULL && meta != nc_metatype; meta = meta->tp_base) {
+    }
+    while (base && meta != Py_TYPE((PyObject *)type) && (base->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        base = base->tp_base; /* derived metatypes let Python call something else */
+    }
+    if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {
+        return &nc_abi_nothing;
+    }
+    intptr_t offset = (intptr_t)NC_ABI_LOAD(&type->etp_obj_custom_slots_offset);
+    if (id != PYCUSTOMSLOT_NATIVECALLABLE_ID || offset == 0) {
+        void *slots = NC_ABI_LOAD(&type->etp_custom_slots);
+        PyCustomSlot *slot = slots ? nc_slottable_find((PyCustomSlotTable *)slots, id) : NULL;
+        offset = slot != NULL ? slot->data.objoffset : 0;
+    }
+    return offset != 0 ? NC_ABI_LOAD((const char *)obj + offset) : &nc_abi_nothing;
+}
+/* for (entry = NC_ABI_ENTRIES(obj); NC_ABI_LOAD(&entry->signature) != NULL; entry++) ... */
+#define NC_ABI_ENTRIES(obj)                                                                        \
+    (((const PyNativeCallableTable *)nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID))->entries)
+
+/* The entry of a signature from nc_abi_intern, with none of the flags in `refuse`; or NULL. */
+static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char *signature,
+                                                       uintptr_t refuse)
+{
+    const PyNativeCallableEntry *entry = NC_ABI_ENTRIES(obj);
+    const void *found;
+    while ((found = NC_ABI_LOAD(&entry->signature)) != NULL &&
+           (found != signature || (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) != 0)) {
+        entry++;
+    }
+    return found != NULL ? entry : NULL;
+}
+
+/* The function of a packed word; NULL, too, where no packed table is: then ask by the text. */
+static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t refuse)
+{
+    uintptr_t id = sizeof(void *) == 8 ? PYCUSTOMSLOT_PACKEDCALLABLE_ID : 0;
+    const uint64_t *at = (const uint64_t *)nc_abi_table(obj, id);
+    uint64_t found, mask = ~((0x7F & ~(uint64_t)refuse) << 56);
+    while ((found = (uintptr_t)NC_ABI_LOAD(at)) != 0 && ((found ^ word) & mask) != 0) {
+        at += 2;
+    }
+    return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
+}
+
+/* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
+static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char *text,
+                                                      uintptr_t refuse)
+{
+    PyObject *mro = Py_TYPE(obj)->tp_mro, *found = NULL;
+    const PyNativeCallableEntry *entry = NULL;
+    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_GET_SIZE(mro); i++) {
+        PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))->tp_dict;
+        found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
+        found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
+    }
+    const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1");
+    PyErr_Clear();
+    if (api != NULL && api->size > offsetof(NcNativeApi, find) && api->name == NC_NATIVEAPI_NAME) {
+        entry = api->find(obj, text, refuse);
+    }
+    uintptr_t unfit = entry != NULL ? entry->flags & (refuse | NC_FLAGS_ABI_MASK) : 1;
+    int fits = !unfit && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
+    return fits ? entry : NULL;
+}
+#endif

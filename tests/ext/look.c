@@ -1,0 +1,180 @@
+/* tests/ext/look.c: a consumer that has nothing of ours but one copied file, nativecall_abi.h.
+ *
+ * Built as C99 and as C++11 under several names: MODULE is the module's. */
+#define PY_SSIZE_T_CLEAN
+#include "nativecall_abi.h"
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+static PyObject *pair_of(const PyNativeCallableEntry *entry)
+{
+    if (entry == NULL) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("(nN)", (Py_ssize_t)entry->flags,
+                         PyLong_FromVoidPtr(NC_ABI_LOAD(&entry->funcptr)));
+}
+
+/* find(object, signature, refuse) -> (flags, address) or None */
+static PyObject *find(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *text;
+    Py_ssize_t refuse = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Os|n", &object, &text, &refuse)) {
+        return NULL;
+    }
+    return pair_of(nc_abi_find(object, nc_abi_intern(text), (uintptr_t)refuse));
+}
+
+/* find_null(object): as find, with the signature of who has interned nothing */
+static PyObject *find_null(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return pair_of(nc_abi_find(object, NULL, 0));
+}
+
+/* word(object, packed word, refuse) -> address or None */
+static PyObject *word(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    unsigned long long packed;
+    Py_ssize_t refuse = 0;
+    void *function;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OK|n", &object, &packed, &refuse)) {
+        return NULL;
+    }
+    (void)nc_abi_intern("d:d"); /* looks for the runtime */
+    function = nc_abi_find_word(object, packed, (uintptr_t)refuse);
+    if (function == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromVoidPtr(function);
+}
+
+/* ask(object, signature, refuse) -> (flags, address) or None: tier 2 */
+static PyObject *ask(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *text;
+    Py_ssize_t refuse = 0;
+    const PyNativeCallableEntry *entry;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Os|n", &object, &text, &refuse)) {
+        return NULL;
+    }
+    entry = nc_abi_ask(object, text, (uintptr_t)refuse);
+    return PyErr_Occurred() ? NULL : pair_of(entry);
+}
+
+/* entries(object) -> [(signature, flags, address)], those of other ABIs left out */
+static PyObject *entries(PyObject *module, PyObject *object)
+{
+    PyObject *list = PyList_New(0);
+    const PyNativeCallableEntry *entry;
+    (void)module;
+    (void)nc_abi_intern("d:d");
+    for (entry = NC_ABI_ENTRIES(object); NC_ABI_LOAD(&entry->signature) != NULL; entry++) {
+        PyObject *row;
+        if ((entry->flags & NC_FLAGS_ABI_MASK) != 0) {
+            continue;
+        }
+        row = Py_BuildValue("(snN)", entry->signature, (Py_ssize_t)entry->flags,
+                            PyLong_FromVoidPtr(NC_ABI_LOAD(&entry->funcptr)));
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* known() -> whether a runtime that suits is known */
+static PyObject *known(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    (void)nc_abi_intern("d:d");
+    return PyBool_FromLong(nc_runtime != NULL);
+}
+
+/* total(object, x, n): f(x) + f(x + 1) + ... without the GIL, or None where there is no function */
+static PyObject *total(PyObject *module, PyObject *args)
+{
+    static const char *d_d;
+    const PyNativeCallableEntry *entry;
+    PyObject *object;
+    double x;
+    double sum = 0.0;
+    Py_ssize_t i;
+    Py_ssize_t n;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Odn", &object, &x, &n)) {
+        return NULL;
+    }
+    if (d_d == NULL) {
+        d_d = nc_abi_intern("d:d");
+    }
+    entry = nc_abi_find(object, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
+    if (entry == NULL) {
+        Py_RETURN_NONE;
+    }
+    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
+    {
+        sum += ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x + (double)i);
+    }
+    Py_END_ALLOW_THREADS return PyFloat_FromDouble(sum);
+}
+
+/* lookups(object, signature, n): how many of n lookups without the GIL find an entry; each passes
+ * over all entries too, and none may be without a function */
+static PyObject *lookups(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *text;
+    Py_ssize_t n;
+    Py_ssize_t found = 0;
+    Py_ssize_t i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Osn", &object, &text, &n)) {
+        return NULL;
+    }
+    text = nc_abi_intern(text);
+    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
+    {
+        const PyNativeCallableEntry *entry = NC_ABI_ENTRIES(object);
+        for (; NC_ABI_LOAD(&entry->signature) != NULL; entry++) {
+            found -= NC_ABI_LOAD(&entry->funcptr) == NULL ? n : 0;
+        }
+        found += nc_abi_find(object, text, NC_FLAG_NEEDS_GIL) != NULL;
+    }
+    Py_END_ALLOW_THREADS return PyLong_FromSsize_t(found);
+}
+
+static PyMethodDef methods[] = {
+    {"find", find, METH_VARARGS, NULL},
+    {"find_null", find_null, METH_O, NULL},
+    {"word", word, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},
+    {"entries", entries, METH_O, NULL},
+    {"known", known, METH_NOARGS, NULL},
+    {"total", total, METH_VARARGS, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PASTE(PyInit_, MODULE)(void);
+
+PyMODINIT_FUNC PASTE(PyInit_, MODULE)(void)
+{
+    return PyModule_Create(&definition);
+}

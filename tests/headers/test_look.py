@@ -1,0 +1,295 @@
+"""nativecall_abi.h: one copied file finds what objects offer, whoever brings the runtime, and when.
+
+The consumers are built with a directory that holds this file and nothing else of ours.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+from support import build, packed
+
+LANGUAGES = ["c", "c++"]
+CALL_ID, PACKED_ID = 0x04000001, 0x04000003
+
+
+@pytest.fixture(scope="session")
+def copied(include, tmp_path_factory) -> Path:
+    """A directory with one file, as a project that only looks has it."""
+    directory = tmp_path_factory.mktemp("copied")
+    shutil.copy(include / "nativecall" / "nativecall_abi.h", directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def modules(builder, copied, vendored) -> Path:
+    """A directory of two consumers, in C and C++, and a provider that bundles all headers."""
+    for language in LANGUAGES:
+        if build.compiler(language) is None:
+            pytest.skip(f"no {language} compiler")
+        name = f"look_{language.replace('+', 'p')}"
+        path = builder.extension(
+            "look.c", name, include=copied, language=language, directory="look"
+        )
+    builder.extension("provider.c", "look_provider", include=vendored, directory="look")
+    return path.parent
+
+
+@pytest.fixture(scope="session", params=["look_c", "look_cpp"])
+def look(request, modules):
+    (path,) = modules.glob(f"{request.param}.*")
+    return build.load_extension(path)
+
+
+def word(signature: str) -> int:
+    (found,) = packed.pack(signature)
+    return found
+
+
+def test_it_is_one_file_of_two_hundred_lines(copied):
+    text = (copied / "nativecall_abi.h").read_text()
+    assert len(text.splitlines()) <= 200
+    assert set(re.findall(r"#include (\S+)", text)) == {"<Python.h>", "<stddef.h>", "<stdint.h>"}
+
+
+def test_every_entry_is_found(look, lib):
+    f = nc.wrap({"d:d": lib.address("square"), "f:f": lib.address("same_f32")})
+    f.add("q:q", lib.address("same_i64"), gil="need")
+    f.add("i:i", lib.address("same_i32"), errors="nonzero")
+    rows = [(entry.signature, entry.flags, entry.address) for entry in f.entries]
+    for g in (f, f.builtin):
+        assert look.entries(g) == rows
+        for signature, flags, address in rows:
+            assert look.find(g, signature) == (flags, address)
+            assert look.word(g, word(signature)) == address
+            for refuse in (0x1, 0xF0, 0xF1):
+                suits = not flags & refuse
+                assert look.find(g, signature, refuse) == ((flags, address) if suits else None)
+                assert look.word(g, word(signature), refuse) == (address if suits else None)
+        assert look.find(g, "d:dd") is None
+        assert look.word(g, word("d:dd")) is None
+        assert look.find_null(g) is None
+    assert look.total(f, 1.0, 3) == 14.0
+
+
+def test_what_offers_nothing(look, lib):
+    square = lib.function("square", "d:d")
+    for other in (None, 1, object(), print, [].append, type, nc.NativeCallable, square.address):
+        assert look.find(other, "d:d") is None
+        assert look.word(other, word("d:d")) is None
+        assert look.word(other, 0) is None
+        assert look.entries(other) == []
+        assert look.ask(other, "d:d") is None
+        assert look.total(other, 1.0, 1) is None
+    empty = nc.NativeCallable.__new__(nc.NativeCallable)
+    assert (look.entries(empty), look.find_null(empty)) == ([], None)
+
+
+def test_a_provider_without_a_packed_table(look, modules, lib):
+    (path,) = modules.glob("look_provider.*")
+    base = build.load_extension(path).Base()
+    assert look.word(base, word("d:d")) is None, "is to be asked by the text"
+    assert look.total(base, 1.0, 2) == 1.5
+    assert [row[:2] for row in look.entries(base)] == [("d:d", 0)]
+
+
+def test_entries_of_a_later_abi_are_not_found(look, builder, include, lib):
+    bad = build.load_extension(
+        builder.extension("conformance_badinput.c", "look_bad", include=include)
+    )
+    square = lib.address("square")
+    for bit in (24, 40, 62):
+        later = ("d:d", 1 << bit, 8)
+        assert look.find(bad.raw([later], [], 1), "d:d") is None
+        both = bad.raw([later, ("d:d", 0, square)], [], 2)
+        assert look.find(both, "d:d") == (0, square)
+        assert look.entries(both) == [("d:d", 0, square)]
+    # An ignorable flag is ignored.
+    assert look.find(bad.raw([("d:d", 1 << 20, square)], [], 1), "d:d") == (1 << 20, square)
+
+
+def test_overridden_calls_are_not_found(look, lib):
+    class Same(nc.NativeCallable):
+        pass
+
+    class Other(nc.NativeCallable):
+        def __call__(self, x):
+            return 2.0
+
+    class Meta(nc.extensibletype):
+        __setattr__ = type.__setattr__  # they go past the runtime's
+        __delattr__ = type.__delattr__
+
+    class Derived(nc.NativeCallable, metaclass=Meta):
+        pass
+
+    args = (lib.address("square"), "d:d")
+    assert look.total(Same(*args), 3.0, 1) == 9.0
+    assert look.total(Other(*args), 3.0, 1) is None
+    derived = Derived(*args)
+    assert look.total(derived, 3.0, 1) == 9.0
+    Derived.__call__ = lambda self, x: 2.0
+    assert look.total(derived, 3.0, 1) is None
+    assert look.word(derived, word("d:d")) is None
+
+
+def test_tier_2(look, builder, include, lib):
+    bad = build.load_extension(
+        builder.extension("conformance_badinput.c", "look_bad", include=include)
+    )
+    square = lib.address("square")
+
+    class Offers:
+        __nativecall_api__ = bad.api([("f:f", 0, 8), ("d:d", 1, square)])
+
+    class Same(Offers):
+        pass
+
+    class Overrides(Offers):
+        def __call__(self, x):
+            return x
+
+    class Takes(Offers):
+        __nativecall_api__ = None
+
+    class Wrong:
+        __nativecall_api__ = "no capsule"
+
+    for kind in (Offers, Same):
+        assert look.ask(kind(), "d:d") == (1, square)
+        assert look.ask(kind(), "d:d", 1) is None
+        assert look.ask(kind(), "q:q") is None
+        assert look.find(kind(), "d:d") is None
+    for kind in (Overrides, Takes, Wrong):
+        assert look.ask(kind(), "d:d") is None
+    for entry in (("d:d", 1 << 30, 8), ("d:d", 0, 0), (None, 0, 8)):
+        kind = type("Offers", (), {"__nativecall_api__": bad.api([entry])})
+        assert look.ask(kind(), "d:d") is None
+
+
+def test_an_entry_made_on_demand(look, lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    f.specialize = lambda f, signature: lib.address("same_f32") if signature == "f:f" else None
+    assert look.find(f, "f:f") is None
+    assert look.ask(f, "f:f") == (0, lib.address("same_f32"))
+    assert look.find(f, "f:f") == (0, lib.address("same_f32"))
+
+    def fails(f, signature):
+        raise LookupError(signature)
+
+    f.specialize = fails
+    with pytest.raises(LookupError, match="q:q"):
+        look.ask(f, "q:q")
+
+
+def test_entries_appear_while_others_read(look, lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    ended = threading.Event()
+    counts = []
+
+    def read():
+        while not ended.is_set():
+            counts.append(look.lookups(f, "d:d", 2000))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(1, 60):
+        f.add("d:" + "d" * (i + 1), lib.address("same_f64"))
+        f.add("d:d", lib.address(("same_f64", "square")[i % 2]), replace=True)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert set(counts) == {2000}
+    assert len(look.entries(f)) == 60
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_from_cython(builder, copied, lib, language):
+    name = f"look_cython_{language.replace('+', 'p')}"
+    source = shutil.copy(build.EXT / "look_cython.pyx", copied / f"{name}.pyx")
+    path = builder.cython(Path(source), name, include=copied, language=language)
+    total = build.load_extension(path).total
+    square = lib.function("square", "d:d")
+    assert total(square, 1.0, 3) == total(square.builtin, 1.0, 3) == 14.0
+    assert total(abs, 1.0, 3) is None
+
+
+# -- whoever brings the runtime, and when --------------------------------------------------------
+
+LATER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import look_c, look_cpp
+for look in (look_c, look_cpp):
+    assert not look.known() and look.entries(len) == [] and look.find(len, "d:d") is None
+    assert look.total(len, 1.0, 1) is look.word(len, 1 << 63) is None
+assert "_extensibletype" not in sys.modules
+import look_provider
+for look in (look_c, look_cpp):
+    assert look.total(look_provider.Base(), 1.0, 2) == 1.5 and look.known()
+assert "nativecall" not in sys.modules
+import nativecall
+for look in (look_c, look_cpp):
+    assert look.total(nativecall.load("m").function("fabs", "d:d"), -1.0, 2) == 1.0
+"""
+
+
+def test_the_provider_comes_later_and_the_package_last(python, modules):
+    assert python(LATER, modules) == ""
+
+
+UNFIT = """
+import ctypes, sys, types
+sys.path.insert(0, sys.argv[1])
+import nativecall as nc, look_c, look_cpp
+
+f = nc.load("m").function("fabs", "d:d")
+right = sys.modules["_extensibletype"]
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+get = ctypes.pythonapi.PyCapsule_GetPointer
+get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+NAME = b"_extensibletype.runtime_v1"
+copy = ctypes.string_at(get(right.runtime_v1, NAME), 56)
+kept = []
+
+def runtime(offset, size, value, name=NAME, behind=b""):
+    data = copy[:offset] + value.to_bytes(size, sys.byteorder) + copy[offset + size:] + behind
+    kept.append((ctypes.create_string_buffer(data), ctypes.create_string_buffer(name)))
+    return types.SimpleNamespace(runtime_v1=new(*map(ctypes.addressof, kept[-1]), None))
+
+class Raises:
+    @property
+    def runtime_v1(self):
+        raise KeyError("no such thing")
+
+unfit = [
+    None, 5, types.ModuleType("empty"), types.SimpleNamespace(runtime_v1=3), Raises(),
+    runtime(0, 4, 1, b"another name"),              # no capsule of ours
+    runtime(0, 4, 2), runtime(0, 4, 0),             # another version
+    runtime(4, 4, 40),                              # too small to have what is used
+    runtime(8, 4, 8), runtime(12, 4, 16),           # other structs
+    runtime(24, 8, 0), runtime(32, 8, 0), runtime(40, 8, 0),    # NULL
+]
+for other in unfit:
+    sys.modules["_extensibletype"] = other
+    for look in (look_c, look_cpp):
+        assert not look.known(), other
+        assert look.find(f, "d:d") is look.total(f, 1.0, 1) is look.word(f, 0x8011 << 48) is None
+        assert look.entries(f) == []
+sys.modules["_extensibletype"] = runtime(4, 4, 72, behind=bytes(16))     # a later one, larger
+assert look_c.known() and look_c.total(f, -1.0, 2) == 1.0
+sys.modules["_extensibletype"] = right
+assert look_cpp.known() and look_cpp.total(f, -1.0, 2) == 1.0
+"""
+
+
+def test_without_a_runtime_that_suits_nothing_is_found(python, modules):
+    assert python(UNFIT, modules) == ""
