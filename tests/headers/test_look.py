@@ -276,7 +276,7 @@ unfit = [
     runtime(0, 4, 2), runtime(0, 4, 0),             # another version
     runtime(4, 4, 40),                              # too small to have what is used
     runtime(8, 4, 8), runtime(12, 4, 16),           # other structs
-    runtime(24, 8, 0), runtime(32, 8, 0), runtime(40, 8, 0),    # NULL
+    *(runtime(offset, 8, 0) for offset in range(16, 56, 8)),     # NULL
 ]
 for other in unfit:
     sys.modules["_extensibletype"] = other

@@ -1,11 +1,10 @@
-/* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi.md).
+/* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
  * For whoever only looks: one file, to be copied; C99, C++11. It publishes nothing and refuses no
  * import: where there is no runtime, or one that does not suit, nothing is found.
  *     static const char *d_d;                                          one for each signature
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- *
  * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless failures are looked for as the
  * convention says; the other flags are requests. The GIL is needed where that is said, a reference
  * to the object always. Entries appear, and functions are replaced, while others read. */
@@ -111,10 +110,11 @@ static inline const char *nc_abi_intern(const char *signature)
     const char *interned = NULL;
     Py_XDECREF(capsule);
     PyErr_Clear();
-    if (found != NULL && found->abi_version == NC_ABI_VERSION && found->metatype != NULL &&
-        found->struct_size > offsetof(NcRuntime, intern) && found->registry && found->intern &&
-        found->type_size == sizeof(PyHeapExtensibleTypeObject) &&
+    if (found != NULL && found->abi_version == NC_ABI_VERSION &&
+        found->struct_size > offsetof(NcRuntime, ready) &&
         found->slot_size == sizeof(PyCustomSlot) &&
+        found->type_size == sizeof(PyHeapExtensibleTypeObject) && found->provider &&
+        found->metatype && found->registry && found->intern && found->ready &&
         found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
         nc_metatype = found->metatype;
         nc_runtime = found;
