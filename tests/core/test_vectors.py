@@ -134,6 +134,19 @@ def test_packed_tables():
             assert function == (None if find["entry"] is None else find["entry"] + 1)
 
 
+def test_tier_2():
+    results = set()
+    for vector in read("tier2"):
+        if "classes" in vector:
+            found = written.api_of(vector["classes"])
+            assert found == vector["api"], vector
+            results.add(found)
+        else:
+            wanted = vector["signature"], number(vector["refuse"])
+            assert written.usable(vector["offered"], *wanted) == vector["usable"], vector
+    assert results == {None, 0, 1, "error"}
+
+
 def test_inheritance(core):
     for vector in read("inheritance"):
         made = vectors.family(core, vector["classes"])

@@ -5,6 +5,7 @@
 #define NC_PROVIDER "vectors"
 #include <Python.h>
 
+#include <nativecall/nativeapi.h>
 #include <nativecall/nativecallable.h>
 #include <nativecall/signature.h>
 
@@ -94,6 +95,39 @@ uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t co
 {
     const uint64_t *entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
     return entry != NULL ? (uint64_t)(uintptr_t)nc_packed_funcptr(entry, count) : 0;
+}
+
+/* What every second-tier interface finds here, whatever it is asked. */
+static const PyNativeCallableEntry *offered;
+
+const PyNativeCallableEntry *vec_offered(PyObject *obj, const char *signature, uintptr_t refuse)
+{
+    (void)obj;
+    (void)signature;
+    (void)refuse;
+    return offered;
+}
+
+/* The address of an object's second-tier interface, or None. */
+PyObject *vec_api(PyObject *obj)
+{
+    const NcNativeApi *api;
+    if (nc_nativeapi_of(obj, &api) < 0) {
+        return NULL;
+    }
+    return api != NULL ? PyLong_FromVoidPtr((void *)(uintptr_t)api) : Py_NewRef(Py_None);
+}
+
+/* Whether an object whose interface offers this entry, or NULL, has it for a reader. */
+PyObject *vec_ask(PyObject *obj, const char *signature, Py_ssize_t refuse,
+                  const PyNativeCallableEntry *entry)
+{
+    const PyNativeCallableEntry *found;
+    offered = entry;
+    if (nc_nativeapi_find(obj, signature, (uintptr_t)refuse, &found) < 0) {
+        return NULL;
+    }
+    return PyBool_FromLong(found != NULL);
 }
 
 static PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs)

@@ -43,7 +43,30 @@ int vec_packed(const char *const *texts, const uint64_t *flags, size_t entries, 
 uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t count,
                          uint64_t refuse);
 """
+API_NAME = 0x6E635F6170690001
 STATUS = {-4: "NC_E_TOOLONG", -5: "NC_E_FORMAT"}
+
+
+class Entry(ctypes.Structure):
+    """PyNativeCallableEntry."""
+
+    _fields_ = (
+        ("signature", ctypes.c_char_p),
+        ("flags", ctypes.c_size_t),
+        ("funcptr", ctypes.c_void_p),
+    )
+
+
+class Api(ctypes.Structure):
+    """NcNativeApi."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_uint64),
+        ("release", ctypes.c_void_p),
+        ("find", ctypes.c_void_p),
+        ("entry", ctypes.c_void_p),
+    )
 
 
 class Core:
@@ -55,8 +78,13 @@ class Core:
         self.ffi = cffi.FFI()
         self.ffi.cdef(CDEF)
         self.lib: Any = self.ffi.dlopen(str(path))
-        self._type = ctypes.PyDLL(str(path)).vec_type
-        self._type.restype = ctypes.py_object
+        objects = ctypes.PyDLL(str(path))
+        self._type, self._api, self._ask = objects.vec_type, objects.vec_api, objects.vec_ask
+        self.offered = ctypes.cast(objects.vec_offered, ctypes.c_void_p).value
+        for function in (self._type, self._api, self._ask):
+            function.restype = ctypes.py_object
+        self._api.argtypes = [ctypes.py_object]
+        self._ask.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_void_p]
         self._type.argtypes = [ctypes.c_char_p, ctypes.py_object, ctypes.py_object]
         self._type.argtypes += [ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_int]
         self._size = self.ffi.new("size_t *")
@@ -107,6 +135,17 @@ class Core:
 
     def packed_find(self, table: Sequence[int], words: Sequence[int], refuse: int) -> int | None:
         return found(self.lib.vec_packed_find(table, words, len(words), refuse) - 1)
+
+    def api(self, obj: object) -> int | None:
+        """The address of an object's second-tier interface; TypeError where it has a wrong one."""
+        address: int | None = self._api(obj)
+        return address
+
+    def ask(self, obj: object, signature: str, refuse: int, entry: Entry | None) -> bool:
+        """Whether a reader gets the entry from an object whose interface offers it."""
+        offered = None if entry is None else ctypes.byref(entry)
+        usable: bool = self._ask(obj, signature.encode(), refuse, offered)
+        return usable
 
     def type(self, name: str, bases: Sequence[type], vector: Vector) -> type:
         """The class that a vector of inheritance describes."""
@@ -368,6 +407,96 @@ def packedtables(core: Core) -> tuple[str, list[Vector]]:
     return about, vectors
 
 
+# -- tier 2 --------------------------------------------------------------------------------------
+
+
+def capsule(size: int = 40, find: bool = True, **changes: int | str) -> Vector:
+    vector = {"capsule": "nativecall_api_v1", "size": size, "name": word(API_NAME), "find": find}
+    return {**vector, **changes}
+
+
+GIVEN = capsule()
+# From the object's type up to `object`: what stands under the attribute, and a __call__ of its own.
+CHAINS: list[list[tuple[Any, bool]]] = [
+    [(GIVEN, True)], [(GIVEN, False)], [(None, False), (GIVEN, True)],
+    [(None, True), (GIVEN, True)], [("None", False), (GIVEN, True)],
+    [(None, False), (None, True), (GIVEN, True)],
+    [(GIVEN, True), ("None", True), (GIVEN, True)], [(None, True)], [(None, False)],
+    [("3", False)], [(capsule(capsule="nativecall_api_v2"), True)], [(capsule(39), True)],
+    [(capsule(48), True)], [(capsule(find=False), True)],
+    [(capsule(name=word(API_NAME + 1)), True)],
+    [(None, False), ("3", False), (GIVEN, True)],
+]  # fmt: skip
+ASKED: list[tuple[Vector | None, str, int]] = [
+    (None, "d:d", 0),
+    *[
+        ({"signature": "d:d", "flags": hexadecimal(flags), "function": True}, "d:d", refuse)
+        for flags, refuse in [(0, 0), (1, 0), (1, 1), (0x11, 0xF0), (0x12, 1), (1 << 24, 0)]
+    ],
+    ({"signature": "d:d", "flags": hexadecimal(0x300), "function": True}, "d:d", 0xFF),
+    ({"signature": "f:f", "flags": "0x0", "function": True}, "d:d", 0),
+    ({"signature": "d:d", "flags": "0x0", "function": False}, "d:d", 0),
+    ({"signature": None, "flags": "0x0", "function": True}, "d:d", 0),
+]
+
+
+def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
+    """An object of the first of these classes, and what each has under the attribute."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    cls: type = object
+    values = []
+    for vector in reversed([*chain]):
+        namespace: dict[str, Any] = {"__call__": lambda self: None} if vector["call"] else {}
+        value = vector["attribute"]
+        if isinstance(value, dict):
+            find = core.offered if value["find"] else None
+            # Both live as long as the process does.
+            api, name = Api(value["size"], number(value["name"]), None, find), value["capsule"]
+            _kept.extend([api, name := ctypes.c_char_p(name.encode())])
+            namespace["__nativecall_api__"] = new(ctypes.addressof(api), name, None)
+            value = ctypes.addressof(api)
+        elif value is not None:
+            namespace["__nativecall_api__"] = {"None": None, "3": 3}[value]
+        values.insert(0, value)
+        cls = type("Chained", (cls,), namespace)
+    return cls(), values
+
+
+_kept: list[object] = []
+
+
+def tier2(core: Core) -> tuple[str, list[Vector]]:
+    vectors: list[Vector] = []
+    for chain in CHAINS:
+        classes = [{"attribute": attribute, "call": call} for attribute, call in chain]
+        obj, values = chained(core, classes)
+        try:
+            found = core.api(obj)
+        except TypeError:
+            vectors.append({"classes": classes, "api": "error"})
+        else:
+            vectors.append({"classes": classes, "api": found and values.index(found)})
+    obj, _ = chained(core, [{"attribute": GIVEN, "call": True}])
+    for entry, signature, refuse in ASKED:
+        offered = None
+        if entry is not None:
+            text = entry["signature"] and entry["signature"].encode()
+            offered = Entry(text, number(entry["flags"]), 64 if entry["function"] else None)
+        usable = core.ask(obj, signature, refuse, offered)
+        asked = {"signature": signature, "refuse": hexadecimal(refuse), "usable": usable}
+        vectors.append({"offered": entry, **asked})
+    about = (
+        "classes: of an object, from its type up; attribute: null for no __nativecall_api__ of its "
+        "own, None, 3, or a capsule of that name around a struct of this size and name with or "
+        "without a find; call: whether it has a __call__ of its own; api: the class whose "
+        "interface counts, from 0 on, null, or error. offered: what find or entry gives, or null; "
+        "usable: whether a reader takes it for signature and refuse (find.md, Step 7)"
+    )
+    return about, vectors
+
+
 # -- inheritance ---------------------------------------------------------------------------------
 
 A, B, C = 0x05000101, 0x05000201, 0x05000301
@@ -504,6 +633,7 @@ FILES: dict[str, Callable[[Core], tuple[str, list[Vector]]]] = {
     "slottables": slottables,
     "calltables": calltables,
     "packedtables": packedtables,
+    "tier2": tier2,
     "inheritance": inheritance,
 }
 

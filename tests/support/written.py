@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 MASK = 2**64 - 1
 SKIP = 1
@@ -73,6 +74,28 @@ def packed_in(words: Sequence[int], wanted: Sequence[int], refuse: int) -> int |
                 return words[end]
         at += 2
     return None
+
+
+def api_of(classes: Sequence[dict[str, Any]]) -> int | str | None:
+    """find.md, "Step 7": the number of the class whose interface counts, None, or 'error'."""
+    for at, cls in enumerate(classes):
+        value = cls["attribute"]
+        if value == "None":
+            return None
+        if value is not None:
+            good = isinstance(value, dict) and value["capsule"] == "nativecall_api_v1"
+            good = good and value["size"] >= 40 and value["find"]
+            return at if good and value["name"] == "0x6E635F6170690001" else "error"
+        if cls["call"]:
+            return None
+    return None
+
+
+def usable(entry: dict[str, Any] | None, signature: str, refuse: int) -> bool:
+    """find.md, "Step 7": whether a reader takes an entry."""
+    if entry is None or entry["signature"] != signature or not entry["function"]:
+        return False
+    return int(entry["flags"], 0) & (refuse | ~0xFFFFFF) == 0
 
 
 class Class:
