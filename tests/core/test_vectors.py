@@ -147,6 +147,19 @@ def test_tier_2():
     assert results == {None, 0, 1, "error"}
 
 
+def test_tier_2_by_looking_only(core):
+    good = vectors.Entry(b"d:d", 0, 64)
+    taker, _ = vectors.chained(core, [{"attribute": vectors.GIVEN, "call": True}])
+    for vector in read("tier2"):
+        if "classes" in vector:
+            obj, _ = vectors.chained(core, vector["classes"])
+            assert core.ask(obj, "d:d", 0, good, look=True) == isinstance(vector["api"], int)
+        else:
+            entry = vectors.laid_out(vector["offered"])
+            wanted = vector["signature"], number(vector["refuse"])
+            assert core.ask(taker, *wanted, entry, look=True) == vector["usable"]
+
+
 def test_inheritance(core):
     for vector in read("inheritance"):
         made = vectors.family(core, vector["classes"])

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include <nativecall/nativeapi.h>
+#include <nativecall/nativecall_abi.h>
 #include <nativecall/nativecallable.h>
 #include <nativecall/signature.h>
 
@@ -128,6 +129,14 @@ PyObject *vec_ask(PyObject *obj, const char *signature, Py_ssize_t refuse,
         return NULL;
     }
     return PyBool_FromLong(found != NULL);
+}
+
+/* The same by nativecall_abi.h, for which a wrong interface is none. */
+PyObject *vec_look(PyObject *obj, const char *signature, Py_ssize_t refuse,
+                   const PyNativeCallableEntry *entry)
+{
+    offered = entry;
+    return PyBool_FromLong(nc_abi_ask(obj, signature, (uintptr_t)refuse) != NULL);
 }
 
 static PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs)

@@ -79,12 +79,14 @@ class Core:
         self.ffi.cdef(CDEF)
         self.lib: Any = self.ffi.dlopen(str(path))
         objects = ctypes.PyDLL(str(path))
-        self._type, self._api, self._ask = objects.vec_type, objects.vec_api, objects.vec_ask
+        self._type, self._api = objects.vec_type, objects.vec_api
+        self._ask, self._look = objects.vec_ask, objects.vec_look
         self.offered = ctypes.cast(objects.vec_offered, ctypes.c_void_p).value
-        for function in (self._type, self._api, self._ask):
+        for function in (self._type, self._api, self._ask, self._look):
             function.restype = ctypes.py_object
         self._api.argtypes = [ctypes.py_object]
-        self._ask.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_void_p]
+        asks = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_void_p]
+        self._ask.argtypes = self._look.argtypes = asks
         self._type.argtypes = [ctypes.c_char_p, ctypes.py_object, ctypes.py_object]
         self._type.argtypes += [ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_int]
         self._size = self.ffi.new("size_t *")
@@ -141,10 +143,13 @@ class Core:
         address: int | None = self._api(obj)
         return address
 
-    def ask(self, obj: object, signature: str, refuse: int, entry: Entry | None) -> bool:
-        """Whether a reader gets the entry from an object whose interface offers it."""
+    def ask(
+        self, obj: object, signature: str, refuse: int, entry: Entry | None, *, look: bool = False
+    ) -> bool:
+        """Whether a reader, the one that looks only or another, gets the entry that is offered."""
         offered = None if entry is None else ctypes.byref(entry)
-        usable: bool = self._ask(obj, signature.encode(), refuse, offered)
+        ask = self._look if look else self._ask
+        usable: bool = ask(obj, signature.encode(), refuse, offered)
         return usable
 
     def type(self, name: str, bases: Sequence[type], vector: Vector) -> type:
@@ -467,6 +472,14 @@ def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
 _kept: list[object] = []
 
 
+def laid_out(entry: Vector | None) -> Entry | None:
+    """An entry that is offered."""
+    if entry is None:
+        return None
+    text = entry["signature"] and entry["signature"].encode()
+    return Entry(text, number(entry["flags"]), 64 if entry["function"] else None)
+
+
 def tier2(core: Core) -> tuple[str, list[Vector]]:
     vectors: list[Vector] = []
     for chain in CHAINS:
@@ -480,11 +493,7 @@ def tier2(core: Core) -> tuple[str, list[Vector]]:
             vectors.append({"classes": classes, "api": found and values.index(found)})
     obj, _ = chained(core, [{"attribute": GIVEN, "call": True}])
     for entry, signature, refuse in ASKED:
-        offered = None
-        if entry is not None:
-            text = entry["signature"] and entry["signature"].encode()
-            offered = Entry(text, number(entry["flags"]), 64 if entry["function"] else None)
-        usable = core.ask(obj, signature, refuse, offered)
+        usable = core.ask(obj, signature, refuse, laid_out(entry))
         asked = {"signature": signature, "refuse": hexadecimal(refuse), "usable": usable}
         vectors.append({"offered": entry, **asked})
     about = (

@@ -190,7 +190,7 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char 
     }
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1");
     PyErr_Clear();
-    if (api != NULL && api->size > offsetof(NcNativeApi, find) && api->name == NC_NATIVEAPI_NAME) {
+    if (api && api->size >= sizeof(*api) && api->name == NC_NATIVEAPI_NAME && api->find != NULL) {
         entry = api->find(obj, text, refuse);
     }
     uintptr_t unfit = entry != NULL ? entry->flags & (refuse | NC_FLAGS_ABI_MASK) : 1;
