@@ -68,8 +68,54 @@
 #         int evaluate(object f, double *result, double x, int n) except -1
 #         int evaluate_nogil(PyObject *f, double *result, double x, int n) noexcept nogil
 #
-# Not here: what providers of types with slots need. A Cython class cannot have the metaclass; it
-# offers native entries by __nativecall_api__ (nativeapi.h).
+# Arrays. A typed memoryview goes through a signature's `[n]T` without a copy, both ways, by two
+# macros of view.h, which are declared for each type of memoryview that goes through them:
+#
+#     ctypedef struct Matrix:         # NC_VIEW(double, 2): "d:[2]d" is `double (const Matrix *)`
+#         double *data
+#         intptr_t shape[2]
+#         intptr_t strides[2]
+#
+#     cdef extern from "nativecall/view.h" nogil:
+#         void describe "NC_VIEW_OF_SLICE" (Matrix *view, double[:, :] a)
+#         double[:, :] slice_of "NC_SLICE_OF_VIEW" (double[:, :] like, const Matrix *view)
+#
+#     ctypedef double (*Norm)(const Matrix *) noexcept nogil
+#
+#     cdef double norm_of(Norm norm, double[:, :] a) noexcept nogil:      # C gets ours
+#         cdef Matrix view
+#         describe(&view, a)
+#         return norm(&view)
+#
+#     cdef double[:, :] like = cython.view.array((1, 1), sizeof(double), "d")
+#
+#     cdef double corner(const Matrix *view) noexcept nogil:              # we get C's
+#         cdef double[:, :] a = slice_of(like, view)
+#         return a[0, 0]
+#
+# Classes with slots. Cython lays a cdef class out by itself, so it cannot have the metaclass. A
+# class that derives from it can: an ordinary class statement, which adds the slots and nothing else.
+# They lead to C functions that take the cdef class, or say where in it a C field is:
+#
+#     cdef class Field:
+#         cdef double value
+#
+#     cdef double field_get(Field self) noexcept nogil:
+#         return self.value
+#
+#     cdef Field any_field = Field()
+#     extensibletype = <object>nc.PyExtensibleType_Import()
+#
+#     class SlottedField(Field, metaclass=extensibletype):
+#         __slots__ = ()
+#         __customslots__ = {
+#             "field.get": <uintptr_t>&field_get,
+#             "field.at": <intptr_t>(<char *>&any_field.value - <char *><PyObject *>any_field),
+#         }
+#
+# The keys of call tables are not for __customslots__: a cdef class that is called offers its entries by
+# __nativecall_api__ (NcNativeApi), and needs no metaclass for that. Not here is what providers of
+# static types in C need.
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport intptr_t, uint64_t, uintptr_t
@@ -305,6 +351,24 @@ cdef extern from "nativecall/nativeapi.h":
     int nc_nativeapi_find(
         object obj, const char *signature, uintptr_t refuse,
         const PyNativeCallableEntry **out) except -1
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+# NC_VIEW_OF_SLICE and NC_SLICE_OF_VIEW are declared where they are used (see above).
+cdef extern from "nativecall/view.h" nogil:
+    ctypedef struct NcView:
+        void *data
+        intptr_t shape[1]       # n lengths, then n strides
+
+    const intptr_t *nc_view_shape(const NcView *view) noexcept
+    const intptr_t *nc_view_strides(const NcView *view, int ndim) noexcept
+    intptr_t nc_view_size(const intptr_t *shape, int ndim) noexcept
+    int nc_view_is_contiguous(
+        const intptr_t *shape, const intptr_t *strides, int ndim, size_t itemsize,
+        char order) noexcept
+    void nc_view_fill_strides(
+        const intptr_t *shape, intptr_t *strides, int ndim, size_t itemsize, char order) noexcept
 
 
 # ---- calls by a signature that is known at run time only -----------------------------------------

@@ -34,16 +34,15 @@
  *             meanwhile. Keep neither. A descriptor is the callee's to read, not to write.
  * NULL:       Python's None arrives as a null descriptor.
  * Threads:    pure functions. Without the GIL other threads may write elements meanwhile.
- * Cython:     a memoryview slice maps word by word: __Pyx_memviewslice.data is `data`, its shape
- *             and strides are `shape` and `strides`, of which it always has 8. It has two members
- *             more: `memview`, which owns the memory (here the caller does, and so there is no
- *             reference to count and no GIL to hold), and `suboffsets`, for arrays of pointers to
- *             rows (those are refused; in a slice without them, all are -1).
+ * Cython:     a typed memoryview becomes a descriptor, and a descriptor a typed memoryview, without
+ *             a copy: NC_VIEW_OF_SLICE and NC_SLICE_OF_VIEW, at the end.
  * Source:     SEP 201, "Technical overview": memoryview slices in signatures, "so that arrays with
  *             strides and shape can be passed faster".
  * Portable:   C99, C11, C++11, MSVC. */
 #ifndef NATIVECALL_VIEW_H
 #define NATIVECALL_VIEW_H
+
+#include <string.h>
 
 #include "detail/core/base.h"
 
@@ -174,8 +173,56 @@ NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *stri
     nc_view_is_contiguous((view)->shape, (view)->strides, NC_VIEW_NDIM(view),                      \
                           sizeof *(view)->data, order)
 
+/* ---- Cython's typed memoryviews -------------------------------------------------------------- */
+
+/* A slice of Cython's, __Pyx_memviewslice, has the fields of a descriptor with room for 8
+ * dimensions (memoryviews have at most 7), and two more: `memview`, a counted reference to who owns
+ * the memory, and `suboffsets`, for arrays of pointers to rows. A module in Cython declares these
+ * two as functions, for each type of memoryview (nativecall/__init__.pxd shows it). They are macros
+ * because Cython gives each module a type of its own for slices, and declares it behind the
+ * includes. */
+
+/* void NC_VIEW_OF_SLICE(View *view, T[:, ...] slice): makes *view, a typed descriptor of n
+ * dimensions, what the slice is. The slice has n dimensions, none of them indirect, and lives as
+ * long as the view is used. None is an array without elements. Needs no GIL, counts nothing. */
+#define NC_VIEW_OF_SLICE(view, slice)                                                              \
+    ((void)memcpy(&(view)->data, &(slice).data, sizeof((view)->data)),                             \
+     (void)memcpy((view)->shape, (slice).shape, sizeof((view)->shape)),                            \
+     (void)memcpy((view)->strides, (slice).strides, sizeof((view)->strides)))
+
+/* T[:, ...] NC_SLICE_OF_VIEW(T[:, ...] like, const View *view): a slice of the descriptor's memory.
+ * `like` is any slice of that type that is not None, usually one that the module keeps for this: it
+ * tells the item's size and format, and references to the new slice are counted as references to
+ * its owner. So the memory is borrowed: neither the slice, nor a part of it, nor an object made of
+ * it may be used when the function has returned whose argument the view was. Needs no GIL, and
+ * takes none as long as `like` lives. The view is not NULL. */
+#define NC_SLICE_OF_VIEW(like, view)                                                               \
+    (__PYX_INC_MEMVIEW(&(like), 0), *(__Pyx_memviewslice *)nc_slice_set(                           \
+                                        NC_SLICE_COPY_(like), sizeof((like).shape), &(view)->data, \
+                                        (view)->shape, (view)->strides, sizeof((view)->shape)))
+
+/* Gives a slice, `room` bytes of which are its shape, another's memory. Returns it. */
+NC_STATIC_INLINE void *nc_slice_set(void *slice, size_t room, const void *data,
+                                    const intptr_t *shape, const intptr_t *strides, size_t size)
+{
+    char *fields = (char *)slice + sizeof(void *); /* behind `memview` */
+    memcpy(fields, data, sizeof(void *));
+    memcpy(fields + sizeof(void *), shape, size);
+    memcpy(fields + sizeof(void *) + room, strides, size);
+    return slice;
+}
+
 #ifdef __cplusplus
 }
+
+#define NC_SLICE_COPY_(like) nc_slice_address(__Pyx_memviewslice(like))
+
+template <typename Slice> Slice *nc_slice_address(Slice &&slice)
+{
+    return &slice;
+}
+#else
+#define NC_SLICE_COPY_(like) ((__Pyx_memviewslice[1]){like})
 #endif
 
 #endif
