@@ -108,6 +108,18 @@ native callable    0.250000000 {time} ns a call
 cdef class         0.250000000 {time} ns a call
 Python function    0.250000000 {time} ns a call
 """,
+    "array_vtable/run.py": """
+mean of every second element, the largest, and how far apart they are
+static type        1.000000 2.500000 2.000000 read natively
+Python class       1.500000 2.000000 1.000000 read natively
+cdef class         0.472972 0.997495 0.997495 read natively
+a subclass         4.000000 4.000000 1.000000 read natively
+taken back         10.000000 25.000000 20.000000 read through Python
+without the slot   1.500000 2.000000 1.000000 read through Python
+list               1.000000 2.500000 2.000000 read through Python
+ValueError:        a mean needs an element and a step forward (got 0 and 1)
+TypeError:         must be real number, not str
+""",
     "raw_consumer/run.py": """
 the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
 cos                0.841470985 called natively        {time} ns a call
@@ -207,6 +219,7 @@ ValueError:              the function has the same sign at both ends
 """,
 }
 NEEDS = {
+    "array_vtable/run.py": ["setuptools", "Cython"],
     "cpp_numerics/run.py": ["setuptools"],
     "cython_numerics/run.py": ["setuptools", "Cython"],
     "integrator/run.py": ["setuptools"],
@@ -254,6 +267,10 @@ def test_example(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "files"),
     [
+        (
+            "array_vtable",
+            {"arrays.c", "moments.c", "run.py", "setup.py", "vtable.h", "waves.pyx"},
+        ),
         ("cpp_numerics", {"callback.hpp", "module.cpp", "numerics.hpp", "run.py", "setup.py"}),
         ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
         ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
