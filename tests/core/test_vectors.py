@@ -52,6 +52,13 @@ def test_every_file_is_listed():
     assert {file.name for file in folder.iterdir()} == {f"{name}.json" for name in vectors.FILES}
 
 
+def test_runtimes(core):
+    for vector in read("runtimes"):
+        described, suits = vector["runtime"], vector["suits"]
+        assert written.suits(described) == suits, described
+        assert core.suits(vectors.module_of(described), look=True) == suits, described
+
+
 def test_hashes():
     for vector in read("hashes"):
         assert written.hash_bytes(bytes.fromhex(vector["bytes"])) == number(vector["hash"])

@@ -98,6 +98,23 @@ uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t co
     return entry != NULL ? (uint64_t)(uintptr_t)nc_packed_funcptr(entry, count) : 0;
 }
 
+/* Whether the handshake accepts what a module offers. */
+PyObject *vec_runtime(PyObject *module)
+{
+    const int suits = nc_runtime_accept(module) != NULL;
+    if (!suits && !PyErr_ExceptionMatches(PyExc_ImportError)) {
+        return NULL;
+    }
+    PyErr_Clear();
+    return PyBool_FromLong(suits);
+}
+
+/* Whether nativecall_abi.h does, where that module is in sys.modules. */
+PyObject *vec_look_runtime(void)
+{
+    return PyBool_FromLong(nc_abi_intern("d:d") != NULL);
+}
+
 /* What every second-tier interface finds here, whatever it is asked. */
 static const PyNativeCallableEntry *offered;
 

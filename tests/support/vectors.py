@@ -13,10 +13,12 @@ import ctypes
 import json
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cffi
@@ -81,8 +83,12 @@ class Core:
         objects = ctypes.PyDLL(str(path))
         self._type, self._api = objects.vec_type, objects.vec_api
         self._ask, self._look = objects.vec_ask, objects.vec_look
+        self._accepts, self._looks = objects.vec_runtime, objects.vec_look_runtime
+        self._accepts.argtypes, self._looks.argtypes = [ctypes.py_object], []
         self.offered = ctypes.cast(objects.vec_offered, ctypes.c_void_p).value
-        for function in (self._type, self._api, self._ask, self._look):
+        for function in (
+            *(self._type, self._api, self._ask, self._look, self._accepts, self._looks),
+        ):
             function.restype = ctypes.py_object
         self._api.argtypes = [ctypes.py_object]
         asks = [ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_void_p]
@@ -137,6 +143,19 @@ class Core:
 
     def packed_find(self, table: Sequence[int], words: Sequence[int], refuse: int) -> int | None:
         return found(self.lib.vec_packed_find(table, words, len(words), refuse) - 1)
+
+    def suits(self, module: ModuleType, *, look: bool = False) -> bool:
+        """Whether a reader, one that looks only or another, accepts what stands for a runtime."""
+        if not look:
+            accepted: bool = self._accepts(module)
+            return accepted
+        before = sys.modules["_extensibletype"]
+        sys.modules["_extensibletype"] = module
+        try:
+            looked: bool = self._looks()
+            return looked
+        finally:
+            sys.modules["_extensibletype"] = before
 
     def api(self, obj: object) -> int | None:
         """The address of an object's second-tier interface; TypeError where it has a wrong one."""
@@ -412,6 +431,76 @@ def packedtables(core: Core) -> tuple[str, list[Vector]]:
     return about, vectors
 
 
+# -- runtimes ------------------------------------------------------------------------------------
+
+
+def runtime(**changes: int | str | list[str] | None) -> Vector:
+    vector = {"capsule": "_extensibletype.runtime_v1", "abi_version": 1, "struct_size": 56}
+    return {**vector, "type_size": "H + 32", "slot_size": 24, "null": [], **changes}
+
+
+RUNTIMES = [
+    runtime(), runtime(struct_size=64), runtime(struct_size=48), runtime(struct_size=0),
+    runtime(abi_version=0), runtime(abi_version=2), runtime(type_size="H + 24"),
+    runtime(type_size="H + 40"), runtime(slot_size=16), runtime(slot_size=32),
+    *[runtime(null=[field]) for field in ("provider", "metatype", "registry", "intern", "ready")],
+    runtime(null=["intern", "ready"], struct_size=64),
+    runtime(capsule="_extensibletype.runtime_v2"), runtime(capsule=None),
+]  # fmt: skip
+
+
+class Runtime(ctypes.Structure):
+    """NcRuntime."""
+
+    _fields_ = (
+        *[(name, ctypes.c_uint32) for name in ("abi_version", "struct_size", "type_size")],
+        ("slot_size", ctypes.c_uint32),
+        *[(name, ctypes.c_void_p) for name in ("provider", "metatype", "registry")],
+        *[(name, ctypes.c_void_p) for name in ("intern", "ready", "more")],
+    )
+
+
+def module_of(vector: Vector) -> ModuleType:
+    """What stands at `sys.modules["_extensibletype"]`; where it is not changed, as it is here."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = sys.modules["_extensibletype"].runtime_v1
+    address = get(capsule, b"_extensibletype.runtime_v1")
+    made = Runtime.from_buffer_copy(ctypes.string_at(address, 56) + bytes(8))
+    made.type_size = type.__basicsize__ + number(vector["type_size"].removeprefix("H + "))
+    for field in ("abi_version", "struct_size", "slot_size"):
+        setattr(made, field, vector[field])
+    for field in vector["null"]:
+        setattr(made, field, None)
+    _kept.append(made)
+    module = ModuleType("_extensibletype")
+    if vector["capsule"] is not None:
+        module.__dict__["runtime_v1"] = new_capsule(made, vector["capsule"])
+    return module
+
+
+def new_capsule(struct: ctypes.Structure, name: str) -> object:
+    """A capsule around a struct; both live as long as the process does."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    kept = ctypes.c_char_p(name.encode())
+    _kept.extend([struct, kept])
+    return new(ctypes.addressof(struct), kept, None)
+
+
+_kept: list[object] = []
+
+
+def runtimes(core: Core) -> tuple[str, list[Vector]]:
+    about = (
+        "runtime: an NcRuntime with these fields, and NULL for those in null, in a capsule of that "
+        'name at sys.modules["_extensibletype"].runtime_v1; capsule: null where there is none. H '
+        "is sizeof(PyHeapTypeObject). suits: whether readers use it (find.md, Step 1)"
+    )
+    return about, [{"runtime": each, "suits": core.suits(module_of(each))} for each in RUNTIMES]
+
+
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
@@ -447,9 +536,6 @@ ASKED: list[tuple[Vector | None, str, int]] = [
 
 def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
     """An object of the first of these classes, and what each has under the attribute."""
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     cls: type = object
     values = []
     for vector in reversed([*chain]):
@@ -457,19 +543,14 @@ def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
         value = vector["attribute"]
         if isinstance(value, dict):
             find = core.offered if value["find"] else None
-            # Both live as long as the process does.
-            api, name = Api(value["size"], number(value["name"]), None, find), value["capsule"]
-            _kept.extend([api, name := ctypes.c_char_p(name.encode())])
-            namespace["__nativecall_api__"] = new(ctypes.addressof(api), name, None)
+            api = Api(value["size"], number(value["name"]), None, find)
+            namespace["__nativecall_api__"] = new_capsule(api, value["capsule"])
             value = ctypes.addressof(api)
         elif value is not None:
             namespace["__nativecall_api__"] = {"None": None, "3": 3}[value]
         values.insert(0, value)
         cls = type("Chained", (cls,), namespace)
     return cls(), values
-
-
-_kept: list[object] = []
 
 
 def laid_out(entry: Vector | None) -> Entry | None:
@@ -636,6 +717,7 @@ def inheritance(core: Core) -> tuple[str, list[Vector]]:
 # -- the files -----------------------------------------------------------------------------------
 
 FILES: dict[str, Callable[[Core], tuple[str, list[Vector]]]] = {
+    "runtimes": runtimes,
     "hashes": hashes,
     "signatures": signatures,
     "packed": packed,

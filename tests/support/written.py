@@ -17,6 +17,14 @@ CALL_KEYS = (0x04000001, 0x04000003)
 Row = tuple[int, int, int]
 
 
+def suits(runtime: dict[str, Any]) -> bool:
+    """find.md, "Step 1": whether a runtime does."""
+    named = runtime["capsule"] == "_extensibletype.runtime_v1"
+    sizes = runtime["type_size"] == "H + 32" and runtime["slot_size"] == 24
+    version = runtime["abi_version"] == 1 and runtime["struct_size"] >= 56
+    return named and version and sizes and not runtime["null"]
+
+
 def hash_bytes(data: bytes) -> int:
     """signatures.md, "The hash"."""
     k0, k1 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
