@@ -120,6 +120,28 @@ list               1.000000 2.500000 2.000000 read through Python
 ValueError:        a mean needs an element and a step forward (got 0 and 1)
 TypeError:         must be real number, not str
 """,
+    "quadrature/run.py": """
+with callback.h
+native callable    0.746824133, 209 native calls, 0 boxed
+Cython capsule     0.746824133, 209 native calls, 0 boxed
+Numba cfunc        0.746824133, 209 native calls, 0 boxed
+LowLevelCallable   0.746824133, 209 native calls, 0 boxed
+ctypes pointer     0.746824133, 209 native calls, 0 boxed
+cffi pointer       0.746824133, 209 native calls, 0 boxed
+Python function    0.746824133, 0 native calls, 209 boxed
+ZeroDivisionError: {division}
+with nativecall_abi.h
+native callable    0.746824133, 209 native calls, 0 boxed
+Cython capsule     0.746824133, 209 native calls, 0 boxed
+Numba cfunc        0.746824133, 209 native calls, 0 boxed
+LowLevelCallable   0.746824133, 209 native calls, 0 boxed
+ctypes pointer     0.746824133, 209 native calls, 0 boxed
+cffi pointer       0.746824133, 209 native calls, 0 boxed
+nc.callback        0.746824133, 209 native calls, 0 boxed
+Python function    0.746824133, 0 native calls, 209 boxed
+ZeroDivisionError: {division}
+ZeroDivisionError: {division}
+""",
     "raw_consumer/run.py": """
 the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
 cos                0.841470985 called natively        {time} ns a call
@@ -224,6 +246,7 @@ NEEDS = {
     "cython_numerics/run.py": ["setuptools", "Cython"],
     "integrator/run.py": ["setuptools"],
     "quad.py": ["scipy"],
+    "quadrature/run.py": ["setuptools", "Cython", "scipy", "numba"],
     "raw_consumer/run.py": ["setuptools"],
     "signature_reader/run.py": ["setuptools"],
     "solvers/run.py": ["setuptools", "scipy", "numba"],
@@ -274,6 +297,10 @@ def test_example(name, tmp_path):
         ("cpp_numerics", {"callback.hpp", "module.cpp", "numerics.hpp", "run.py", "setup.py"}),
         ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
         ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
+        (
+            "quadrature",
+            {"bell.pyx", "by_callback.c", "by_lookup.c", "run.py", "setup.py", "simpson.h"},
+        ),
         ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
         (
             "signature_reader",
