@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import random
 import re
 import sys
 from typing import Any
@@ -167,24 +168,64 @@ def test_tier_2_by_looking_only(core):
             assert core.ask(taker, *wanted, entry, look=True) == vector["usable"]
 
 
+OBJECT = written.Class([], [], 0, None, "builtin")
+
+
+def model(described: dict[str, Any], mro: list[written.Class]) -> written.Class:
+    """A class as the documents have it."""
+    rows = [tuple(map(number, row)) for row in described["rows"]]
+    call, kind = described["call"], described["kind"]
+    return written.Class(mro, rows, described.get("offset", 0), call, kind)
+
+
+def random_class(rng: random.Random, name: str) -> dict[str, Any]:
+    keys = rng.sample([vectors.A, vectors.B, vectors.C, 0x1000], rng.randint(0, 3))
+    rows = [(key, rng.randrange(3), rng.randrange(100)) for key in keys]
+    kind = rng.choice(["static", "static", "class", "class", "plain"])
+    if kind == "plain":
+        return vectors.plain(name, call=rng.choice([None, "own"]))
+    if kind == "class":
+        return vectors.class_(name, "", *rows, call=rng.choice([None, None, "own"]))
+    offset = 0
+    if rng.random() < 0.4:
+        offset = rng.choice([0, 16])
+        for row in vectors.BOTH[: rng.randint(1, 2)]:
+            rows.insert(rng.randint(0, len(rows)), row)
+    while rng.random() < 0.3:
+        rows.insert(rng.randint(0, len(rows)), (1, 0, 0))
+    return vectors.static(name, "", rows, 60, offset, rng.choice([None, "a", "b"]))
+
+
 def test_inheritance(core):
     for vector in read("inheritance"):
         made = vectors.family(core, vector["classes"])
-        classes = {
-            object: written.Class([], [], 0, None, extensible=False, mutable=False),
-        }
+        classes = {object: OBJECT}
         for described in vector["classes"]:
-            cls, kind = made[described["name"]], described["kind"]
-            call = described["call"]
-            one = classes[cls] = written.Class(
-                [classes[base] for base in cls.__mro__[1:]],
-                [tuple(map(number, row)) for row in described["rows"]],
-                described.get("offset", 0),
-                call,
-                extensible=kind != "plain",
-                mutable=kind != "static",
-            )
-            if kind != "plain":
+            cls = made[described["name"]]
+            one = classes[cls] = model(described, [classes[base] for base in cls.__mro__[1:]])
+            if one.extensible:
                 table = [tuple(map(number, row)) for row in described["table"]]
                 assert table == one.table == vectors.rows_of(cls), described["name"]
                 assert described["merged_offset"] == one.offset == vectors.offset_of(cls)
+
+
+def test_inheritance_of_random_families(core):
+    rng = random.Random(16)
+    compared = 0
+    for _ in range(300):
+        classes = {object: OBJECT}
+        for at in range(rng.randint(2, 7)):
+            described = random_class(rng, f"C{at}")
+            bases = rng.sample([*classes][1:], min(len(classes) - 1, rng.choice([1, 1, 2, 3])))
+            if described["kind"] != "class":  # static derive from static ones
+                bases = [base for base in bases if classes[base].kind == described["kind"]]
+            try:
+                cls = core.type(described["name"], bases or [object], described)
+            except TypeError:
+                continue  # there is no such MRO
+            one = classes[cls] = model(described, [classes[base] for base in cls.__mro__[1:]])
+            if one.extensible:
+                compared += 1
+                assert one.table == vectors.rows_of(cls), cls.__mro__
+                assert one.offset == vectors.offset_of(cls)
+    assert compared > 600

@@ -119,28 +119,21 @@ class Class:
         Its own.
     call : object
         What says whose function is called; None where the class has no call of its own.
-    extensible, mutable : bool
-        Whether the metaclass made it; whether Python code can change it.
+    kind : {'static', 'class', 'plain', 'builtin'}
+        Of the metaclass, made in C or by a class statement; or of `type`, mutable or not.
     """
 
     def __init__(
-        self,
-        mro: Sequence[Class],
-        rows: Sequence[Row],
-        offset: int,
-        call: object,
-        *,
-        extensible: bool,
-        mutable: bool,
+        self, mro: Sequence[Class], rows: Sequence[Row], offset: int, call: object, kind: str
     ) -> None:
         self.mro = [self, *mro]
-        self.own, self.own_offset = list(rows), offset
-        self.extensible, self.mutable = extensible, mutable
-        self.call = next((cls.call for cls in mro if cls.call is not None), None)
-        self.call = call if call is not None else self.call
+        self.own, self.own_offset, self.kind = list(rows), offset, kind
+        self.extensible = kind in ("static", "class")
+        self.own_call = call
+        self.call = next((cls.own_call for cls in self.mro if cls.own_call is not None), None)
         self.table: list[Row] = []
         self.offset = 0
-        if extensible:
+        if self.extensible:
             self._merge()
 
     def _hidden(self) -> bool:
@@ -148,7 +141,7 @@ class Class:
         for at, cls in enumerate(self.mro):
             if cls.own_offset or any(row[0] in CALL_KEYS for row in cls.own):
                 before = self.mro[:at] if cls.call is not None else self.mro
-                foreign = any(other.mutable and not other.extensible for other in before)
+                foreign = any(other.kind == "plain" for other in before)
                 hidden = foreign or self.call != cls.call
                 self.offset = 0 if hidden else cls.own_offset
                 return hidden
