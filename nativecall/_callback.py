@@ -10,8 +10,6 @@ callback, also after `close`, when calls give the sentinel and RuntimeError.
 
 from __future__ import annotations
 
-import sys
-
 from . import _lib
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
@@ -20,7 +18,7 @@ from ._errors import SignatureError
 from ._signature.signature import Signature
 from ._signature.spelling import parse
 from ._values import storage
-from ._values.failure import check_errors
+from ._values.failure import CONVENTIONS, check_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from ._types import PyCallback
 
 _types = _lib.types
-_CONVENTIONS = ("nonzero", "zero", "null", "python")
-
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
 
@@ -92,7 +88,7 @@ class Callback(NativeCallable):
             sentinel=sentinel,
             keep=kept,
             has_gil=gil == "need",
-            python_errors=convention == "python",
+            python_errors=CONVENTIONS[convention].shown_by == "exception",
         )
         self._made = made
         self._describe(name, doc, None)
@@ -131,24 +127,16 @@ class Callback(NativeCallable):
 def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[object]]:
     """Error convention, sentinel, and what that points to."""
     result = signature.result
-    sentinel = storage.sentinel_of(result)
     if errors is None:
-        return "none", sentinel, []
+        return "none", storage.sentinel_of(result), []
+    known = [one.name for one in CONVENTIONS.values() if one.shown_by in ("exception", "result")]
+    choices = f"'errors' must be None, a value for C, or one of {', '.join(map(repr, known))}"
     if isinstance(errors, str):
-        if errors not in _CONVENTIONS:
-            choices = ", ".join(map(repr, _CONVENTIONS))
-            raise ValueError(
-                f"'errors' must be None, a value for C, or one of {choices} (got {errors!r})"
-            )
-        if errors == "nonzero" and result.kind in ("int", "bool"):
-            sentinel = (1).to_bytes(result.size, sys.byteorder)
-        return errors, sentinel, []
+        if errors not in known:
+            raise ValueError(f"{choices} (got {errors!r})")
+        return errors, storage.sentinel_of(result, CONVENTIONS[errors].sentinel), []
     if isinstance(errors, bool) and result.kind not in ("bool", "object"):
-        choices = ", ".join(map(repr, _CONVENTIONS))
-        raise ValueError(
-            f"'errors' must be None, a value for C, or one of {choices} (got {errors!r}, which is "
-            f"no {result.text!r})"
-        )
+        raise ValueError(f"{choices} (got {errors!r}, which is no {result.text!r})")
     if result.kind == "void":
         raise ValueError(
             f"'errors' cannot be a value for {signature.text!r}, which returns nothing to C"
@@ -198,9 +186,10 @@ def callback(
     errors : object
         What C gets when the function raises, or returns what does not convert. None is NaN for
         floating-point numbers and complex ones, else zeros or NULL. Or a value that converts to
-        the result type, with new references to its Python objects each time. Or a convention that
-        C code knows, and native callers are told: ``"nonzero"`` (C gets 1), ``"zero"``,
-        ``"null"``, ``"python"`` (the exception is set).
+        the result type, with new references to its Python objects each time. Or the name of an
+        error convention that C code knows, and native callers are told (see `wrap`): C gets a
+        result that means failure, 1 for ``"nonzero"``, or finds the exception set, for
+        ``"python"``.
     name, doc : str, optional
         The function's own by default.
 

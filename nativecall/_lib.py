@@ -70,9 +70,9 @@ except ImportError as _error:
 ffi = _core.ffi
 _lib = _core.lib
 if TYPE_CHECKING:
-    from . import _types  # what _types.pyi says of it
+    import nativecall._types as _stub  # what _types.pyi says of it
 
-    types = _types
+    types = _stub
 else:
     types = _load_types(_core.__file__)
 
@@ -82,15 +82,9 @@ FLAG_TAKES_GIL: int = _lib.NC_FLAG_TAKES_GIL
 FLAG_RELEASE_GIL: int = _lib.NC_FLAG_RELEASE_GIL
 FLAG_ERRNO: int = _lib.NC_FLAG_ERRNO
 ERRORS_MASK: int = _lib.NC_ERRORS_MASK
-# The error conventions by name (D11), as the flags of an entry spell them.
-ERRORS: dict[str, int] = {
-    "none": _lib.NC_ERRORS_NONE,
-    "python": _lib.NC_ERRORS_PYTHON,
-    "nonzero": _lib.NC_ERRORS_NONZERO,
-    "zero": _lib.NC_ERRORS_ZERO,
-    "null": _lib.NC_ERRORS_NULL,
-    "errno": _lib.NC_ERRORS_ERRNO,
-}
+# The error conventions by name, as the flags of an entry spell them; what they mean is in
+# _values/failure.py.
+ERRORS: dict[str, int] = types.error_conventions
 
 _TEXT = 4096  # bytes for a path or a loader's message
 

@@ -10,6 +10,8 @@ from ._signature.signature import Signature
 runtime_provider: str
 #: Costs of an overload's argument: exact, plausible, an object, narrower, refused.
 costs: tuple[int, int, int, int, int]
+#: The flags of each error convention by its name.
+error_conventions: dict[str, int]
 #: Code, canonical code, letter, kind, name in C, size, alignment, digits, signed.
 scalars: tuple[tuple[str, str, str, Kind, str, int, int, int, bool], ...]
 extensibletype: type[type]

@@ -34,6 +34,24 @@ PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromLong(saved);
 }
 
+/* ROW(the end of NC_ERRORS_*, its name in Python): all of them. */
+#define ERROR_CONVENTIONS(ROW)                                                                     \
+    ROW(NONE, "none")                                                                              \
+    ROW(PYTHON, "python")                                                                          \
+    ROW(NONZERO, "nonzero")                                                                        \
+    ROW(ZERO, "zero")                                                                              \
+    ROW(NULL, "null")                                                                              \
+    ROW(ERRNO, "errno")
+
+PyObject *nc_error_conventions(void)
+{
+#define FORMAT(convention, name) "sn"
+#define VALUES(convention, name) , name, (Py_ssize_t)NC_ERRORS_##convention
+    return Py_BuildValue("{" ERROR_CONVENTIONS(FORMAT) "}" ERROR_CONVENTIONS(VALUES));
+#undef FORMAT
+#undef VALUES
+}
+
 /* What the hook raises; 0 when it does not. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {

@@ -18,6 +18,9 @@ PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code
  * NULL without one is a failure by the error convention, or one of the function itself. */
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention);
 
+/* A new dict: the flags of each error convention by its name. */
+PyObject *nc_error_conventions(void);
+
 /* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention),
  * and object_at(address, owned): the object, whose reference is taken over where it is owned. */
 PyObject *nc_object_at(PyObject *module, PyObject *args);

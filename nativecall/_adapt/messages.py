@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _lib
 from .._signature.ctype import CType, integer_range
 from .._signature.derived import Pointer
-from .._values.failure import raise_failure
 from .plan import Plan
 
 __all__ = ["advice", "counted", "failure", "given_text", "no_way", "own_text"]
@@ -73,16 +71,10 @@ def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
             f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items"
         )
     if one.kind == "failure":
-        try:
-            raise_failure(
-                name,
-                _lib.ERRORS[plan.before],
-                None if plan.before in ("null", "errno") else value,
-                value if plan.before == "errno" else 0,
-            )
-        except Exception as error:
-            return error
-        return SystemError(f"'{name}' failed without saying how")
+        by_errno = plan.before.shown_by == "errno"
+        result = None if by_errno or plan.before.needs == "pointer" else value
+        made = plan.before.failure(name, result, value if by_errno else 0)
+        return made or SystemError(f"'{name}' failed without saying how")
     return _unfit(subject, one.source, one.target, value)
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from .._signature.ctype import VOIDPTR, CType
 from .._signature.signature import Signature
+from .._values.failure import Convention
 
 __all__ = [
     "HEADER",
@@ -159,7 +160,7 @@ class Plan:
     stores : tuple of (int, Node)
         After the call: where a wanted argument points to, and what goes there.
     result : Node or None
-    before, after : str
+    before, after : Convention
         The error conventions of the function, and of the thunk.
     tested : int
         The step that is the function's own failure, where the call is tested for that; -1 for none.
@@ -176,8 +177,8 @@ class Plan:
     checks: tuple[Check, ...]
     stores: tuple[tuple[int, Node], ...]
     result: Node | None
-    before: str
-    after: str
+    before: Convention
+    after: Convention
     tested: int
     steps: tuple[Step, ...]
     flags: int
@@ -189,6 +190,16 @@ class Plan:
         return step == self.tested or any(
             [isinstance(node, Convert) and node.step == step for node in nodes]
         )
+
+    @property
+    def clears_errno_before(self) -> bool:
+        """Whether the thunk sets errno to 0 before the call, which its caller does not do."""
+        return self.before.shown_by == "errno" != self.after.shown_by
+
+    @property
+    def clears_errno_after(self) -> bool:
+        """Whether what the call leaves in errno means nothing to the thunk's caller."""
+        return self.after.shown_by == "errno" != self.before.shown_by
 
     @property
     def variadic(self) -> int | None:

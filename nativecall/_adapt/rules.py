@@ -20,8 +20,9 @@ What the arguments are is tried in this order, and the first that fits is taken:
 
 How failure shows (the error convention): it is what it was where the wanted result can show it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
-`errors` names one. A status is a result "nonzero" or "zero"; it says nothing besides. Where the
-wanted convention cannot tell C of a failure, C gets NaN, 0, NULL or zeros and Python an exception.
+`errors` names one. A status is an integer that a convention needs, as "nonzero" and "zero" do; the
+first says nothing besides. Where the wanted convention cannot tell C of a failure, C gets NaN, 0,
+NULL or zeros and Python an exception.
 
 The function gets the arguments of a variadic one after those that it names, as C promotes them.
 """
@@ -36,6 +37,7 @@ from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType, integer_range, promoted, scalar
 from .._signature.derived import Pointer, object_offsets
 from .._signature.signature import Signature
+from .._values.failure import CONVENTIONS, Convention, convention
 from .draft import (
     NUMBERS,
     POINTERS,
@@ -66,7 +68,6 @@ from .plan import (
 
 __all__ = ["adapt", "bind"]
 
-_STATUS = ("nonzero", "zero")
 _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
 
@@ -285,7 +286,7 @@ def _promoted(inner: Signature, outer: Signature) -> tuple[Draft, list[Node]]:
 class _Ending:
     """One way to have the wanted result: what becomes of the arguments, and of the result."""
 
-    errors: str
+    errors: Convention
     own: Sequence[Own]
     given: Sequence[Given]
     room: CType | None = None  # of the function's last argument
@@ -294,16 +295,8 @@ class _Ending:
     status: int | None = None  # the result after success, of a status
 
 
-def _is_status(ctype: CType, errors: str) -> bool:
-    return errors in _STATUS and ctype.kind in ("int", "bool")
-
-
-def _success(errors: str) -> int:
-    return int(errors == "zero")
-
-
 def _endings(
-    inner: Signature, before: str, outer: Signature, errors: str | None
+    inner: Signature, before: Convention, outer: Signature, errors: Convention | None
 ) -> tuple[list[_Ending], Refused | None]:
     """What rule 1 offers, in its order, and why it does not offer more."""
     own = own_arguments(inner)
@@ -311,7 +304,8 @@ def _endings(
     result, wanted = inner.result, outer.result
     integral = wanted.kind in ("int", "bool")
     # A convention that needs nothing of the result is kept without being asked for.
-    kept = before if before in ("errno", "python") else "none"
+    none = CONVENTIONS["none"]
+    kept = before if before.needs == "any" else none
     found: list[_Ending] = []
     refused: Refused | None = None
 
@@ -320,23 +314,18 @@ def _endings(
         refused = refused or Refused(reason, hint)
 
     # The result becomes the wanted one.
-    shows = {
-        "nonzero": integral,
-        "zero": integral,
-        "null": wanted.kind in (*POINTERS, "function", "object"),
-    }.get(before, True)
-    after = errors or (before if shows else "none")
+    after = errors or (before if before.suits(wanted) else none)
     if result.kind == "void" or wanted.kind == "void":
-        if result.kind == wanted.kind and after not in (*_STATUS, "null"):
+        if result.kind == wanted.kind and after.needs == "any":
             found.append(_Ending(after, own, given))
-    elif before == "nonzero" and after != "nonzero":
+    elif before.is_status and after != before:
         otherwise("its result is a status, no value")
-    elif after in (*_STATUS, "null") and before in ("none", *_STATUS) and after != before:
+    elif after.needs != "any" and (before == none or before.needs == "integer") and after != before:
         otherwise(
-            f"its result does not say what errors={after!r} means",
-            f"nativecall.wrap(f, errors={after!r}) says so of f itself",
+            f"its result does not say what errors={after.name!r} means",
+            f"nativecall.wrap(f, errors={after.name!r}) says so of f itself",
         )
-    elif after in _STATUS and after != before:
+    elif after.needs == "integer" and after != before:
         otherwise("its result is no status")
     else:
         found.append(_Ending(after, own, given, value=result))
@@ -352,36 +341,36 @@ def _endings(
             if place < 0 or not isinstance(own[place].type, Pointer) or own[place].readonly:
                 continue
             after = errors or kept
-            if result.kind != "void" and not _is_status(result, before):
+            if result.kind != "void" and before.needs != "integer":
                 if result.kind == "int" and len(own) - 1 == len(given) and not inner.variadic:
                     otherwise(
                         f"its result {result.text!r} is a value of its own, no status",
                         "nativecall.wrap(f, errors='nonzero') says that it is one",
                     )
-            elif after not in _STATUS and (after != "null" or wanted.kind in POINTERS):
+            elif after.needs == "any" or (after.needs == "pointer" and wanted.kind in POINTERS):
                 pointee = pointee_of(own[place].type)
                 left = [*own[:place], *own[place + 1 :]]
                 found.append(_Ending(after, left, given, room=pointee, value=pointee))
     # The wanted last pointer argument takes the result.
-    if result.kind != "void" and before != "nonzero" and (wanted.kind == "void" or integral):
+    if result.kind != "void" and not before.is_status and (wanted.kind == "void" or integral):
         for _, theirs in sorted({(False, theirs) for _, theirs in user_data}):
             place = len(given) - 1 - theirs
             if place < 0 or not isinstance(given[place].type, Pointer) or outer.readonly[place]:
                 continue
-            after = errors or ("nonzero" if integral else kept)
-            if (after in _STATUS) != integral or after == "null":
+            after = errors or (CONVENTIONS["nonzero"] if integral else kept)
+            if after.needs != ("integer" if integral else "any"):
                 continue
             pointee = pointee_of(given[place].type)
             numbers = ("int", "bool")
             if integral and result.kind in numbers and pointee.kind not in numbers:
                 continue  # beside an integer, an integer is hardly the float for the pointer
             rest = [*given[:place], *given[place + 1 :]]
-            status = _success(after) if integral else None
+            status = after.success if integral else None
             found.append(_Ending(after, own, rest, store=place, value=result, status=status))
     # A status of another kind, also of nothing.
-    if integral and errors in _STATUS and errors != before:
-        if result.kind == "void" or (result.kind in ("int", "bool") and before != "none"):
-            found.append(_Ending(errors, own, given, status=_success(errors)))
+    if integral and errors and errors.needs == "integer" and errors != before:
+        if result.kind == "void" or (result.kind in ("int", "bool") and before != none):
+            found.append(_Ending(errors, own, given, status=errors.success))
     elif integral and result.kind == "void":
         otherwise(
             "it returns nothing",
@@ -393,14 +382,15 @@ def _endings(
         if object_offsets(result):
             plural = "a reference" if result.kind == "object" else "references"
             otherwise(f"its result is {plural}, which would be lost")
-        elif after not in (*_STATUS, "null"):
+        elif after.needs == "any":
             found.append(_Ending(after, own, given))
     return found, refused
 
 
-def _finish(draft: Draft, nodes: list[Node], ending: _Ending, before: str, flags: int) -> Plan:
+def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Plan:
     """The plan of an ending whose arguments are there."""
-    inner, outer, after = draft.inner, draft.outer, ending.errors
+    inner, outer = draft.inner, draft.outer
+    before, after = convention(flags), ending.errors
     stores: list[tuple[int, Node]] = []
     result: Node | None = None
     node: Node | None = None
@@ -430,16 +420,19 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, before: str, flags
         result = Constant(ending.status, outer.result)
     # A result that shows failure as before needs no look, unless it has to be made from one.
     shown = before == after and (
-        before in ("errno", "python") or (result is not None and ending.status is None)
+        before.needs == "any" or (result is not None and ending.status is None)
     )
     tested = -1
-    if before != "none" and (not shown or checked or stores):
-        told = scalar("i") if before == "errno" else inner.result
+    if before.shown_by != "nothing" and (not shown or checked or stores):
+        told = scalar("i") if before.shown_by == "errno" else inner.result
         tested = draft.step("failure", "'{}'", told, told)
-    flags = (flags & _KEPT) | _lib.ERRORS[after]
-    if after == "python" or (before == "python" and tested >= 0):
+    flags = (flags & _KEPT) | after.flags
+    if after.needs_gil or (before.needs_gil and tested >= 0):
         if flags & _lib.FLAG_RELEASE_GIL:
-            raise Refused("errors='python' needs the GIL, which callers of it drop (gil='release')")
+            what = after if after.needs_gil else before
+            raise Refused(
+                f"errors={what.name!r} needs the GIL, which callers of it drop (gil='release')"
+            )
         flags |= _lib.FLAG_NEEDS_GIL
     return Plan(
         outer,
@@ -483,11 +476,12 @@ def adapt(
     SignatureError
         When no rule fits; it says which argument does not, and what would work.
     """
-    before = _convention(flags)
+    before = convention(flags)
+    wanted = None if errors is None else CONVENTIONS[errors]
     try:
         if outer.variadic:
             raise Refused("a variadic function cannot be generated", "leave '.' out")
-        endings, refused = _endings(inner, before, outer, errors)
+        endings, refused = _endings(inner, before, outer, wanted)
         for ending, paired in [(one, paired) for paired in (True, False) for one in endings]:
             try:
                 if not inner.variadic:
@@ -496,7 +490,7 @@ def adapt(
                     continue
                 else:
                     draft, nodes = _promoted(inner, outer)
-                return _finish(draft, nodes, ending, before, flags)
+                return _finish(draft, nodes, ending, flags)
             except Refused as found:
                 if refused is None or found.progress > refused.progress:
                     refused = found
@@ -512,13 +506,6 @@ def adapt(
             f"cannot convert {name!r} from {inner.text!r} to {outer.text!r}: {last.reason}",
             hint=last.hint,
         ) from None
-
-
-def _convention(flags: int) -> str:
-    for convention, bits in _lib.ERRORS.items():
-        if flags & _lib.ERRORS_MASK == bits:
-            return convention
-    raise ValueError(f"flags {flags:#x} have an unknown error convention")
 
 
 def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
@@ -541,5 +528,5 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
         readonly=[inner.readonly[index] for index in left],
     )
     result = None if inner.result.kind == "void" else Result(inner.result)
-    errors = _convention(flags)
+    errors = convention(flags)
     return Plan(outer, inner, tuple(nodes), (), (), result, errors, errors, -1, (), flags, offset)

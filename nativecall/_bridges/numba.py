@@ -38,6 +38,7 @@ from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function
+from .._values.failure import CONVENTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from llvmlite import ir
 
     from .._codegen.abi import Lowering
+    from .._values.failure import Convention
 
     # Numba has types in part only, and other ones in every version.
     NumbaType: TypeAlias = Any
@@ -254,7 +256,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
         found: Function | None = known.get((signature.text, errors))
         if found is None:
             made = Instance(obj, signature, compiled)
-            found = Function(_enclose(made, errors), signature, made, name)
+            found = Function(_enclose(made, CONVENTIONS[errors]), signature, made, name)
             known[signature.text, errors] = found
     return found
 
@@ -338,7 +340,7 @@ def _becomes(kind: NumbaType, ctype: CType) -> bool:
     return bool(kind == _numba_type(ctype))
 
 
-def _enclose(made: Instance, errors: str) -> int:
+def _enclose(made: Instance, errors: Convention) -> int:
     """Compile the C function around an instance, in a library of Numba's that is made for it."""
     from .._codegen import abi
 
@@ -371,7 +373,7 @@ def _write(
     module: ir.Module,
     name: str,
     made: Instance,
-    errors: str,
+    errors: Convention,
 ) -> None:
     """Write the C function around an instance into a module."""
     from llvmlite import ir
@@ -508,7 +510,7 @@ class _Writer:
         else:
             builder.store(self._value(ctype, kind, value), at, align=1)
 
-    def keep_exception(self, status: NumbaObject, made: Instance, errors: str) -> None:
+    def keep_exception(self, status: NumbaObject, made: Instance, errors: Convention) -> None:
         """Raise what the function raised, unless an earlier one is still to be noticed."""
         builder = self.builder
         python = self.context.get_python_api(builder)
@@ -516,7 +518,7 @@ class _Writer:
         before = python.err_occurred()
         with builder.if_then(self.ir_is_null(before)):
             self.context.call_conv.raise_error(builder, python, status)
-            if errors != "python":
+            if errors.shown_by != "exception":
                 settle = _lib.types.code_symbols()["nc_exception_settle"]
                 word = self.ir.IntType(64)
                 self.builder.call(
@@ -533,7 +535,7 @@ class _Writer:
         word = self.ir.IntType(64)
         return self.builder.inttoptr(word(address), self.ir.PointerType(kind))
 
-    def sentinel(self, ctype: CType, errors: str, memory: ir.Value) -> ir.Value:
+    def sentinel(self, ctype: CType, errors: Convention, memory: ir.Value) -> ir.Value:
         """What C gets when the function raises."""
         from .._codegen.abi import in_memory, value_type
 
@@ -550,7 +552,7 @@ class _Writer:
         kind = value_type(ctype)
         if ctype.kind == "float":
             return self.ir.Constant(kind, float("nan"))
-        return self.ir.Constant(kind, 1 if errors == "nonzero" else None)
+        return self.ir.Constant(kind, errors.sentinel or None)
 
 
 def signatures(obj: NumbaObject) -> list[Signature] | None:

@@ -18,7 +18,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
 from .._values import boxes
 from .._values.boxes import Function
-from .._values.failure import ERROR_NAMES
+from .._values.failure import convention
 from .capsule import from_entry, spelling
 
 TYPE_CHECKING = False
@@ -150,8 +150,8 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
     A status without a convention is what SciPy takes it for.
     """
     found, _, flags = part._chosen(None)
-    convention = ERROR_NAMES[flags & _lib.ERRORS_MASK]
-    status = convention == "zero" or (convention == "none" and found.result.kind == "int")
+    errors = convention(flags).name
+    status = errors == "zero" or (errors == "none" and found.result.kind == "int")
     if form in _REPORTING and not status:
         return part.convert(form, errors="zero")
     return part if found.text == form else part.convert(form)

@@ -23,7 +23,7 @@ from .._errors import NoEntryError, SignatureError, refuse_reload
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
-from .._values.failure import ERROR_NAMES
+from .._values.failure import convention
 from . import (
     arguments,  # noqa: F401  # gives the core its hooks when it is imported
     hooks,  # noqa: F401  # the same
@@ -148,7 +148,7 @@ class NativeCallable(_types.CallableBase):
                     text,
                     address,
                     flags,
-                    ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                    convention(flags).name,
                     gil_name(flags),
                     owner,
                     one._trampoline_kind(),
@@ -572,7 +572,7 @@ class NativeCallable(_types.CallableBase):
         if one is not None and flags is not None and hasattr(symbol, "pickled"):
             options: HowCalled = {
                 "gil": gil_name(flags),
-                "errors": ERROR_NAMES[flags & _lib.ERRORS_MASK],
+                "errors": convention(flags).name,
                 "errno": bool(flags & _lib.FLAG_ERRNO),
             }
             signature = one._entry()[0].signature

@@ -14,7 +14,7 @@ from .._errors import SignatureError
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
-from .._values.failure import check_errors
+from .._values.failure import CONVENTIONS, check_errors, convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ address : int
 flags : int
     As native callers see them (docs/abi/find.md).
 errors : str
-    How the function reports failure: ``"none"``, ``"python"``, ``"nonzero"``, ``"zero"``,
-    ``"null"`` or ``"errno"``.
+    How the function reports failure; see `wrap`.
 gil : str
     ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
 owner : object
@@ -99,21 +98,21 @@ class Options:
             raise ValueError("'doc' must not contain a null character")
         if not isinstance(gil, str) or gil not in _GIL:
             raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
-        if not isinstance(errors, str) or errors not in _lib.ERRORS:
-            choices = ", ".join(map(repr, _lib.ERRORS))
+        if not isinstance(errors, str) or errors not in CONVENTIONS:
+            choices = ", ".join(map(repr, CONVENTIONS))
             raise ValueError(f"'errors' must be one of {choices} (got {errors!r})")
         if not isinstance(errno, bool):
             raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
-        if errors == "python" and gil == "release":
+        if CONVENTIONS[errors].needs_gil and gil == "release":
             raise ValueError(
-                "a function with errors='python' sets exceptions, so gil='release' "
+                f"a function with errors={errors!r} sets exceptions, so gil='release' "
                 "cannot be right; use gil='need'"
             )
         self.name = name
         self.doc = doc
         self.owner = owner
         self.errors = errors
-        self.flags = _GIL[gil] | _lib.ERRORS[errors] | (_lib.FLAG_ERRNO if errno else 0)
+        self.flags = _GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
 class NewEntry:
@@ -184,7 +183,7 @@ def _needs_gil(signature: Signature, flags: int) -> int:
     """
     # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
     objects = "O" in signature.text
-    raising = flags & _lib.ERRORS_MASK == _lib.ERRORS["python"]
+    raising = convention(flags).needs_gil
     if flags & _lib.FLAG_RELEASE_GIL and (objects or raising):
         what = "handles Python objects" if objects else "sets Python exceptions"
         raise ValueError(f"gil='release' cannot be right for {signature.text!r}, which {what}")

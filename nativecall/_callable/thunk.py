@@ -25,7 +25,7 @@ from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec, storage
-from .._values.failure import ERROR_NAMES, check_errors
+from .._values.failure import check_errors, convention
 from . import arguments, specialize
 from .entry import Options
 
@@ -67,7 +67,7 @@ class _Maker:
         self.name = name
 
     def __call__(self, step: int, bits: int, reported: bool) -> BaseException | None:
-        if step == self.plan.tested and self.plan.before == "python":
+        if step == self.plan.tested and self.plan.before.shown_by == "exception":
             return None  # the function raised it
         if reported and self.plan.follows_call(step):
             return None  # that C got the sentinel of a callback that failed is said already
@@ -159,7 +159,7 @@ def converted(
     exact = [entry for entry in entries if entry[1].text == wanted.text]
     refused: list[SignatureError] = []
     for single, found, address, flags in exact or entries:
-        known = ERROR_NAMES[flags & _lib.ERRORS_MASK]
+        known = convention(flags).name
         if exact and name is None and errors in (None, known) and _keeps(found, wanted):
             return single
         try:

@@ -68,7 +68,7 @@ def key(plan: Plan) -> str:
             ";".join([f"{one.index}={one.count}/{one.step}" for one in plan.checks]),
             ";".join([f"{index}<{_described(node)}" for index, node in plan.stores]),
             _described(plan.result),
-            f"{plan.before}>{plan.after}/{plan.tested}",
+            f"{plan.before.name}>{plan.after.name}/{plan.tested}",
         ]
     )
 
@@ -108,7 +108,7 @@ def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> boo
     """
     if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
         return False
-    if (plan.before == "errno") != (plan.after == "errno"):
+    if plan.clears_errno_before or plan.clears_errno_after:
         return False
     try:
         outer, inner = _lowerings(plan, convention)

@@ -83,7 +83,7 @@ class ThunkCode:
             bits = _LONG(0) if check.count is None else self.word(ctype, given)
             self.require(holds, check.step, bits)
         arguments = [self.value(node) for node in plan.arguments]
-        if plan.before == "errno" and plan.after != "errno":
+        if plan.clears_errno_before:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
         self.call(target, arguments)
         if plan.tested >= 0:
@@ -92,7 +92,7 @@ class ThunkCode:
         result = None if plan.result is None else self.value(plan.result)
         for (index, value), (_, node) in zip(values, plan.stores, strict=True):
             self.put(node.type, value, self.prologue.arguments[index])
-        if plan.after == "errno" and plan.before != "errno":
+        if plan.clears_errno_after:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
         self.give(result)
         self.finish()
@@ -159,9 +159,9 @@ class ThunkCode:
         data, step, bits, memory = function.args
         kept = self.builder, self.data
         self.builder, self.data = ir.IRBuilder(function.append_basic_block()), data
-        keep = _INT(int(self.plan.after == "python"))
+        keep = _INT(int(self.plan.after.shown_by == "exception"))
         self.serve("nc_thunk_failed", ir.VoidType(), data, step, bits, keep)
-        if self.plan.after == "errno":
+        if self.plan.after.shown_by == "errno":
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(_OUT_OF_RANGE))
         if self.outer.result.how == "pieces":
             memory = self.reserve(self.plan.outer.result.size, self.plan.outer.result.alignment)
@@ -189,12 +189,8 @@ class ThunkCode:
             self.fill(result, prologue.result_memory)
         elif result.kind != "void":
             type = abi.value_type(result)
-            number: float | None = None if isinstance(type, ir.PointerType) else 0
-            if result.kind == "float":
-                number = float("nan")
-            elif self.plan.after == "nonzero":
-                number = 1
-            value = ir.Constant(type, number)
+            none = float("nan") if result.kind == "float" else self.plan.after.sentinel
+            value = ir.Constant(type, none or None)
         self.outer.emit_return(self.builder, prologue, value)
 
     def fill(self, ctype: CType, memory: ir.Value) -> None:
@@ -250,25 +246,25 @@ class ThunkCode:
         plan, builder = self.plan, self.builder
         bits: ir.Value = _LONG(0)
         code: ir.Value | None = None
-        match plan.before:
-            case "python":
+        match plan.before.shown_by:
+            case "exception":
                 raised = self.serve("nc_thunk_raised", _INT)
                 passed = builder.icmp_unsigned("==", raised, _INT(0))
             case "errno":
                 code = self.serve("nc_thunk_errno", _INT)
                 bits = builder.zext(code, _LONG)
                 passed = builder.icmp_unsigned("==", code, _INT(0))
-            case before:
-                none = ir.Constant(self.answer.type, None if before == "null" else 0)
-                sign = "==" if before == "nonzero" else "!="
-                passed = builder.icmp_unsigned(sign, self.answer, none)
-                if before != "null":
+            case _:
+                value = ir.Constant(self.answer.type, plan.before.value or None)
+                failed = builder.icmp_signed(plan.before.relation, self.answer, value)
+                passed = builder.not_(failed)
+                if plan.before.needs == "integer":
                     bits = self.word(plan.inner.result, self.answer)
-        if plan.after in ("none", "python"):
+        if not plan.after.reaches_c:
             self.require(passed, plan.tested, bits)
             return
         here = builder.append_basic_block()
-        if plan.after == "errno":
+        if plan.after.shown_by == "errno":
             failed = builder.append_basic_block()
             builder.cbranch(passed, here, failed).set_weights([1000, 1])
             builder.position_at_end(failed)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from .. import _lib
 from .._signature.derived import Array, Struct
 from .._values.callspec import letter
+from .._values.failure import convention
 from .frame import Place, is_padded, is_record, lay_out
 from .writer import EXACT, PLACES, WORD, Operand, Writer, layout
 
@@ -37,6 +38,8 @@ __all__ = ["EXPORT", "FLAGS", "TrampolineCode"]
 EXPORT = "method"
 #: Flags that change the code of a call.
 FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
+#: LLVM's names of relations between integers with a sign.
+_RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 _MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
 
@@ -78,11 +81,11 @@ class TrampolineCode(Writer):
         self.direct = self.owners <= _MAX_DIRECT and all(
             [place.inline or place.letter in ("P", "O") for place in self.places]
         )
-        errors = flags & _lib.ERRORS_MASK
+        errors = convention(flags)
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
-        self.may_raise = errors == _lib.ERRORS["python"] or bool(flags & _lib.FLAG_NEEDS_GIL)
-        self.convention = 0 if errors == _lib.ERRORS["python"] else errors
-        self.errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+        self.may_raise = errors.shown_by == "exception" or bool(flags & _lib.FLAG_NEEDS_GIL)
+        self.errors = errors
+        self.errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
         result = signature.result
         # Whether what makes the result's object looks for exceptions that were left.
         self.looking = (
@@ -422,7 +425,7 @@ class TrampolineCode(Writer):
             code = self.call("nc_errno_keep", "i32")
         if self.release:
             self.call("PyEval_RestoreThread", "void", f"ptr {state}")
-        if self.owners and self.convention:
+        if self.owners and self.errors.reaches_c:
             status = self.call("nc_settle", "i32", "ptr %frame", f"i64 {self.owners}")
             self.settled(self.new(f"icmp sge i32 {status}, 0"), raw)
         if result.kind != "object" and not self.looking:
@@ -431,7 +434,7 @@ class TrampolineCode(Writer):
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
         value = self.result(result, raw)
-        return self.checked(value, raw, code) if self.convention else value
+        return self.checked(value, raw, code) if self.errors.reaches_c else value
 
     def look_for_left(self, raw: str) -> None:
         """Fail where a Python function that C called left an exception in this thread."""
@@ -524,25 +527,19 @@ class TrampolineCode(Writer):
 
     def checked(self, value: str, raw: str, code: str) -> str:
         """The value, or NULL with the exception that an error convention makes of it."""
-        errors, result = _lib.ERRORS, self.signature.result
-        if self.convention == errors["errno"]:
+        errors = self.errors
+        if errors.shown_by == "errno":
             failed = self.new(f"icmp ne i32 {code}, 0")
-        elif self.convention == errors["null"]:
-            failed = self.new(f"icmp eq ptr {raw}, null")
         else:
-            relation = "ne" if self.convention == errors["nonzero"] else "eq"
-            failed = self.new(f"icmp {relation} {self.type(result)} {raw}, 0")
+            kind, none = self.type(self.signature.result), str(errors.value)
+            if errors.needs == "pointer":
+                kind, none = "ptr", "null"
+            failed = self.new(f"icmp {_RELATIONS[errors.relation]} {kind} {raw}, {none}")
         came, failing, join = self.block, self.label(), self.label()
         self.line(f"br i1 {failed}, label %{failing}, label %{join}")
         self.begin(failing)
-        after = self.call(
-            "nc_fail",
-            "ptr",
-            "ptr %self",
-            f"ptr {value}",
-            f"i64 {self.convention}",
-            f"i32 {code}",
-        )
+        values = ("ptr %self", f"ptr {value}", f"i64 {errors.flags}", f"i32 {code}")
+        after = self.call("nc_fail", "ptr", *values)
         self.go(join)
         self.begin(join)
         return self.new(f"phi ptr [{value}, %{came}], [{after}, %{failing}]")
@@ -565,7 +562,7 @@ class TrampolineCode(Writer):
             return none
         if code == "O":
             name = self.load("ptr", "%self", layout["callable_name"])
-            values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.convention}")
+            values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.errors.flags}")
             return self.call("nc_take_object", "ptr", *values)
         if code == "P":
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")

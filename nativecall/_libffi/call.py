@@ -17,7 +17,7 @@ from .. import _lib
 from .._signature.ctype import VOID, VOIDPTR, CType
 from .._signature.signature import Signature
 from .._values import callspec, storage
-from .._values.failure import raise_failure
+from .._values.failure import convention, raise_failure
 from .._values.variadic import extra_argument
 from . import types
 from .callback import object_callbacks
@@ -68,8 +68,8 @@ def fallback_for(
     signature: Signature = spec.signature
     hold = not flags & _lib.FLAG_RELEASE_GIL
     holds_objects = "O" in signature.result.text
-    errors = flags & _lib.ERRORS_MASK
-    errno = bool(flags & _lib.FLAG_ERRNO) or errors == _lib.ERRORS["errno"]
+    errors = convention(flags)
+    errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
     type_ = types.prototype(signature, hold=hold, errno=errno)
     function = foreign_function(type_, address)
     types.check_result(signature)
@@ -179,11 +179,13 @@ def fallback_for(
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":
-            value = _lib.types.take_object(name, answer.value or 0, errors)
+            value = _lib.types.take_object(name, answer.value or 0, errors.flags)
         else:
             value = storage.load(result_type, ctypes.addressof(answer), owned=True)
-        if errors:
-            raise_failure(name, errors, value, code)
+        if errors.reaches_c:
+            # What took an object has looked for NULL; None is an object.
+            shown = answer if result_type.kind == "object" else value
+            raise_failure(name, errors.flags, shown, code)
         return value
 
     return fallback

@@ -99,9 +99,7 @@ def interpreted(
         kind = types.foreign_type(arg) if arg.text == "g" else callback.received(arg)
         kinds.append(kind)
         readers.append(None if kind is types.foreign_type(arg) else kind)
-    sentinel = storage.sentinel_of(result)
-    if plan.after == "nonzero":
-        sentinel = (1).to_bytes(result.size, sys.byteorder)
+    sentinel = storage.sentinel_of(result, plan.after.sentinel)
     lower, holder = callback.lowering(restype)
     none = lower(sentinel)
     spec = _lib.types.CallbackSpec(
@@ -122,7 +120,7 @@ def interpreted(
         "",
         sentinel,
         has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),
-        python_errors=plan.after == "python",
+        python_errors=plan.after.shown_by == "exception",
     )
     return callback.pointer_to(made, types.callback_type(restype, kinds, errno=run.uses_errno))
 
@@ -138,7 +136,8 @@ class _Run:
         self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)
         self.base = (ctypes.addressof(self.data) + 15) & ~15
         _write(self.base + HEADER, data)
-        self.uses_errno = "errno" in (plan.before, plan.after) or bool(plan.flags & _lib.FLAG_ERRNO)
+        by_errno = "errno" in (plan.before.shown_by, plan.after.shown_by)
+        self.uses_errno = by_errno or bool(plan.flags & _lib.FLAG_ERRNO)
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
         prototype = types.prototype(plan.inner, hold=hold, errno=self.uses_errno)
@@ -161,12 +160,12 @@ class _Run:
         try:
             return _Call(self, given, memory).go()
         except _Failed as failed:
-            if failed.step == plan.tested and plan.after not in ("none", "python"):
-                if plan.after == "errno":
+            if failed.step == plan.tested and plan.after.reaches_c:
+                if plan.after.shown_by == "errno":
                     set_errno(get_errno() or _INPUT_OUTPUT_ERROR)
                 return None
             error = self.maker.make(failed.step, failed.value)
-        if plan.after == "errno":
+        if plan.after.shown_by == "errno":
             set_errno(_OUT_OF_RANGE)
         raise error
 
@@ -202,7 +201,7 @@ class _Call:
         result = None if plan.result is None else self.value(plan.result)
         for index, ctype, at in stores:
             _copy(_word(self.argument(index)), at, ctype.size)
-        if plan.after == "errno" and plan.before != "errno":
+        if plan.clears_errno_after:
             set_errno(0)
         if result is None:
             return None
@@ -226,7 +225,7 @@ class _Call:
 
     def call(self, arguments: list[types.Foreign]) -> None:
         plan, run = self.plan, self.run
-        if plan.before == "errno" and plan.after != "errno":
+        if plan.clears_errno_before:
             set_errno(0)
         answer = called(run.function, arguments)
         if run.inner.kind != "void":
@@ -235,20 +234,14 @@ class _Call:
         if plan.tested < 0:
             return
         # An exception of the function was raised by ctypes.
-        value: types.Foreign = None
-        match plan.before:
-            case "errno":
-                value = get_errno()
-                failed = value != 0
-            case "python":
-                return
-            case "null":
-                failed = _word(self.answer) == 0
-            case before:
-                value = storage.load(run.inner, self.answer)
-                failed = (value != 0) == (before == "nonzero")
-        if failed:
-            raise _Failed(plan.tested, value)
+        value: object = None
+        code = get_errno() if plan.before.shown_by == "errno" else 0
+        if plan.before.needs == "pointer":
+            value = _word(self.answer) or None
+        elif plan.before.needs == "integer":
+            value = storage.load(run.inner, self.answer)
+        if plan.before.failed(value, code):
+            raise _Failed(plan.tested, code or value)
 
     def reserve(self, size: int) -> int:
         """The address of fresh zeros, as aligned as any type asks for."""

@@ -1,64 +1,167 @@
 """Error conventions: how a C function reports failure, and which exception that becomes.
 
-The names are those of `wrap`; an entry has its convention in its flags (docs/abi/find.md).
+The table has all there is to know of each. What calls functions, adapts them or reports failure to
+C obeys its row; names and flags are the core's (csrc/object/failure.c).
 """
 
 from __future__ import annotations
 
+import operator
+
 from .. import _lib
 from .._errors import NativeFailure
+from .._signature.ctype import CType, integer_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Literal
 
     from .._signature.signature import Signature
 
     Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
+    Shown = Literal["nothing", "exception", "result", "errno"]
+    Needed = Literal["any", "integer", "pointer"]
 
-#: The name of each convention, by the flags that spell it.
-ERROR_NAMES: dict[int, Errors] = {
-    flags: name  # type: ignore[misc]  # the names of _lib.ERRORS are those of Errors
-    for name, flags in _lib.ERRORS.items()
+_RELATIONS: dict[str, Callable[[object, int], bool]] = {"==": operator.eq, "!=": operator.ne}
+
+
+class Convention:
+    """An error convention.
+
+    Attributes
+    ----------
+    name : str
+    flags : int
+        What an entry has for it.
+    shown_by : {"nothing", "exception", "result", "errno"}
+        Where a caller sees a failure: nowhere, or in a Python exception that is set, in the result,
+        or in errno, which was 0 before the call and is not after it.
+    needs : {"any", "integer", "pointer"}
+        What the result must be.
+    relation, value : str and int
+        A result that is so related to the value, 0 for NULL, shows a failure.
+    sentinel : int
+        What code that fails returns where it returns an integer, or a pointer.
+    needs_gil : bool
+        Whether it takes the GIL to see a failure.
+    """
+
+    __slots__ = ("flags", "name", "needs", "needs_gil", "relation", "sentinel", "shown_by", "value")
+
+    def __init__(
+        self,
+        name: Errors,
+        shown_by: Shown,
+        needs: Needed = "any",
+        relation: str = "",
+        value: int = 0,
+        sentinel: int = 0,
+        needs_gil: bool = False,
+    ) -> None:
+        self.name = name
+        self.flags = _lib.ERRORS[name]
+        self.shown_by = shown_by
+        self.needs = needs
+        self.relation = relation
+        self.value = value
+        self.sentinel = sentinel
+        self.needs_gil = needs_gil
+
+    def __repr__(self) -> str:
+        return f"<error convention {self.name!r}>"
+
+    @property
+    def reaches_c(self) -> bool:
+        """Whether C code without Python sees a failure."""
+        return self.shown_by in ("result", "errno")
+
+    @property
+    def is_status(self) -> bool:
+        """Whether all results after success are the same, so that they are no values."""
+        return self.relation == "!="
+
+    @property
+    def success(self) -> int:
+        """An integer that says that nothing failed."""
+        return int(self.failed(0))
+
+    def suits(self, ctype: CType) -> bool:
+        """Whether a result of this type can show a failure."""
+        if self.needs == "pointer":
+            return ctype.kind in ("pointer", "voidptr", "function", "object")
+        if self.needs == "any":
+            return True
+        if ctype.kind not in ("int", "bool"):
+            return False
+        low, high = integer_range(ctype)
+        return low <= self.sentinel <= high
+
+    def failed(self, result: object, code: int = 0) -> bool:
+        """Whether a result, where NULL is None, or errno shows a failure."""
+        if self.shown_by != "result":
+            return self.shown_by == "errno" and code != 0
+        if self.needs == "pointer":
+            return result is None
+        return _RELATIONS[self.relation](result, self.value)
+
+    def failure(self, name: str, result: object, code: int) -> Exception | None:
+        """The exception for what a call of `name` returned, or for errno; None for no failure.
+
+        An exception that was set needs nothing here: the call itself raises it.
+        """
+        if not self.failed(result, code):
+            return None
+        if self.shown_by == "errno":
+            import os
+
+            return OSError(code, f"{os.strerror(code)} (from '{name}')")
+        null = "NULL" if result is None else self.value
+        shown = {"==": null, "!=": f"{result}, not {self.value}"}.get(self.relation, result)
+        return NativeFailure(f"'{name}' failed: it returned {shown}", result)
+
+
+#: By name; the columns are shown_by, needs, relation, value, sentinel and needs_gil.
+CONVENTIONS: dict[str, Convention] = {
+    one.name: one
+    for one in (
+        Convention("none", "nothing"),
+        Convention("python", "exception", needs_gil=True),
+        Convention("nonzero", "result", "integer", "!=", 0, 1),
+        Convention("zero", "result", "integer", "==", 0, 0),
+        Convention("null", "result", "pointer", "==", 0, 0),
+        Convention("errno", "errno"),
+    )
 }
+_BY_FLAGS = {one.flags: one for one in CONVENTIONS.values()}
+
+
+def convention(flags: int) -> Convention:
+    """The error convention that an entry's flags spell; ValueError for one that is not known."""
+    found = _BY_FLAGS.get(flags & _lib.ERRORS_MASK)
+    if found is None:
+        known = ", ".join(map(repr, CONVENTIONS))
+        raise ValueError(f"flags {flags:#x} have an unknown error convention, none of {known}")
+    return found
 
 
 def check_errors(signature: Signature, errors: str) -> None:
     """Whether a result can show what an error convention says."""
-    kind = signature.result.kind
-    if errors in ("nonzero", "zero") and kind not in ("int", "bool"):
-        wanted = "an integer"
-    elif errors == "null" and kind not in ("pointer", "voidptr", "function", "object"):
-        wanted = "a pointer"
-    else:
-        return
-    raise ValueError(
-        f"errors={errors!r} needs {wanted} as the result, but the signature is {signature.text!r}"
-    )
+    row = CONVENTIONS[errors]
+    if not row.suits(signature.result):
+        signed = "a signed integer" if row.sentinel < 0 else "an integer"
+        wanted = "a pointer" if row.needs == "pointer" else signed
+        raise ValueError(
+            f"errors={errors!r} needs {wanted} as the result, "
+            f"but the signature is {signature.text!r}"
+        )
 
 
-def raise_failure(name: str, convention: int, result: object, code: int) -> None:
-    """Turn what a call returned, or errno, into the exception that its error convention means.
-
-    The convention "python" needs nothing here: what was set is raised by the call itself.
-
-    Parameters
-    ----------
-    name : str
-        The callable's.
-    convention : int
-        As flags spell it.
-    result : object
-    code : int
-        errno after the call.
-    """
-    if convention == _lib.ERRORS["errno"] and code != 0:
-        import os
-
-        raise OSError(code, f"{os.strerror(code)} (from '{name}')")
-    if convention == _lib.ERRORS["nonzero"] and result != 0:
-        raise NativeFailure(f"'{name}' failed: it returned {result}, not 0", result)
-    if convention == _lib.ERRORS["zero"] and not result:
-        raise NativeFailure(f"'{name}' failed: it returned 0", result)
-    if convention == _lib.ERRORS["null"] and result is None:
-        raise NativeFailure(f"'{name}' failed: it returned NULL", result)
+def raise_failure(name: str, flags: int, result: object, code: int) -> None:
+    """Raise what a call of `name` that returned `result`, and left `code` in errno, means."""
+    error = convention(flags).failure(name, result, code)
+    try:
+        if error is not None:
+            raise error
+    finally:
+        del error  # its traceback has this frame

@@ -12,6 +12,7 @@ was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``),
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from itertools import islice
 
@@ -289,8 +290,10 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
 
 
-def sentinel_of(ctype: CType) -> bytes:
-    """What C gets for want of a result: NaN for floating-point numbers, else zeros."""
+def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
+    """What C gets for want of a result: NaN, an integer, else zeros."""
+    if ctype.kind in ("bool", "int"):
+        return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
     size = 0 if ctype.kind == "void" else ctype.size
     memory = _lib.ffi.new("char[]", size + 16)
     if ctype.kind in ("float", "complex"):

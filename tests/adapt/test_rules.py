@@ -330,7 +330,7 @@ def test_a_last_pointer_argument_is_the_result() -> None:
     made = plan("i:d&dP", "f:dP", "nonzero")
     assert made.arguments == (Given(0, D), Room(D), Given(1, VOIDPTR))
     assert made.result == Convert(Written(D), F, 1 - made.tested)
-    assert made.after == "none"
+    assert made.after.name == "none"
     # Promised not to be written to, it is no result; and an integer may be a value.
     assert "does not become" in refusal("void (double, const double *)", "d:d")
     assert "is a value of its own, no status; nativecall.wrap(f, errors=" in refusal("i:d&d", "d:d")
@@ -341,7 +341,7 @@ def test_a_wanted_last_pointer_argument_takes_the_result() -> None:
     assert made.stores == ((1, Result(D)),)
     assert made.result is None
     made = plan("d:d", "i:d&dP")
-    assert (made.stores, made.result, made.after) == (
+    assert (made.stores, made.result, made.after.name) == (
         ((1, Result(D)),),
         Constant(0, INT),
         "nonzero",
@@ -383,7 +383,7 @@ def test_error_conventions(
     own: str, wanted: str, before: str, errors: str | None, after: str, tested: bool
 ) -> None:
     made = plan(own, wanted, before, errors)
-    assert (made.after, made.tested >= 0) == (after, tested)
+    assert (made.after.name, made.tested >= 0) == (after, tested)
     assert made.flags & _lib.ERRORS_MASK == _lib.ERRORS[after]
     needs = after == "python" or (before == "python" and tested)
     assert bool(made.flags & _lib.FLAG_NEEDS_GIL) == needs
