@@ -224,7 +224,9 @@ def test_symbols_are_those_of_the_standard() -> None:
         for code, character in zip(codes, re.findall(r"`(\S)`", characters), strict=True):
             nibbles[character] = tuple(int(digit, 16) for digit in f"{code:X}")
     assert nibbles == packed._NIBBLES
-    header = (INCLUDE / "nativecall" / "detail" / "core" / "packed.h").read_text(encoding="utf-8")
+    header = (INCLUDE / "nativecall" / "detail" / "core" / "packedlookup.h").read_text(
+        encoding="utf-8"
+    )
     assert f'#define NC_PACKED_COMMON "{packed._COMMON}"' in header
     assert f'#define NC_PACKED_RARE "{packed._RARE}"' in header
 
