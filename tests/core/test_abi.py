@@ -125,7 +125,7 @@ def documented_structs() -> tuple[dict[str, str | None], dict[tuple[str, str], t
             r"/\* (?:its beginning|((?:H \+ )?\d+) bytes)\b.*\*/\n((?:    .*\n)+)\} (\w+);\n",
             block,
         )
-        assert len(found) == block.count("typedef"), block
+        assert len(found) == len(re.findall(r"^typedef .*\{", block, re.M)), block
         for size, lines, struct in found:
             assert struct not in sizes
             sizes[struct] = size or None
@@ -236,6 +236,34 @@ def test_the_first_page_leads_to_all():
 
 def test_a_consumer_reads_three_pages():
     assert len(re.findall(r"\w[\w.()\[\]*'-]*", PAGES["find"])) <= 1800
+
+
+@pytest.mark.compiler
+@needs_64_bits
+def test_a_consumer_copies_the_structs(tmp_path):
+    """Those of the page compile as it says, with nothing else, and are as large as it says."""
+    compiler = build.compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    steps = PAGES["find"].split("\n## Step ")
+    blocks = [re.findall(r"^```c\n(.*?)^```$", step, re.M | re.S) for step in steps]
+    lines = ["#include <Python.h>", "#include <stddef.h>", "#include <stdint.h>"]
+    lines += ["#define H sizeof(PyHeapTypeObject)"]
+    for step in (3, 2, 1, 7):
+        lines += blocks[step]
+    copied = {name for name in SIZES if f"}} {name};" in "\n".join(lines)}
+    assert len(copied) == 7
+    lines += [f'_Static_assert(sizeof({name}) == {SIZES[name]}, "");' for name in copied]
+    source = tmp_path / "copied.c"
+    source.write_text("\n".join(lines), encoding="utf-8")
+    python = ["-isystem", str(build.sysconfig.get_path("include"))]
+    done = subprocess.run(
+        [*compiler, "-fsyntax-only", "-std=gnu11", *build.WARNINGS, *python, source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 # -- the headers ---------------------------------------------------------------------------------
