@@ -129,31 +129,38 @@ static PyObject *value_letter(PyObject *Py_UNUSED(module), PyObject *object)
     return PyUnicode_FromString(letter);
 }
 
-/* slots(type): rows of a type's slot table as (id, flags, data) integers, None without a table. */
-static PyObject *slots(PyObject *Py_UNUSED(module), PyObject *type)
+static PyObject *rows_of(const PyCustomSlotTable *table)
 {
-    const PyCustomSlotTable *table;
-    PyObject *rows;
-    if (!PyType_Check(type)) {
-        PyErr_Format(PyExc_TypeError, "slots() takes a type (got %.200s)", Py_TYPE(type)->tp_name);
-        return NULL;
-    }
-    if (!nc_type_has_metatype((PyTypeObject *)(void *)type, nc_metatype)) {
-        Py_RETURN_NONE;
-    }
-    table = ((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots;
-    rows = PyList_New(0);
+    PyObject *rows = PyList_New(0);
     for (size_t i = 0; rows != NULL && table != NULL && i < (size_t)table->count; i++) {
         const PyCustomSlot *slot = nc_slottable_rows(table) + i;
         PyObject *row =
             Py_BuildValue("(KKK)", (unsigned long long)slot->id, (unsigned long long)slot->flags,
-                          (unsigned long long)(uintptr_t)slot->data.pointer);
+                          (unsigned long long)slot->data.flags);
         if (row == NULL || PyList_Append(rows, row) < 0) {
             Py_CLEAR(rows);
         }
         Py_XDECREF(row);
     }
     return rows;
+}
+
+/* slots(type): rows of a type's slot table as (id, flags, data) integers. */
+static PyObject *slots(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        PyErr_Format(PyExc_TypeError, "slots() takes a type (got %.200s)", Py_TYPE(type)->tp_name);
+        return NULL;
+    }
+    return rows_of(nc_type_has_metatype((PyTypeObject *)(void *)type, nc_metatype)
+                       ? ((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots
+                       : NULL);
+}
+
+/* object_slots(object): the same of an object's own table. */
+static PyObject *object_slots(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    return rows_of(nc_slots_of_object(object));
 }
 
 /* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere. */
@@ -351,6 +358,7 @@ static PyMethodDef functions[] = {
     {"stack_require", nc_stack_required, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
+    {"object_slots", object_slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
     {"capsule_entry", capsule_entry, METH_O, NULL},

@@ -148,19 +148,24 @@ cdef extern from "nativecall/detail/core/slottable.h" nogil:
     ctypedef union _PyCustomSlotData:
         void *pointer
         intptr_t objoffset
+        uintptr_t flags
 
     ctypedef struct PyCustomSlot:
         uintptr_t id
         uint64_t flags
         _PyCustomSlotData data
 
+    uintptr_t PYCUSTOMSLOT_ID(int registrar, int idea, int version) noexcept
+
 
 cdef extern from "nativecall/detail/core/runtime.h" nogil:
     const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID
     const uintptr_t PYCUSTOMSLOT_PACKEDCALLABLE_ID
+    const uintptr_t PYCUSTOMSLOT_OBJECTSLOTS_ID
     enum:
         PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS
         PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS
+        PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS
 
 
 cdef extern from "nativecall/extensibletype.h":
@@ -168,6 +173,7 @@ cdef extern from "nativecall/extensibletype.h":
     PyTypeObject *PyExtensibleType_Import() except NULL
     # A failure raises, so the GIL is required here.
     int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out) except -1
+    int PyExtensibleType_AllocateID(uintptr_t *out) except -1
 
 
 cdef extern from "nativecall/customslots.h":
@@ -181,6 +187,10 @@ cdef extern from "nativecall/customslots.h" nogil:
     const PyCustomSlot *PyCustomSlots_Find(
         PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
     const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key) noexcept
+    const PyCustomSlot *PyCustomSlots_FindOnObject(
+        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
+    uintptr_t PyCustomSlots_Flags(
+        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
 
 
 # ---- signatures ----------------------------------------------------------------------------------

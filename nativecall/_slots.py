@@ -7,6 +7,7 @@ from collections import namedtuple
 from . import _lib
 
 extensibletype = _lib.types.extensibletype
+_SKIP = 1  # padding, which may stand more than once
 
 Slot = namedtuple("Slot", ["key", "flags", "data"])
 Slot.__doc__ = """One row of a type's slot table.
@@ -23,7 +24,7 @@ data : int
 
 
 def customslots(obj: object) -> tuple[Slot, ...]:
-    """The rows of the slot table of an object's type, in the provider's order.
+    """The rows that an object offers, in the provider's order.
 
     Parameters
     ----------
@@ -33,7 +34,8 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     Returns
     -------
     tuple of Slot
-        Empty for objects of types without slots.
+        First the object's own, if it has any, then those of its type whose keys are others. Empty
+        for objects of types without slots.
 
     Examples
     --------
@@ -43,9 +45,12 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     >>> nativecall.customslots(Shape())
     (Slot(key=b'area', flags=0, data=4096),)
     """
-    rows = _lib.types.slots(obj if isinstance(obj, extensibletype) else type(obj))
-    if rows is None:
-        return ()
+    if isinstance(obj, extensibletype):
+        rows = _lib.types.slots(obj)
+    else:
+        own = _lib.types.object_slots(obj)
+        keys = {id for id, _, _ in own} - {_SKIP}
+        rows = own + [row for row in _lib.types.slots(type(obj)) if row[0] not in keys]
     return tuple([Slot(_key(id), flags, data) for id, flags, data in rows])
 
 

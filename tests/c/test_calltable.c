@@ -29,7 +29,7 @@ static void test_layout(void)
            (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL | NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO)) == 0);
     CHECK((NC_ERRORS_ERRNO & ~NC_ERRORS_MASK) == 0);
     CHECK((NC_FLAGS_ABI_MASK & 0xFF000000u) == 0xFF000000u);
-    CHECK((NC_FLAGS_ABI_MASK & 0x00FFFFFFu) == 0);
+    CHECK((NC_FLAGS_ABI_MASK & 0x00FFFFFFu) == 0x80);
 }
 
 static void test_empty(void)
@@ -70,6 +70,11 @@ static void test_flags(void)
     CHECK(nc_calltable_append(&calls, NULL, 0, FUNCTION(0)) == NC_E_RANGE);
     CHECK(nc_calltable_append(&calls, signature(0), (uintptr_t)1 << 24, FUNCTION(0)) == NC_E_RANGE);
     CHECK(nc_calltable_append(&calls, signature(0), (uintptr_t)1 << 31, FUNCTION(0)) == NC_E_RANGE);
+    CHECK(nc_calltable_append(&calls, signature(0), (uintptr_t)1 << 7, FUNCTION(0)) == NC_E_RANGE);
+    /* What sets exceptions needs the GIL, or takes it. */
+    CHECK(nc_calltable_append(&calls, signature(0), NC_ERRORS_PYTHON, FUNCTION(0)) == NC_E_RANGE);
+    CHECK(nc_calltable_append(&calls, signature(0), NC_ERRORS_PYTHON | NC_FLAG_RELEASE_GIL,
+                              FUNCTION(0)) == NC_E_RANGE);
     CHECK(nc_calltable_count(nc_calltable_published(&calls)) == 0);
 
     CHECK(nc_calltable_append(&calls, signature(0), NC_FLAG_NEEDS_GIL | NC_ERRORS_PYTHON,
@@ -108,7 +113,7 @@ static void test_other_abi(void)
         entries[0].funcptr = FUNCTION(0);
         entries[1].signature = signature(0);
         entries[1].funcptr = FUNCTION(1);
-        CHECK(nc_calltable_find(&memory.table, signature(0), 0) == &entries[bit >= 24]);
+        CHECK(nc_calltable_find(&memory.table, signature(0), 0) == &entries[bit == 7 || bit >= 24]);
         CHECK(nc_calltable_find(&memory.table, signature(0), (uintptr_t)1 << bit) == &entries[1]);
     }
 }

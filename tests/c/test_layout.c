@@ -34,7 +34,7 @@ LAYOUT_VALUE(NC_FLAG_NEEDS_GIL, 0x1);
 LAYOUT_VALUE(NC_FLAG_TAKES_GIL, 0x2);
 LAYOUT_VALUE(NC_FLAG_RELEASE_GIL, 0x4);
 LAYOUT_VALUE(NC_FLAG_ERRNO, 0x8);
-LAYOUT_VALUE(NC_ERRORS_MASK, 0xF0);
+LAYOUT_VALUE(NC_ERRORS_MASK, 0x70);
 LAYOUT_VALUE(NC_ERRORS_NONE, 0x00);
 LAYOUT_VALUE(NC_ERRORS_PYTHON, 0x10);
 LAYOUT_VALUE(NC_ERRORS_NONZERO, 0x20);
@@ -54,7 +54,7 @@ LAYOUT_VALUE(NC_E_GIL, -8);
 
 #if UINTPTR_MAX == UINT64_MAX
 
-LAYOUT_VALUE(NC_FLAGS_ABI_MASK, 0xFFFFFFFFFF000000);
+LAYOUT_VALUE(NC_FLAGS_ABI_MASK, 0xFFFFFFFFFF000080);
 
 LAYOUT_SIZE(NcInternHeader, 16);
 LAYOUT_FIELD(NcInternHeader, length, 0, uint64_t);
@@ -73,6 +73,7 @@ LAYOUT_FIELD(PyCustomSlot, id, 0, uintptr_t);
 LAYOUT_FIELD(PyCustomSlot, flags, 8, uint64_t);
 LAYOUT_FIELD(PyCustomSlot, data.pointer, 16, void *);
 LAYOUT_FIELD(PyCustomSlot, data.objoffset, 16, intptr_t);
+LAYOUT_FIELD(PyCustomSlot, data.flags, 16, uintptr_t);
 
 LAYOUT_SIZE(PyCustomSlotTable, 48);
 LAYOUT_FIELD(PyCustomSlotTable, abi_version, 0, uint32_t);
@@ -190,7 +191,7 @@ static const char *read_entry(const void *object, const char *signature, uint64_
     const char *entry = pointer(object, 0) + 8;
     for (; pointer(entry, 0) != NULL; entry += 24) {
         if (pointer(entry, 0) == signature &&
-            (word64(entry, 8) & (refuse | 0xFFFFFFFFFF000000)) == 0) {
+            (word64(entry, 8) & (refuse | 0xFFFFFFFFFF000080)) == 0) {
             return entry;
         }
     }
@@ -235,40 +236,39 @@ static void check_built(const PyCustomSlotTable *table, const PyCustomSlot *rows
 
     CHECK(word32(table, 0) == 1);
     CHECK(word32(table, 4) == count);
-    CHECK(count == 0 || memcmp((const char *)table + 48, rows, count * 24) == 0);
+    CHECK(memcmp((const char *)table + 48, rows, count * 24) == 0);
     CHECK(memcmp((const char *)table + 48 + count * 24, zero, 24) == 0);
     CHECK(word64(table, 8) % 2 == 1);
     CHECK(g_shift < 64 && f != 0 && (f & (f - 1)) == 0);
     CHECK(f == (uint64_t)1 << (g_shift - word32(table, 36)));
-    CHECK((const char *)(cells - f) >= (const char *)table + 48 + (count + 1) * 24);
+    CHECK((const char *)(cells - f) == (const char *)table + 48 + (count + 1) * 24);
     CHECK((const char *)(cells + ((size_t)1 << (64 - g_shift))) <= end);
     for (i = 0; i < f; i++) {
-        if (cells[-1 - (int64_t)i] > count) {
-            CHECK((const char *)table + 48 + (cells[-1 - (int64_t)i] + (size_t)1) * 24 <=
-                  (const char *)(cells - f));
-        }
+        CHECK(cells[-1 - (int64_t)i] <= count);
     }
     CHECK(read_slot(table, 0) == -1 && read_slot(table, 1) == -1);
 }
 
 static void test_slots(size_t count, uint64_t *state)
 {
-    static PyCustomSlot rows[3000];
+    static PyCustomSlot rows[3001];
     size_t i, j;
 
     for (i = 0; i < count; i++) {
         const size_t most = i % 100 == 0 ? 3000 : 40;
-        const size_t size = (size_t)(check_random(state) % most);
+        const size_t size = 1 + (size_t)(check_random(state) % most);
         PyCustomSlotTable *table = NULL;
+        size_t filled = 0;
         for (j = 0; j < size; j++) {
             const uint64_t kind = check_random(state) % 8;
             rows[j].id = kind < 2 ? (uintptr_t)kind : (uintptr_t)check_random(state);
             rows[j].flags = check_random(state);
             rows[j].data.objoffset = (intptr_t)j;
+            filled += rows[j].id != 0;
         }
-        CHECK(nc_slottable_build(rows, size, &table, NULL) == NC_OK);
+        CHECK(nc_slottable_build(rows, size, &table, NULL) == (filled != 0 ? NC_OK : NC_E_RANGE));
         if (table == NULL) {
-            return;
+            continue;
         }
         check_built(table, rows, size);
         for (j = 0; j < size; j++) {
@@ -294,7 +294,9 @@ static void test_calls(size_t count, uint64_t *state)
     CHECK(word64(pointer(&calls, 0), 0) == 0);
     for (i = 0; i < count % 1000 + 64; i++) {
         const size_t which = i % 64;
-        const uintptr_t flags = (uintptr_t)(check_random(state) & 0xFF);
+        const uintptr_t random = (uintptr_t)(check_random(state) & 0xFFFF7F);
+        const uintptr_t flags =
+            random | ((random & NC_ERRORS_MASK) == NC_ERRORS_PYTHON ? NC_FLAG_NEEDS_GIL : 0);
         const char *entry = read_entry(&calls, &names[which], ~flags & 0xFFFFFF);
         CHECK(nc_calltable_append(&calls, &names[which], flags, &functions[which]) == NC_OK);
         if (entry == NULL) {

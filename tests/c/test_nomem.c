@@ -75,7 +75,7 @@ static void test_registry(size_t count)
 static void test_slottable(void)
 {
     static PyCustomSlot rows[300];
-    static const size_t counts[] = {0, 1, 64, 300};
+    static const size_t counts[] = {1, 2, 64, 300};
     size_t c, i;
 
     for (i = 0; i < 300; i++) {

@@ -74,8 +74,9 @@ static void make_signatures(void)
 /* Entry 2 * i is the one of signature i that needs no GIL, 2 * i + 1 the one that does. */
 static uintptr_t flags_of(size_t entry)
 {
-    return ((entry / 2 * 0x35) & NC_PACKED_FLAGS_ALL & ~NC_FLAG_NEEDS_GIL) |
-           (entry & 1 ? NC_FLAG_NEEDS_GIL : 0);
+    const uintptr_t flags = ((entry / 2 * 0x35) & NC_PACKED_FLAGS_ALL & ~NC_FLAG_NEEDS_GIL) |
+                            (entry & 1 ? NC_FLAG_NEEDS_GIL : 0);
+    return flags | ((flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON ? NC_FLAG_TAKES_GIL : 0);
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */

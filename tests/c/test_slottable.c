@@ -81,26 +81,27 @@ static void test_random(size_t sets)
 
 static void test_small(void)
 {
-    PyCustomSlotTable *table;
+    PyCustomSlotTable *const untouched = (PyCustomSlotTable *)rows;
+    PyCustomSlotTable *table = untouched;
     size_t count;
 
-    CHECK(nc_slottable_build(NULL, 0, &table, NULL) == NC_OK);
-    check_header(table, 0);
-    CHECK(nc_slottable_find(table, 0x04000001) == NULL);
-    CHECK(nc_slottable_find_expected(table, 0x04000001, 0) == NULL);
-    CHECK(nc_slottable_find_expected(table, 0x04000001, 1) == NULL);
-    nc_slottable_free(table);
+    for (count = 0; count < 4; count++) {
+        CHECK(nc_slottable_build(rows, count, &table, NULL) == NC_E_RANGE);
+        CHECK(table == untouched);
+    }
     nc_slottable_free(NULL);
 
-    /* Tables without a key: nothing is found in them, whatever is asked. */
+    /* Tables of padding alone: nothing is found in them, whatever is asked. */
     for (count = 1; count < 40; count++) {
         uint64_t state = count;
         size_t i;
         for (i = 0; i < count; i++) {
-            rows[i].id = check_random(&state) & (count % 3 == 0) & 1;
-            rows[i].id |= count % 3 == 1;
+            rows[i].id = count % 3 == 0 ? (uintptr_t)check_random(&state) & 1 : 1;
         }
+        rows[check_random(&state) % count].id = 1;
         table = build(count);
+        CHECK((const char *)(table->cells - 4) ==
+              (const char *)(nc_slottable_rows(table) + count + 1));
         for (i = 0; i < 64; i++) {
             CHECK(nc_slottable_find(table, (uintptr_t)1 << i % (8 * sizeof(uintptr_t))) == NULL);
             CHECK(nc_slottable_find(table, (uintptr_t)check_random(&state) | 2) == NULL);
@@ -121,6 +122,7 @@ static void test_padding(void)
             uint64_t what = check_random(&state) % 4;
             rows[i].id = what < 2 ? (uintptr_t)what : (uintptr_t)(check_random(&state) >> 20 | 2);
         }
+        rows[count - 1].id += rows[count - 1].id == 0;
         table = build(count);
         for (i = 0; i < count; i++) {
             PyCustomSlot *row = rows[i].id > 1 ? nc_slottable_rows(table) + i : NULL;
@@ -308,7 +310,11 @@ static void test_range(void)
     }
     CHECK(nc_slottable_build(rows, NC_SLOTTABLE_MAX_ROWS, &table, NULL) == NC_E_RANGE);
     CHECK(table == untouched);
-    nc_slottable_free(build(NC_SLOTTABLE_MAX_ROWS - 2));
+    CHECK(nc_slottable_build(rows, 1, &table, NULL) == NC_E_RANGE);
+    rows[7].id = NC_SLOT_SKIP;
+    CHECK(nc_slottable_build(rows, NC_SLOTTABLE_MAX_ROWS, &table, NULL) == NC_E_RANGE);
+    CHECK(table == untouched);
+    nc_slottable_free(build(NC_SLOTTABLE_MAX_ROWS - 1));
     rows[NC_SLOTTABLE_MAX_ROWS - 1].id = 0x04000001;
     nc_slottable_free(build(NC_SLOTTABLE_MAX_ROWS));
 }

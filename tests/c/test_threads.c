@@ -107,7 +107,8 @@ static size_t total_reads; /* relaxed: orders nothing, so that it hides no race 
 /* Flags that follow from the position, so that a torn entry shows. */
 static uintptr_t flags_of(size_t number)
 {
-    return (uintptr_t)(number * 0x1235 & 0xFFFFF8) | (number & 6);
+    const uintptr_t flags = (uintptr_t)(number * 0x1235 & 0xFFFF78) | (number & 6);
+    return flags | ((flags & NC_ERRORS_MASK) == NC_ERRORS_PYTHON ? NC_FLAG_NEEDS_GIL : 0);
 }
 
 static void *calltable_writer(void)

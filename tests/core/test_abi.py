@@ -327,6 +327,16 @@ def test_a_change_of_a_header_does_not_compile(include, tmp_path, header, old, n
     assert ("layout_of_line_" in messages) == (old != new)
 
 
+# -- rules that two parts share ------------------------------------------------------------------
+
+
+def test_the_first_entry_of_either_table_comes_with_it():
+    """A reader may compare the first entry by a plain load, so no writer may add it in place."""
+    for heading in ("Call tables", "Packed tables"):
+        rule = " ".join(section("provide", heading).split())
+        assert "table with entries is published with its first entry in it" in rule
+
+
 # -- the hash ------------------------------------------------------------------------------------
 
 

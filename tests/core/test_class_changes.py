@@ -562,13 +562,15 @@ def test_the_metaclass_itself_cannot_be_changed(name):
 # -- rows that say where something is ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [0x04000001, 0x04000003, 0x04000005, 0x040000FF])
+@pytest.mark.parametrize(
+    "key", [0x04000001, 0x04000003, 0x04000005, 0x040000FF, 0x04000101, 0x040001FF]
+)
 @pytest.mark.parametrize("offset", [0, 8, -8, 1 << 40])
-def test_the_keys_of_call_tables_are_for_types_written_in_c(fails, key, offset):
+def test_keys_that_lead_into_objects_are_for_types_written_in_c(fails, key, offset):
     message = (
-        f"slot key {key} is one of those for call tables (0x04000001 to 0x040000ff): native code "
-        "follows its data into the object, so only a type written in C can bring it; derive from "
-        "one, such as nativecall.NativeCallable"
+        f"slot key {key} is one of those for call tables (0x04000001 to 0x040000ff) or slots of "
+        "objects (0x04000101 to 0x040001ff): native code follows its data into the object, so only "
+        "a type written in C can bring it; derive from one, such as nativecall.NativeCallable"
     )
     for bases in ((), (nc.NativeCallable,)):
         with fails(ValueError, message):
@@ -576,8 +578,8 @@ def test_the_keys_of_call_tables_are_for_types_written_in_c(fails, key, offset):
 
 
 def test_other_keys_of_the_same_registrar_are_free():
-    cls = nc.extensibletype("T", (), {"__customslots__": {0x04000101: 1, 0x04010001: 2}})
-    assert data(cls) == {0x04000101: 1, 0x04010001: 2}
+    cls = nc.extensibletype("T", (), {"__customslots__": {0x04000201: 1, 0x04010001: 2}})
+    assert data(cls) == {0x04000201: 1, 0x04010001: 2}
 
 
 # -- without memory ------------------------------------------------------------------------------

@@ -151,6 +151,44 @@ def test_limits_are_the_same_in_c(c: CSide, text: str) -> None:
     assert c.canonical(text) == python_side(text)
 
 
+SPACE = " \t\n\v\f\r"
+
+
+@needs_c
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        (f"{SPACE}d{SPACE}:{SPACE}d{SPACE}", "d:d"),
+        (f"{SPACE}v:i.{SPACE}", "v:i."),
+        (f"{SPACE}X {{ v : }}{SPACE}:{SPACE}", "X{v:}:"),
+        # `v` behind `&` is no level: 64 of them go, but not a type behind the last.
+        ("d:" + "&" * MAX_DEPTH + "v", "d:" + "&" * (MAX_DEPTH - 1) + "P"),
+        ("d:" + "& " * MAX_DEPTH + "v", "d:" + "&" * (MAX_DEPTH - 1) + "P"),
+        ("d:" + "&" * MAX_DEPTH + "P", None),
+        ("d:" + "&" * MAX_DEPTH + "b", None),
+        ("d:" + "X{v:" * (MAX_DEPTH - 1) + "&v" + "}" * (MAX_DEPTH - 1), ...),
+        ("d:" + "X{v:" * MAX_DEPTH + "}" * MAX_DEPTH, None),
+        # The lists of nested arrays share the 64 dimensions, and are a level each.
+        ("d:&(" + "1," * 31 + "1)(" + "1," * 31 + "1)b", "d:&(" + "1," * 63 + "1)b"),
+        ("d:&(" + "1," * 31 + "1)(" + "1," * 32 + "1)b", None),
+        ("d:&(" + "1," * 62 + "1)(1)b", "d:&(" + "1," * 63 + "1)b"),
+        ("d:&(" + "1," * 63 + "1)(1)b", None),
+        ("d:&" + "(1)" * (MAX_DEPTH - 2) + "b", "d:&(" + "1," * (MAX_DEPTH - 3) + "1)b"),
+        ("d:&" + "(1)" * (MAX_DEPTH - 1) + "b", None),
+        # A pointer between them parts them.
+        ("d:&(" + "1," * 63 + "1)&(" + "1," * 63 + "1)b", ...),
+    ],
+)
+def test_what_the_grammar_leaves_to_be_said(c: CSide, text: str, canonical: object) -> None:
+    """None: malformed; an ellipsis: the text itself."""
+    found = python_side(text)
+    assert c.canonical(text) == found
+    if canonical is None:
+        assert isinstance(found, int)
+    else:
+        assert found == (text.replace("&v", "P") if canonical is ... else canonical)
+
+
 @needs_c
 def test_packed_words_are_the_same_in_c(c: CSide) -> None:
     maker = Maker(3)

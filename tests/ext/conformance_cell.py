@@ -29,7 +29,7 @@ SIGNATURES = {"d:d": "square", "d:dddddddddddddddd": "add16", "q:q": "negate", "
 LITERALS = ("d:d", "q:q", "i:i", "f:f", "d:dd", "v:")  # what the consumers have a literal of
 ABSENT = ("f:f", "d:dd", "v:", "q:qqqqqqqqqqqqqqqq", "no signature at all")
 WAYS = ("offset", "slot", "function", "function_by_slot", "next", "word", "words", "api")
-NEEDS_GIL, ERRORS, ALL = 1, 0xF0, 0xFFFFFF
+NEEDS_GIL, ERRORS, ALL = 1, 0x70, 0xFFFFFF
 HOLDS_GIL = 1
 SECONDS = 60  # after which a child is given up
 

@@ -154,14 +154,14 @@ def test_packed_lookups_find_what_has_a_call_table_only(consumer, provider):
             assert found(other, base=base) is None, other
         base.add("d:dd", consumer.NEEDS_GIL, 16)
         base.add("d:ddddddddddddd", 0, 32)  # the 0 at the end has two words of its own
-        base.add(long, 0x10, 48)
+        base.add(long, 0x11, 48)
         base.add("d:dd", 0, 64)
         base.add("?:?", 0x01000000 >> 1, 80)  # a flag of later versions, which does not matter
         assert found("d:dd", base=base) == 16
         assert found("d:dd", consumer.NEEDS_GIL, base) == 64
         assert found("d:ddddddddddddd", base=base) == 32
         assert found(long, base=base) == 48
-        assert found(long, 0xF0, base) is None
+        assert found(long, 0x70, base) is None
         assert found("?:?", 0xFF, base) == 80
         # The beginning, and more, of what is there.
         for other in ("d:dddddddddddd", "d:dddddddddddddd", long + "d", long[:-1], "d:ddd"):
@@ -202,16 +202,16 @@ def test_both_tables_from_one_registration(consumer, provider, fails):
     """nativetable.h: what is found by interned and by packed signature is the same."""
     both = provider.Both()
     texts = ["d:d", "d:ddddddddddddd", "q:qq", "f:f", "v:"]
-    flags = [0, consumer.NEEDS_GIL, 0x80, 0x15, 0]  # convention 8 has no packed form
+    flags = [0, consumer.NEEDS_GIL, 0x800100, 0x15, 0]  # bits 8 and 23 are ignored
 
     def check(count, functions):
         for i, text in enumerate(texts):
             expected = (flags[i], functions[i]) if i < count else None
             for by_slot in (False, True):
                 assert consumer.entry(both, text, 0, by_slot) == expected
-            address = functions[i] if i < count and flags[i] != 0x80 else None
+            address = functions[i] if i < count else None
             assert consumer.packed(both, packed_bytes(text)) == address
-            if flags[i]:
+            if flags[i] & 0xFF:
                 assert consumer.packed(both, packed_bytes(text), 0xFF) is None
                 assert consumer.entry(both, text, 0xFF) is None
 
@@ -224,9 +224,11 @@ def test_both_tables_from_one_registration(consumer, provider, fails):
         with fails(ValueError, "signature 'd:d!': malformed input at offset 3"):
             both.add("d:d!", 0, 16)
         message = re.compile("signature 'v:d' cannot have an entry with function .* and flags .*")
-        for bad in ((1 << 24, 16), (0, 0)):
+        for bad in ((1 << 24, 16), (0x80, 16), (0, 0)):
             with pytest.raises(ValueError, match=message):
                 both.add("v:d", *bad)
+        with pytest.raises(ValueError, match=message.pattern.replace("v:d", "v:&O")):
+            both.add("v:&O", 0, 16)  # objects need the GIL
         check(i + 1, functions)
     for i in range(len(texts)):
         functions[i] += 1600
@@ -568,6 +570,35 @@ def test_a_foreign_module_by_that_name(python, copies):
     assert lines[2] == "None"
 
 
+STRANGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+class Lines:
+    def __repr__(self):
+        return "two\\nlines"
+class Raises:
+    def __repr__(self):
+        raise LookupError("my own error")
+for thing in (Lines(), Raises(), 5):
+    sys.modules["_extensibletype"] = thing
+    for name in ("nativecall", "consumer_a"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            print(error)
+"""
+
+
+def test_a_refusal_is_one_line_whatever_is_there(python, copies):
+    what = ["an object of type 'Lines'", "an object of type 'Raises'", "5"]
+    assert python(STRANGE, copies).splitlines() == [
+        f"sys.modules['_extensibletype'] is {one}, which is not an extensibletype runtime that "
+        f"{name} (ABI 1) can use: it has no capsule 'runtime_v1'"
+        for one in what
+        for name in ("nativecall", "consumer_a")
+    ]
+
+
 def test_every_pair_of_types_keeps_its_own_rows(consumer, provider):
     """Tables of unrelated types do not meet."""
     types = [
@@ -601,7 +632,7 @@ def seeker(builder, include):
 
 BY_INTERNED = ("offset", "slot", "function", "function_by_slot", "next")
 BY_PACKED = ("word", "words")
-NEWER = [1 << bit for bit in range(24, min(63, sys.maxsize.bit_length()))]
+NEWER = [1 << bit for bit in (7, *range(24, min(63, sys.maxsize.bit_length())))]
 
 
 def found(seeker, obj, way, signature="d:d", refuse=0):

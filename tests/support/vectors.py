@@ -386,7 +386,7 @@ def calltables(core: Core) -> tuple[str, list[Vector]]:
     vectors = []
     for entries in tables:
         numbers = {text: at for at, text in enumerate(dict.fromkeys(t for t, _ in entries), 1)}
-        rows = [(numbers[text], flags) for text, flags in entries] or [(0, 0xFFFFFFFFFF000000)]
+        rows = [(numbers[text], flags) for text, flags in entries] or [(0, 0xFFFFFFFFFF000080)]
         finds = []
         for text in (*numbers, "q:q"):
             for refuse in REFUSALS:
@@ -642,6 +642,8 @@ FAMILIES: list[list[Vector]] = [
         class_("Inherits", "Base", (B, 0, 2)),
         class_("Overrides", "Base", (B, 0, 2), call="own"),
         class_("Below", "Overrides"),
+        static("Lower", "Own", [], 0, 0),
+        class_("Lowest", "Lower", (C, 0, 3)),
     ],
     [
         static("Base", "object", [(A, 0, 1), *BOTH, (B, 0, 2)], 4, 16, "a"),
@@ -654,6 +656,12 @@ FAMILIES: list[list[Vector]] = [
         class_("Mixed", "object", (C, 0, 7)),
         class_("Both", "Mixed Padded"),
         class_("Turned", "Padded Mixed"),
+    ],
+    [
+        static("Base", "object", [*BOTH, (A, 0, 1)], 3, 16, "a"),
+        static("Slot", "Base", [(CALLS, 0, 32)], 3, 0, "b"),
+        class_("Child", "Slot"),
+        static("Again", "Slot", [(PACKED, 0, 64), (CALLS, 0, 80)], 4, 80),
     ],
     [
         static("Slot", "object", [(CALLS, 0, 16)], 1, 0, "a"),
@@ -680,7 +688,7 @@ def offset_of(made: type) -> int:
 
 
 def rows_of(made: type) -> list[Row]:
-    return [tuple(row) for row in _lib.types.slots(made) or ()]
+    return [tuple(row) for row in _lib.types.slots(made)]
 
 
 def family(core: Core, vectors: Sequence[Vector]) -> dict[str, type]:

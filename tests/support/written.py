@@ -66,7 +66,7 @@ def slot(table: bytes, id: int, position: int) -> int | None:
 def in_table(entries: Sequence[tuple[str, int]], signature: str, refuse: int) -> int | None:
     """find.md, "Step 4": the number of an entry."""
     for at, (text, flags) in enumerate(entries):
-        if text == signature and flags & (refuse | ~0xFFFFFF) == 0:
+        if text == signature and flags & (refuse | ~0xFFFF7F) == 0:
             return at
     return None
 
@@ -103,7 +103,7 @@ def usable(entry: dict[str, Any] | None, signature: str, refuse: int) -> bool:
     """find.md, "Step 7": whether a reader takes an entry."""
     if entry is None or entry["signature"] != signature or not entry["function"]:
         return False
-    return int(entry["flags"], 0) & (refuse | ~0xFFFFFF) == 0
+    return int(entry["flags"], 0) & (refuse | ~0xFFFF7F) == 0
 
 
 class Class:
@@ -136,32 +136,35 @@ class Class:
         if self.extensible:
             self._merge()
 
-    def _hidden(self) -> bool:
-        """Rules 3 and 4."""
+    def _dropped(self) -> set[int]:
+        """Rules 3 and 4: the keys of call tables that the class does not have."""
         for at, cls in enumerate(self.mro):
-            if cls.own_offset or any(row[0] in CALL_KEYS for row in cls.own):
+            brought = {row[0] for row in cls.own} & set(CALL_KEYS)
+            if cls.own_offset or brought:
                 before = self.mro[:at] if cls.call is not None else self.mro
                 foreign = any(other.kind == "plain" for other in before)
                 hidden = foreign or self.call != cls.call
                 self.offset = 0 if hidden else cls.own_offset
-                return hidden
-        return False
+                return set(CALL_KEYS) - (set() if hidden else brought)
+        return set()
 
     def _merge(self) -> None:
-        hidden = self._hidden()
+        dropped = self._dropped()
+        any_dropped = False
         rows: list[Row] = []
         for cls in self.mro[1:]:  # rule 2
             for at, row in enumerate(cls.table):
-                padding = row[0] == SKIP or (hidden and row[0] in CALL_KEYS)
+                padding = row[0] == SKIP or row[0] in dropped
+                any_dropped |= row[0] in dropped
                 if padding and len(rows) == at:
                     rows.append((SKIP, 0, 0))
                 elif not padding and row[0] not in [known[0] for known in rows]:
                     rows.append(row)
-        while hidden and rows and rows[-1][0] == SKIP:
+        while any_dropped and rows and rows[-1][0] == SKIP:
             rows.pop()
         for row in self.own:
             new = row[0] == SKIP or row[0] not in [known[0] for known in rows]
-            if new and not (hidden and row[0] in CALL_KEYS):
+            if new and row[0] not in dropped:
                 rows.append(row)
         brought = {row[0]: row for cls in reversed(self.mro) for row in cls.own}  # rule 1
         self.table = [row if row[0] == SKIP else brought[row[0]] for row in rows]

@@ -7,6 +7,8 @@
  *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
  *     PyCustomSlots_Find(obj, id, expected_pos)    the row of that key, or NULL
  *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
+ *     PyCustomSlots_FindOnObject(obj, id, pos)     the same, but the object's own row goes first
+ *     PyCustomSlots_Flags(obj, id, pos)            the word of flags in that row, or 0
  *
  * Everything but Import can be called without the GIL, by whoever holds a reference to the object
  * (or to its type). A row that was found stays valid as long as the type. Before Import has
@@ -35,17 +37,6 @@ NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
     return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
 }
 
-/* The published table of obj's type, NULL when it has none. */
-NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
-{
-    PyTypeObject *type = Py_TYPE(obj);
-    if (!nc_type_has_metatype(type, nc_metatype)) {
-        return NULL;
-    }
-    return (const PyCustomSlotTable *)nc_load_acquire_ptr(
-        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
-}
-
 /* Rows of the table, skip rows included; 0 for an object without slots. */
 NC_STATIC_INLINE Py_ssize_t PyCustomSlots_Count(PyObject *obj)
 {
@@ -71,6 +62,32 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t
         return NULL;
     }
     return nc_slottable_find_expected(table, id, (intptr_t)expected_pos);
+}
+
+/* The slot table of the object itself, or NULL. */
+NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of_object(PyObject *obj)
+{
+    const void *place = nc_object_slots_place(obj);
+    return place != NULL ? (const PyCustomSlotTable *)nc_load_acquire_ptr(place) : NULL;
+}
+
+/* The row whose key is id: that of the object itself, else that of its type, or NULL. An object's own
+ * row stays valid as long as the object. Costs what PyCustomSlots_Find costs twice, or three times
+ * where the object has slots of its own. */
+NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, uintptr_t id,
+                                                                Py_ssize_t expected_pos)
+{
+    const PyCustomSlotTable *own = nc_slots_of_object(obj);
+    const PyCustomSlot *slot =
+        own != NULL ? nc_slottable_find_expected(own, id, (intptr_t)expected_pos) : NULL;
+    return slot != NULL ? slot : PyCustomSlots_Find(obj, id, expected_pos);
+}
+
+/* The word of flags under a key, of the object itself or of its type; 0 where there is none. */
+NC_STATIC_INLINE uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_ssize_t expected_pos)
+{
+    const PyCustomSlot *slot = PyCustomSlots_FindOnObject(obj, id, expected_pos);
+    return slot != NULL ? slot->data.flags : 0;
 }
 
 /* The row whose key is an interned string (PyExtensibleType_Intern), or NULL. */

@@ -4,16 +4,6 @@
  * whole metaclass comes with it, so that a project can bundle this folder and need nothing at run
  * time.
  *
- *     static PyCustomSlot slots[2];                          its own rows, and a zero one
- *     static PyHeapExtensibleTypeObject Type;                filled in as for PyType_Ready
- *
- *     slots[0].id = OPERATIONS_ID;                           at module initialisation
- *     slots[0].data.pointer = (void *)&operations;
- *     Type.etp_custom_slots = NC_STATIC_SLOTS(slots);
- *     if (PyExtensibleType_Ready(&Type, 2) < 0) return NULL;
- *
- *     PyCustomSlots_Find(obj, OPERATIONS_ID, 0)              in another module (customslots.h)
- *
  * Idea. A type whose metatype is `extensibletype` is laid out as a PyHeapExtensibleTypeObject: a
  * PyHeapTypeObject followed by a pointer to a slot table (slottable.h) and the offset at which each
  * of its objects keeps a call table (calltable.h, CEP 1000's direct offset). SEP 200 marks such
@@ -125,6 +115,18 @@ NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules)
     return &runtime;
 }
 
+/* What stands in the runtime's place, for a message of one line: a new reference. */
+NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
+{
+    PyObject *shown = PyObject_Repr(object);
+    if (shown == NULL || PyUnicode_FindChar(shown, '\n', 0, PyUnicode_GET_LENGTH(shown), 1) != -1) {
+        PyErr_Clear();
+        Py_XDECREF(shown);
+        shown = PyUnicode_FromFormat("an object of type '%.200s'", Py_TYPE(object)->tp_name);
+    }
+    return shown;
+}
+
 /* The runtime that another module published, if it is one we can work with. */
 NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 {
@@ -141,12 +143,17 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
         Py_DECREF(capsule);
     }
     if (found == NULL) {
+        PyObject *shown;
         PyErr_Clear();
-        PyErr_Format(PyExc_ImportError,
-                     "sys.modules['" NC_RUNTIME_MODULE "'] is %R, which is not an extensibletype "
-                     "runtime that %s (ABI %d) can use: it has no capsule '" NC_RUNTIME_ATTRIBUTE
-                     "'",
-                     module, NC_PROVIDER, NC_ABI_VERSION);
+        shown = nc_runtime_shown(module);
+        if (shown != NULL) {
+            PyErr_Format(PyExc_ImportError,
+                         "sys.modules['" NC_RUNTIME_MODULE "'] is %U, which is not an "
+                         "extensibletype runtime that %s (ABI %d) can use: it has no capsule "
+                         "'" NC_RUNTIME_ATTRIBUTE "'",
+                         shown, NC_PROVIDER, NC_ABI_VERSION);
+            Py_DECREF(shown);
+        }
         return NULL;
     }
     if (found->abi_version != NC_ABI_VERSION || found->struct_size < sizeof(NcRuntime) ||
@@ -209,18 +216,104 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     return nc_metatype;
 }
 
-/* Makes a static extensible type ready, as PyType_Ready does: call it at module initialisation,
- * with the GIL. Before, etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size
- * rows, the type's own ones first and the rest zero; 0 rows and NULL for a type that brings none.
- * After, the array holds the merged rows (see the inheritance rules on top) and the type is
- * published. -1 with an exception: no metaclass (ImportError), duplicate keys or too small an array
- * (ValueError), or whatever PyType_Ready says. */
+/* Makes a static extensible type ready, as PyType_Ready does, or a heap type that
+ * PyType_FromMetaclass has made: call it at module initialisation, with the GIL. Before,
+ * etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size rows, the type's own ones
+ * first and the rest zero; 0 rows and NULL for a type that brings none. After, the array holds the
+ * merged rows (see the inheritance rules on top) and the type is published. -1 with an exception,
+ * and no table: no metaclass (ImportError), rows that cannot be (ValueError), a heap type of another
+ * metaclass (TypeError), or whatever PyType_Ready says; docs/abi/provide.md has the list. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
         return -1;
     }
     return nc_runtime->ready(type, slot_table_size);
+}
+
+/* Allocates an ID that nobody else has in this process: one of registrar 0xFF, in the order in which
+ * they are asked for, so it differs from process to process. What has to be the same for modules
+ * that do not know each other is an interned key or an ID of a registrar's. GIL. 0, or -1 with an
+ * exception: OverflowError behind the last of 2^16. */
+NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
+{
+    PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;
+    PyObject *who = ids != NULL ? PyUnicode_FromString(NC_PROVIDER) : NULL;
+    Py_ssize_t idea = who != NULL ? PyDict_Size(ids) : -1;
+    int taken = idea >= 0 ? 1 : -1;
+    for (; taken > 0 && idea <= 0xFFFF; idea++) {
+        PyObject *key = NULL;
+        *out = PYCUSTOMSLOT_ID(NC_SLOT_RUNTIME_REGISTRAR, 0, 0) + ((uintptr_t)idea << 8);
+        key = PyLong_FromSize_t((size_t)*out);
+        taken = key != NULL ? PyDict_Contains(ids, key) : -1;
+        if (taken == 0) {
+            taken = PyDict_SetItem(ids, key, who);
+            Py_DECREF(key);
+            break;
+        }
+        Py_XDECREF(key);
+    }
+    if (taken > 0) {
+        PyErr_SetString(PyExc_OverflowError,
+                        "all slot keys that can be allocated at run time are in use");
+    }
+    Py_XDECREF(ids);
+    Py_XDECREF(who);
+    return taken == 0 ? 0 : -1;
+}
+
+/* Gives an object a slot table of its own, at the offset that its type's slot
+ * PYCUSTOMSLOT_OBJECTSLOTS_ID tells: once, and called by the module whose type it is, which frees the
+ * table in tp_dealloc (nc_slottable_free, also of NULL). The rows are copied; readers without the GIL
+ * see none of them or all. GIL. 0, or -1 with an exception and the object as it was: TypeError for an object without such
+ * a place, ValueError for keys that cannot be, that stand twice, or whose data are followed into the
+ * object, which are its type's to say, RuntimeError for an object that has slots of its own already,
+ * MemoryError. */
+NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,
+                                              Py_ssize_t count)
+{
+    const char *name = Py_TYPE(obj)->tp_name;
+    void *place = nc_object_slots_place(obj);
+    PyCustomSlotTable *table = NULL;
+    uintptr_t duplicate = 0;
+    Py_ssize_t i;
+    int status;
+    if (place == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%s' objects have no place for slots of their own; their type needs a slot "
+                     "0x04000101",
+                     name);
+        return -1;
+    }
+    if (nc_load_acquire_ptr(place) != NULL) {
+        PyErr_Format(PyExc_RuntimeError, "this '%s' object has slots of its own already", name);
+        return -1;
+    }
+    for (i = 0; i < count; i++) {
+        if (rows[i].id != NC_SLOT_SKIP && nc_slot_id_check(rows[i].id) < 0) {
+            return -1;
+        }
+        if (nc_slot_id_followed(rows[i].id)) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %p leads into objects, so their type has it, not a single '%s' "
+                         "object",
+                         (void *)rows[i].id, name);
+            return -1;
+        }
+    }
+    status = count < 0 ? NC_E_RANGE : nc_slottable_build(rows, (size_t)count, &table, &duplicate);
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+    } else if (status == NC_E_DUPLICATE) {
+        PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of a '%s' object",
+                     (void *)duplicate, name);
+    } else if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "a '%s' object cannot have %zd slots; 1 to %d are possible",
+                     name, count, (int)NC_SLOTTABLE_MAX_ROWS);
+    } else {
+        nc_store_release_ptr(place, table);
+    }
+    return status == NC_OK ? 0 : -1;
 }
 
 /* Interns a key in the process's registry: *out lives for ever and is the same for equal bytes,

@@ -27,14 +27,14 @@
 #define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function takes it, and may wait for it */
 #define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* drop it around the call, which is long */
 #define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, keep it after it */
-#define NC_ERRORS_MASK ((uintptr_t)0xF << 4)     /* how a failure shows: one of these */
+#define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure shows: one of these */
 #define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot, or nobody knows */
 #define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; looking needs the GIL */
 #define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the result, an integer, is not zero */
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the result, an integer, is zero */
 #define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the result, a pointer, is NULL */
 #define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* errno, zero before the call, is not after it */
-#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFFFF) /* an entry with one of these is not for us */
+#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* an entry with one of these is not for us */
 typedef struct {
     const char *signature; /* canonical and interned; NULL ends the table; NC_ABI_LOAD it */
     uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
@@ -52,6 +52,7 @@ typedef struct {
     union {
         void *pointer;      /* borrowed */
         intptr_t objoffset; /* to be added to the object's address */
+        uintptr_t flags;    /* a word of flags */
     } data;
 } PyCustomSlot;
 typedef struct {
@@ -99,7 +100,6 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
-
 /* The address of a canonical signature; NULL while there is no runtime. With the GIL. */
 static inline const char *nc_abi_intern(const char *signature)
 {
@@ -121,7 +121,6 @@ static inline const char *nc_abi_intern(const char *signature)
     }
     return interned;
 }
-
 /* What a slot leads to in obj, or in what obj is a built-in view of; else an empty table. */
 static inline const void *nc_abi_table(PyObject *obj, uintptr_t id)
 {
@@ -134,7 +133,8 @@ static inline const void *nc_abi_table(PyObject *obj, uintptr_t id)
     }
     for (; meta != NULL && meta != nc_metatype; meta = meta->tp_base) {
     }
-    while (base && meta != Py_TYPE((PyObject *)type) && (base->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    while (base && meta != Py_TYPE((PyObject *)type) &&
+           !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
         base = base->tp_base; /* derived metatypes let Python call something else */
     }
     if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {

@@ -36,8 +36,8 @@ NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 
 /* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
  * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
- * that is malformed, for flags of another ABI or that no function can have, and for no function;
- * MemoryError. */
+ * that is malformed, for flags of another ABI or that no function of this signature can have, and
+ * for no function; MemoryError. */
 NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                             void *function)
 {
@@ -55,9 +55,8 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
         return -1;
     }
     status = NC_E_RANGE;
-    /* What sets exceptions needs the GIL, held by the caller or taken by the function. */
-    if ((flags & NC_ERRORS_MASK) != NC_ERRORS_PYTHON ||
-        (flags & (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL)) != 0) {
+    /* Who has an object, however, needs the GIL. */
+    if ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL) {
         status = nc_nativetable_add(table, interned, flags, function);
     }
     if (status == NC_E_NOMEM) {
@@ -67,8 +66,9 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError,
                      "signature '%.200s' cannot have an entry with function %p and flags %p; an "
-                     "entry needs a function, flags below 0x1000000, and NC_FLAG_NEEDS_GIL or "
-                     "NC_FLAG_TAKES_GIL with NC_ERRORS_PYTHON",
+                     "entry needs a function, flags below 0x1000000 without 0x80, "
+                     "NC_FLAG_NEEDS_GIL with objects ('O'), and it or NC_FLAG_TAKES_GIL with "
+                     "NC_ERRORS_PYTHON",
                      signature, function, (void *)flags);
         return -1;
     }
@@ -103,15 +103,15 @@ NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
 
 /* Whether a class of a metaclass derived from ours is called by the code that its call table comes
  * with. Python code can give such a metaclass a __setattr__ or a mro() that goes past ours, so that
- * an override of __call__ is not noticed; what a call in Python goes by is tp_call. A call table
- * always comes from a static type. */
+ * an override of __call__ is not noticed; what a call in Python goes by is tp_call, which is what it
+ * was in a type that cannot change. */
 NC_NOINLINE int nc_native_derived_is_called(PyTypeObject *type)
 {
     PyTypeObject *base = type;
     if (!nc_metatype_derives(Py_TYPE((PyObject *)type), nc_metatype)) {
         return 0;
     }
-    while (base != NULL && (PyType_GetFlags(base) & Py_TPFLAGS_HEAPTYPE) != 0) {
+    while (base != NULL && (PyType_GetFlags(base) & Py_TPFLAGS_IMMUTABLETYPE) == 0) {
         base = base->tp_base;
     }
     return base != NULL && base->tp_call == type->tp_call;

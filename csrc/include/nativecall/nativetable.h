@@ -17,8 +17,8 @@
  * Idea:       SEP 201 has two formats of the same entries, and consumers choose. A provider says
  *             each entry once; it is in both tables or in none.
  *
- * Invariants: the packed table has the entries of the call table whose flags have a packed form
- *             (NC_PACKED_FLAGS_ALL), in the same order; the others are in the call table only.
+ * Invariants: the packed table has the entries of the call table, all of them, in the same order,
+ *             without the flags that readers ignore: they have no packed form.
  *
  * Threads:    writers of one NcNativeTable are serialised by the caller (the GIL or a lock).
  *             Readers are not restrained. A reader may see a new entry, or a new function of an
@@ -69,12 +69,6 @@ NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
     return nc_calltable_retired_bytes(&table->calls) + nc_packedtable_retired_bytes(&table->packed);
 }
 
-/* Whether a packed table can have an entry with these flags. */
-NC_STATIC_INLINE int nc_nativetable_packs(uintptr_t flags)
-{
-    return (flags & ~(uintptr_t)NC_PACKED_FLAGS_ALL) == 0;
-}
-
 /* Adds an entry after the last one, to both tables, when its packed words (nc_signature_pack
  * without flags) are known: nothing is read of the signature, which is interned. */
 NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signature,
@@ -88,11 +82,11 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
         return NC_E_RANGE;
     }
     /* What can fail comes before anything is seen. */
-    status = nc_nativetable_packs(flags) ? nc_packedtable_reserve(&table->packed, count) : NC_OK;
+    status = nc_packedtable_reserve(&table->packed, count);
     if (status == NC_OK) {
         status = nc_calltable_append(&table->calls, signature, flags, function);
     }
-    if (status != NC_OK || !nc_nativetable_packs(flags)) {
+    if (status != NC_OK) {
         return status;
     }
     memcpy(flagged, words, count * sizeof *words);
@@ -128,18 +122,9 @@ NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, ui
  * entries, in both tables. Readers may call the old one for as long as the object lives. */
 NC_STATIC int nc_nativetable_replace(NcNativeTable *table, size_t position, void *function)
 {
-    const PyNativeCallableEntry *entries = table->calls.published->entries;
-    size_t packed = 0;
-    size_t i;
-    int status = nc_calltable_replace(&table->calls, position, function);
+    const int status = nc_calltable_replace(&table->calls, position, function);
 
-    if (status != NC_OK || !nc_nativetable_packs(entries[position].flags)) {
-        return status;
-    }
-    for (i = 0; i < position; i++) {
-        packed += (size_t)nc_nativetable_packs(entries[i].flags);
-    }
-    return nc_packedtable_replace(&table->packed, packed, function);
+    return status == NC_OK ? nc_packedtable_replace(&table->packed, position, function) : status;
 }
 
 /* Frees every table and leaves no entries. No reader may be left. */

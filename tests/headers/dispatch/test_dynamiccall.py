@@ -12,11 +12,12 @@ import struct
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 
 import nativecall as nc
-from support import build
+from support import build, packed
 from support.headers import REFUSED, events
 
 REPEAT = 10_000
@@ -710,6 +711,53 @@ def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw
     assert both([("d:d", 0x10, plus_one), free]) == (d(4.0), d(5.0), "exact", "exact")
     assert both([("d:d", 0x10, plus_one)]) == (d(4.0), REFUSED, "exact", "boxed")
     assert both([("d:d", NONZERO, fails), free]) == (d(5.0), d(5.0), "exact", "exact")
+
+
+ABI = (Path(__file__).resolve().parents[3] / "docs" / "dispatch.md").read_text(encoding="utf-8")
+FLAGS = {
+    "none": (0,),
+    "another error convention": (0x20, 0x30, 0x40, 0x50),
+    "`NC_FLAG_NEEDS_GIL`": (NEEDS_GIL,),
+    "`NC_FLAG_TAKES_GIL`": (0x2,),
+    "`NC_FLAG_RELEASE_GIL`": (0x4,),
+    "`NC_FLAG_NEEDS_GIL` and `NC_FLAG_RELEASE_GIL`": (NEEDS_GIL | 0x4,),
+    "`NC_FLAG_ERRNO`": (0x8,),
+    "`NC_ERRORS_PYTHON`": (0x10 | NEEDS_GIL, 0x10 | 0x2),
+}
+BOXED = -1.0  # what Python gives for objects of `raw`
+WITH_GIL = {
+    "called": {3.0},
+    "called with the GIL dropped, or boxed": {-3.0, BOXED},
+    "called, or boxed": {3.0, BOXED},
+    "called, and the exception passed on, or boxed": {3.0, BOXED},
+    "boxed": {BOXED},
+}
+
+
+def test_flags_decide_as_the_document_says(c, builder, include, functions):
+    """The table of decisions, by both headers: `holds` tells whether the GIL was held."""
+    module = build.load_extension(
+        builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
+    )
+    heading = "| flags of the entry | with the GIL | without |\n|---|---|---|\n"
+    table = ABI.split(heading)[1].split("\n\n")[0].splitlines()
+    rows = {cells[0]: cells[1:] for cells in (line.strip("| ").split(" | ") for line in table)}
+    assert rows.keys() == FLAGS.keys()
+    holds = functions.address("holds")
+    for name, (held, free) in rows.items():
+        for flags in FLAGS[name]:
+            words = [packed.pack("d:d")[0] | flags << 56, holds]
+            obj = module.raw([("d:d", flags, holds)], words, 1)
+            prepared = c.prepare(obj, "d:d")
+            for nogil, allowed in (
+                (False, WITH_GIL[held]),
+                (True, {"called": {-3.0}, "refused": {REFUSED}}[free]),
+            ):
+                assert c.dispatch("one", nogil, obj, 3.0) in allowed, (name, nogil)
+                result = c.call(prepared, (d(3.0),), nogil)
+                if result != REFUSED:
+                    (result,) = struct.unpack("d", result)
+                assert result in allowed, (name, nogil)
 
 
 def test_dispatch_finds_entries_of_a_call_table_alone(builder, include, c, functions):

@@ -14,11 +14,11 @@
  *
  *             Flags, in the low 32 bits of `flags`:
  *
- *                 31 .. 24                       23 .. 8     7 .. 4             3 .. 0
- *                 ABI of the entry, 0 now        0, later    error convention   properties
+ *                 31 .. 24    23 .. 8          7        6 .. 4             3 .. 0
+ *                 ABI, 0 now  later, ignored   ABI, 0   error convention   properties
  *
- *             A reader ignores an entry with any bit set above bit 23; on 64 bits the upper half
- *             counts as more ABI bits.
+ *             A reader passes over an entry with any ABI bit set; on 64 bits the upper half counts
+ *             as more of them. Bits 8 to 23 are ignored.
  *
  * Invariants: an entry's signature and flags never change once it is visible, nor does its
  *             position. Only its function pointer does. Tables are allocated zeroed, and the last
@@ -64,6 +64,15 @@ extern "C" {
  * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
+
+/* Whether a function can have these flags: they are of an ABI we know, and what sets exceptions
+ * needs the GIL, which its caller holds or it takes itself. */
+NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
+{
+    return (flags & NC_FLAGS_ABI_MASK) == 0 &&
+           ((flags & NC_ERRORS_MASK) != NC_ERRORS_PYTHON ||
+            (flags & (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL)) != 0);
+}
 
 /* ---- the writer's side ----------------------------------------------------------------------- */
 
@@ -159,14 +168,15 @@ NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock *
 }
 
 /* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
- * same signature may come more than once, with other flags; readers take the first that suits. */
+ * same signature may come more than once, with other flags; readers take the first that suits.
+ * NC_E_RANGE for what is NULL and for flags that no function can have. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {
     NcCallTableBlock *grown = NULL;
     int status;
 
-    if (signature == NULL || funcptr == NULL || (flags & NC_FLAGS_ABI_MASK) != 0) {
+    if (signature == NULL || funcptr == NULL || !nc_calltable_flags_valid(flags)) {
         return NC_E_RANGE;
     }
     if ((size_t)calls->published->count < calls->capacity) {

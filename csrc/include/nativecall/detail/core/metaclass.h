@@ -17,6 +17,43 @@ extern "C" {
 
 /* ---- __customslots__ ------------------------------------------------------------------------- */
 
+/* Whether native code follows the data of a slot into the object. */
+NC_STATIC int nc_slot_id_followed(uintptr_t id)
+{
+    return (id & 1) != 0 && (id >> 8 == PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8 ||
+                             id >> 8 == PYCUSTOMSLOT_OBJECTSLOTS_ID >> 8);
+}
+
+/* Whether a key can be one, and is allocated where that happens at run time. 0, or -1 with
+ * ValueError. */
+NC_STATIC int nc_slot_id_check(uintptr_t id)
+{
+    char shown[32];
+    PyObject *ids = NULL;
+    PyObject *number = NULL;
+    int status = nc_slot_id_valid(id) ? 0 : -1;
+    PyOS_snprintf(shown, sizeof shown, "%#llx", (unsigned long long)id);
+    if (status < 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "allocated slot key %s must have a registrar in bits 24 to 31 and nothing "
+                     "above; an even key is an address",
+                     shown);
+    } else if ((id & 1) != 0 && id >> 24 == NC_SLOT_RUNTIME_REGISTRAR) {
+        ids = nc_runtime_ids();
+        number = ids != NULL ? PyLong_FromSize_t((size_t)id) : NULL;
+        status = number != NULL ? PyDict_Contains(ids, number) - 1 : -1;
+        if (status < 0 && !PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %s is one of those that are allocated at run time "
+                         "(PyExtensibleType_AllocateID), and nobody has allocated it",
+                         shown);
+        }
+        Py_XDECREF(ids);
+        Py_XDECREF(number);
+    }
+    return status;
+}
+
 /* One key of a __customslots__ mapping: an allocated ID, an address, or a string to intern. */
 NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
 {
@@ -35,23 +72,17 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
                          "slot key %R is reserved (0 marks an empty row, 1 a skipped one)", key);
             return -1;
         }
-        if ((id & 1) != 0 && (((uint64_t)id >> 32) != 0 || (id >> 24) == 0)) {
+        if (nc_slot_id_followed(id)) {
             PyErr_Format(PyExc_ValueError,
-                         "allocated slot key %R must have a registrar in bits 24 to 31 and nothing "
-                         "above; an even key is an address",
-                         key);
-            return -1;
-        }
-        if ((id & 1) != 0 && (id >> 8) == (PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8)) {
-            PyErr_Format(PyExc_ValueError,
-                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff): "
-                         "native code follows its data into the object, so only a type written in "
-                         "C can bring it; derive from one, such as nativecall.NativeCallable",
+                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff) "
+                         "or slots of objects (0x04000101 to 0x040001ff): native code follows its "
+                         "data into the object, so only a type written in C can bring it; derive "
+                         "from one, such as nativecall.NativeCallable",
                          key);
             return -1;
         }
         *out = (uintptr_t)id;
-        return 0;
+        return nc_slot_id_check(id);
     }
     if (PyUnicode_Check(key)) {
         bytes = PyUnicode_AsUTF8AndSize(key, &length);
@@ -96,7 +127,7 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
         offset = PyLong_AsSsize_t(value);
         if (offset == -1 && PyErr_Occurred()) {
             PyErr_Clear();
-            PyErr_Format(PyExc_OverflowError, "slot %R: %R does not fit a pointer", key, value);
+            PyErr_Format(PyExc_ValueError, "slot %R: %R does not fit a pointer", key, value);
             return -1;
         }
         bits = (size_t)offset;
@@ -191,7 +222,7 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
             flags = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(value, 0));
             if (flags == (unsigned long long)-1 && PyErr_Occurred()) {
                 PyErr_Clear();
-                PyErr_Format(PyExc_OverflowError, "flags of slot %R do not fit 64 bits", key);
+                PyErr_Format(PyExc_ValueError, "flags of slot %R do not fit 64 bits", key);
                 goto fail;
             }
             rows[i].flags = (uint64_t)flags;
@@ -320,7 +351,6 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
     Py_ssize_t size = PyTuple_GET_SIZE(changed);
     Py_ssize_t before;
-    Py_ssize_t offset;
     Py_ssize_t i;
     Py_ssize_t k = 0;
     for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
@@ -340,10 +370,10 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
             return 0;
         }
     }
-    if (nc_mro_call_table(mro, &before) == NULL ||
-        nc_type_call_table((PyTypeObject *)(uintptr_t)self, &offset)) {
+    if (nc_type_call_table((PyTypeObject *)(uintptr_t)self) == NULL) {
         return 1;
     }
+    (void)nc_mro_call_table(mro, &before);
     for (i = 0; i < before; i++) {
         if (i == size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
@@ -462,21 +492,55 @@ NC_STATIC void nc_metatype_dealloc(PyObject *object)
     nc_type_release(keeps);
 }
 
+/* Whether the rows and the offset by which a C type brings call tables agree: every way must lead
+ * to the same entries. 0, or -1 with ValueError. */
+NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *rows, size_t count,
+                                      Py_ssize_t offset)
+{
+    const PyCustomSlot *calls = nc_rows_find(rows, count, PYCUSTOMSLOT_NATIVECALLABLE_ID);
+    if (offset != 0 && (calls == NULL || calls->data.objoffset != (intptr_t)offset)) {
+        PyErr_Format(PyExc_ValueError,
+                     "type '%s' has its call table at offset %zd and must say the same in a slot "
+                     "0x04000001, which %s",
+                     type->tp_name, offset, calls == NULL ? "it does not have" : "says another");
+        return -1;
+    }
+    if (calls == NULL && nc_rows_find(rows, count, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL) {
+        PyErr_Format(PyExc_ValueError,
+                     "type '%s' has a packed table (slot 0x04000003) and no call table (slot "
+                     "0x04000001), which every provider must have",
+                     type->tp_name);
+        return -1;
+    }
+    return 0;
+}
+
 /* Ready of the copy that was published; see PyExtensibleType_Ready. */
 NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
 {
     PyTypeObject *type = (PyTypeObject *)self;
-    PyCustomSlot *raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
+    PyCustomSlot *raw;
     PyCustomSlot *own = NULL;
     PyCustomSlot *rows = NULL;
+    PyObject *tree = NULL;
     size_t own_count = 0;
     size_t count = 0;
     size_t n;
-    Py_ssize_t offset = self->etp_obj_custom_slots_offset;
+    Py_ssize_t offset;
+    const int heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
 
+    if (heap && !nc_type_has_metatype(type, nc_metatype)) {
+        PyErr_Format(PyExc_TypeError,
+                     "type '%s' is a heap type whose metaclass '%s' leaves no room for slots; make "
+                     "it with PyType_FromMetaclass and the metaclass '%s'",
+                     type->tp_name, Py_TYPE((PyObject *)type)->tp_name, nc_metatype->tp_name);
+        return -1;
+    }
     if (self->etp_private != NULL) {
         return 0;
     }
+    raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
+    offset = self->etp_obj_custom_slots_offset;
     if (slot_table_size < 0) {
         PyErr_Format(PyExc_ValueError, "type '%s' cannot have a slot table of %zd rows",
                      type->tp_name, slot_table_size);
@@ -496,7 +560,13 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
                 return -1;
             }
         }
+        if (raw[own_count].id != NC_SLOT_SKIP && nc_slot_id_check(raw[own_count].id) < 0) {
+            return -1;
+        }
         own_count++;
+    }
+    if (nc_type_check_call_rows(type, raw, own_count, offset) < 0) {
+        return -1;
     }
     own = (PyCustomSlot *)PyMem_Calloc(own_count + 1, sizeof(PyCustomSlot));
     if (own == NULL) {
@@ -510,7 +580,9 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     /* No reader may take the raw array for a table. */
     self->etp_custom_slots = NULL;
     self->etp_obj_custom_slots_offset = 0;
-    Py_SET_TYPE((PyObject *)type, nc_metatype);
+    if (!heap) {
+        Py_SET_TYPE((PyObject *)type, nc_metatype);
+    }
     if (PyType_Ready(type) < 0 || nc_type_adopt(self, own, own_count, offset) < 0) {
         goto fail;
     }
@@ -528,6 +600,13 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (nc_type_publish(self, rows, count, offset) < 0) {
         goto fail;
     }
+    if (heap) { /* there may be subclasses already */
+        tree = nc_type_tree(type);
+        if (tree == NULL || nc_types_refresh(tree) < 0) {
+            goto fail;
+        }
+        Py_DECREF(tree);
+    }
     if (count != 0 && slot_table_size > 0) {
         memcpy(raw, rows, count * sizeof(PyCustomSlot));
     }
@@ -535,11 +614,12 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     return 0;
 
 fail:
+    Py_XDECREF(tree);
     PyMem_Free(rows);
     PyMem_Free(own);
+    nc_type_withdraw(self);
     nc_type_release((NcTypePrivate *)self->etp_private);
     self->etp_private = NULL;
-    self->etp_custom_slots = NULL;
     return -1;
 }
 

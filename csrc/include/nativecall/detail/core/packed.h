@@ -29,7 +29,8 @@
  *             never mistakes one for another, and needs no lengths.
  *
  * Threads:    readers of a table that grows in place take no lock: a first word is stored last,
- *             with release, and loaded with acquire. An entry's words never change once its first
+ *             with release, and loaded with acquire. Only the first entry is never added in place:
+ *             it is there when its table is published. An entry's words never change once its first
  *             is there; its function pointer may. Writers are serialised by their caller.
  *
  * Errors:     NC_E_FORMAT, NC_E_TOOLONG, NC_E_RANGE. Nothing is read past the count that is given.
@@ -254,8 +255,10 @@ NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Writes an entry over the 0 that ends a table, under the eyes of readers. The `count + 1` words
- * after that 0 belong to the table and are zero: the last of them ends the table from now on. */
+/* Writes an entry over the 0 that ends a table, under the eyes of readers unless it is the first
+ * one: a table with entries is published with its first, which readers compare by a plain load. The
+ * `count + 1` words after that 0 belong to the table and are zero: the last of them ends the table
+ * from now on. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
     size_t i;

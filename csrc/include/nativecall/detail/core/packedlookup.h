@@ -21,7 +21,7 @@ extern "C" {
 #define NC_PACKED_START (UINT64_C(1) << 63)
 #define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of every word but the first */
 
-/* Flags of calltable.h that a word can carry: four properties and an error convention below 8. */
+/* Flags of calltable.h that a word can carry: all that a reader does not ignore. */
 #define NC_PACKED_FLAGS_ALL 0x7F
 #define NC_PACKED_FLAGS_SHIFT 56
 #define NC_PACKED_FLAGS_MASK ((uint64_t)NC_PACKED_FLAGS_ALL << NC_PACKED_FLAGS_SHIFT)

@@ -42,6 +42,8 @@ NC_STATIC PyObject *nc_dict_item(PyObject *dict, const char *name)
 #define NC_RUNTIME_MODULE "_extensibletype"
 #define NC_RUNTIME_ATTRIBUTE "runtime_v1"
 #define NC_RUNTIME_CAPSULE "_extensibletype.runtime_v1"
+/* The dict at the runtime's module of IDs that were allocated at run time: {id: who did}. */
+#define NC_RUNTIME_IDS "allocated_ids"
 
 /* Who we are in handshake errors; a bundler may define it before the include. */
 #ifndef NC_PROVIDER
@@ -63,6 +65,28 @@ NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta
 {
     PyTypeObject *found = Py_TYPE((PyObject *)type);
     return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
+}
+
+/* The published table of obj's type, NULL when it has none. */
+NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    if (!nc_type_has_metatype(type, nc_metatype)) {
+        return NULL;
+    }
+    return (const PyCustomSlotTable *)nc_load_acquire_ptr(
+        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
+}
+
+/* Where obj keeps the pointer to a slot table of its own; NULL where its type says nothing. */
+NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    const PyCustomSlot *slot = table == NULL
+                                   ? NULL
+                                   : nc_slottable_find_expected(table, PYCUSTOMSLOT_OBJECTSLOTS_ID,
+                                                                PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS);
+    return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
 }
 
 #ifdef __cplusplus

@@ -49,7 +49,7 @@
  *
  * Threads:    building and freeing touch only what they are given. A built table is never written
  *             by this header; publish its pointer with release (or before the threads start).
- * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows).
+ * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows, or none).
  * Ownership:  the caller frees a table with nc_slottable_free; data.pointer is never followed.
  * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The
  *             scheme is hash and displace (Tarjan and Yao; Pagh) over multiply-shift
@@ -236,15 +236,14 @@ NC_STATIC int nc_slottable_distinct(const PyCustomSlot *rows, size_t count, uint
     return status;
 }
 
-/* A table with room for these rows, and with the rows in it. Index and displacement are zero when
- * there are no keys and undefined else; so is the multiplier. */
-NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, size_t keys, uint32_t f_bits,
+/* A table with room for these rows, and with the rows in it. Index, displacement and multiplier are
+ * undefined. */
+NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t f_bits,
                                uint32_t g_bits, PyCustomSlotTable **out)
 {
     const size_t m_f = (size_t)1 << f_bits;
     const size_t m_g = (size_t)1 << g_bits;
-    /* The zero row; and one more when there are no keys, see nc_slottable_build. */
-    const size_t row_bytes = (count + (keys == 0 ? 2 : 1)) * sizeof(PyCustomSlot);
+    const size_t row_bytes = (count + 1) * sizeof(PyCustomSlot);
     const size_t size = sizeof(PyCustomSlotTable) + row_bytes + (m_f + m_g) * sizeof(uint16_t);
     PyCustomSlotTable *table = (PyCustomSlotTable *)malloc(size);
     PyCustomSlot *copy;
@@ -297,8 +296,8 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
 }
 
 /* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; one that does not goes
- * to *duplicate (which may be NULL), with NC_E_DUPLICATE. At most 2^16 rows, 2 fewer when none of
- * them is a key, else NC_E_RANGE. `rows` may be NULL when `count` is 0. */
+ * to *duplicate (which may be NULL), with NC_E_DUPLICATE. At most 2^16 rows, one fewer when none of
+ * them is a key, and one at least whose id is not 0, else NC_E_RANGE. */
 NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
                                  uintptr_t *duplicate)
 {
@@ -328,20 +327,22 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
 
     if (keys == 0) {
         uint16_t *index;
-        if (count > NC_SLOTTABLE_MAX_ROWS - 2) {
+        size_t padding = 0;
+        while (padding < count && rows[padding].id != NC_SLOT_SKIP) {
+            padding++;
+        }
+        if (padding == count || count == NC_SLOTTABLE_MAX_ROWS) {
             return NC_E_RANGE;
         }
-        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        status = nc_slottable_new(rows, count, f_bits, g_bits, &table);
         if (status != NC_OK) {
             return status;
         }
-        /* No key's row is there for cells to name. So 0 leads to a row whose id is 1, behind the
-         * zero row, and 1 leads to the zero row. */
-        nc_slottable_rows(table)[count + 1].id = NC_SLOT_SKIP;
+        /* No key's row is there for cells to name. So 0 leads to padding, and 1 to the zero row. */
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
         index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
         memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);
-        index[0] = (uint16_t)(count + 1);
+        index[0] = (uint16_t)padding;
         index[1] = (uint16_t)count;
         *out = table;
         return NC_OK;
@@ -351,7 +352,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         NcSlotScratch scratch;
         int attempt;
 
-        status = nc_slottable_new(rows, count, keys, f_bits, g_bits, &table);
+        status = nc_slottable_new(rows, count, f_bits, g_bits, &table);
         if (status != NC_OK) {
             goto fail;
         }

@@ -21,6 +21,29 @@
 extern "C" {
 #endif
 
+/* The IDs that were allocated at run time, a dict at the runtime's module: a new reference, or NULL
+ * with an exception. It is made when it is first asked for. */
+NC_STATIC PyObject *nc_runtime_ids(void)
+{
+    PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
+    PyObject *name = PyUnicode_FromString(NC_RUNTIME_IDS);
+    PyObject *fresh = PyDict_New();
+    PyObject *ids = NULL;
+    if (module == NULL || !PyModule_Check(module)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ImportError, "sys.modules['" NC_RUNTIME_MODULE
+                                               "'] is no longer the extensibletype runtime");
+        }
+    } else if (name != NULL && fresh != NULL) {
+        ids = PyDict_SetDefault(PyModule_GetDict(module), name, fresh);
+        Py_XINCREF(ids);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    Py_XDECREF(fresh);
+    return ids;
+}
+
 typedef struct NcRetiredTable {
     PyCustomSlotTable *table;
     struct NcRetiredTable *next;
@@ -30,7 +53,8 @@ typedef struct NcRetiredTable {
 typedef struct {
     PyCustomSlot *own;       /* the rows that the type itself defines */
     size_t own_count;        /* how many */
-    Py_ssize_t own_offset;   /* the call-table offset that a static type brought; 0: none */
+    Py_ssize_t own_offset;   /* the call-table offset that a C type brought; 0: none */
+    ternaryfunc own_call;    /* tp_call as the type was made: what its call table goes with */
     NcRetiredTable *retired; /* every table ever published, kept for readers until the type dies */
 } NcTypePrivate;
 
@@ -78,16 +102,31 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
     return count + 1;
 }
 
+/* The row of this key among rows, or NULL. */
+NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
+{
+    size_t n;
+    for (n = 0; n < count; n++) {
+        if (rows[n].id == id) {
+            return &rows[n];
+        }
+    }
+    return NULL;
+}
+
+/* The row of this key that a ready type itself brings, or NULL. */
+NC_STATIC const PyCustomSlot *nc_type_brings(const PyHeapExtensibleTypeObject *type, uintptr_t id)
+{
+    const NcTypePrivate *keeps = (const NcTypePrivate *)type->etp_private;
+    return nc_rows_find(keeps->own, keeps->own_count, id);
+}
+
 /* Whether a ready type itself brings a call table. */
 NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
 {
-    const NcTypePrivate *keeps = (const NcTypePrivate *)type->etp_private;
-    int brings = keeps->own_offset != 0;
-    size_t n;
-    for (n = 0; n < keeps->own_count; n++) {
-        brings |= nc_is_call_key(keeps->own[n].id);
-    }
-    return brings;
+    return ((const NcTypePrivate *)type->etp_private)->own_offset != 0 ||
+           nc_type_brings(type, PYCUSTOMSLOT_NATIVECALLABLE_ID) != NULL ||
+           nc_type_brings(type, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL;
 }
 
 /* The first type of an MRO that brings a call table, or NULL; *before is how many classes there are
@@ -106,28 +145,31 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
     return NULL;
 }
 
-/* The offset of the call table that a type has by its MRO in *out, 0 for none. Returns 1 when there
- * is a call table but the type hides it (D12): a call in Python runs something else than where the
- * table comes from, or may do so at any time. Else 0. */
-NC_STATIC int nc_type_call_table(PyTypeObject *self, Py_ssize_t *out)
+/* The type that the call tables of a type come from by its MRO; NULL where there are none, and where
+ * the type hides them (D12): a call in Python runs something else than where they come from, or may
+ * do so at any time. */
+NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
     Py_ssize_t before;
     Py_ssize_t i;
     PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
-    int hidden;
-    *out = 0;
-    if (from == NULL) {
-        return 0;
+    if (from == NULL || self->tp_call != ((NcTypePrivate *)from->etp_private)->own_call) {
+        return NULL;
     }
-    hidden = self->tp_call != ((PyTypeObject *)from)->tp_call;
     for (i = 0; i < before; i++) {
-        hidden |= nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i));
+        if (nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))) {
+            return NULL;
+        }
     }
-    if (!hidden) {
-        *out = ((NcTypePrivate *)from->etp_private)->own_offset;
-    }
-    return hidden;
+    return from;
+}
+
+/* Whether a row is of a call table that is not offered: of two kinds of table a class has those of
+ * one type, never one of each, which could differ. */
+NC_STATIC int nc_row_is_dropped(const PyCustomSlot *row, const PyHeapExtensibleTypeObject *from)
+{
+    return nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL);
 }
 
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
@@ -143,8 +185,10 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     size_t n;
     Py_ssize_t i;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
-    int hidden = nc_type_call_table((PyTypeObject *)self, out_offset);
+    const PyHeapExtensibleTypeObject *from = nc_type_call_table((PyTypeObject *)self);
+    int dropped = 0;
 
+    *out_offset = from != NULL ? ((const NcTypePrivate *)from->etp_private)->own_offset : 0;
     for (i = 0; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
@@ -162,7 +206,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     }
 
     /* Positions: the first extensible base's table as it stands, then other bases', then ours. A
-     * hidden row becomes padding, and keeps the positions of those behind it. */
+     * dropped row becomes padding, and keeps the positions of those behind it. */
     for (i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
@@ -170,9 +214,10 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         }
         for (n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
             PyCustomSlot row = nc_slottable_rows(base->etp_custom_slots)[n];
-            if (hidden && nc_is_call_key(row.id)) {
+            if (nc_row_is_dropped(&row, from)) {
                 memset(&row, 0, sizeof row);
                 row.id = NC_SLOT_SKIP;
+                dropped = 1;
             }
             /* Padding counts only where its position is still the one that it had. */
             if (row.id != NC_SLOT_SKIP || count == n) {
@@ -180,7 +225,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
             }
         }
     }
-    while (hidden && count > 0 && rows[count - 1].id == NC_SLOT_SKIP) {
+    while (dropped && count > 0 && rows[count - 1].id == NC_SLOT_SKIP) {
         count--;
     }
     /* Values: the own rows of each class, the last of the MRO first, so that the first one wins. */
@@ -193,7 +238,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         keeps = (NcTypePrivate *)base->etp_private;
         for (n = 0; n < keeps->own_count; n++) {
             const PyCustomSlot *row = &keeps->own[n];
-            if ((i == 0 || row->id != NC_SLOT_SKIP) && !(hidden && nc_is_call_key(row->id))) {
+            if ((i == 0 || row->id != NC_SLOT_SKIP) && !nc_row_is_dropped(row, from)) {
                 count = nc_rows_put(rows, count, row, 1);
             }
         }
@@ -381,6 +426,7 @@ NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own,
     keeps->own = own;
     keeps->own_count = own_count;
     keeps->own_offset = own_offset;
+    keeps->own_call = ((PyTypeObject *)self)->tp_call;
     self->etp_private = keeps;
     return 0;
 }

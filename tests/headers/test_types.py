@@ -1,0 +1,238 @@
+"""C types that bring call tables: every way of finding leads to the same function.
+
+The types are made by tests/ext/types.c as a test asks: static ones and heap types, with rows that
+agree and rows that do not. What is found is what tests/ext/conformance_consumer.c finds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import nativecall as nc
+from support import build
+
+CALL, PACKED, OTHER = 0x04000001, 0x04000003, 0x05000003
+SKIP = 1
+BY_TEXT = ("offset", "slot", "function", "function_by_slot", "next")
+WAYS = (*BY_TEXT, "word", "words")
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+from_metaclass = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="PyType_FromMetaclass came with Python 3.12"
+)
+
+
+@pytest.fixture(scope="module")
+def c(builder, include):
+    """The module of tests/ext/types.c."""
+    return build.load_extension(builder.extension("types.c", "nc_types", include=include))
+
+
+@pytest.fixture(scope="module")
+def seeker(builder, include):
+    """The module of tests/ext/conformance_consumer.c."""
+    return build.load_extension(
+        builder.extension("conformance_consumer.c", "nc_types_consumer", include=include)
+    )
+
+
+@pytest.fixture
+def found(seeker):
+    """What all ways find: one address, or None."""
+
+    def found(obj, signature="d:d", refuse=0):
+        entries = {way: seeker.find(obj, way, signature, refuse) for way in WAYS}
+        addresses = {way: entry and entry[1] for way, entry in entries.items()}
+        assert len(set(addresses.values())) == 1, addresses
+        return addresses["offset"]
+
+    return found
+
+
+def pair(c, which, *, packed=True):
+    """The rows of a pair of tables."""
+    rows = [(CALL, 0, c.CALLS[which])]
+    return [*rows, (PACKED, 0, c.PACKED[which])] if packed else rows
+
+
+def ids(cls):
+    return [slot.key for slot in nc.customslots(cls)]
+
+
+def filled(c, cls):
+    """An object whose pairs of tables have other functions for the same signature."""
+    obj = cls()
+    c.add(obj, 0, "d:d", 0, 16)
+    c.add(obj, 1, "d:d", 0, 32)
+    return obj
+
+
+# -- two kinds of table --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base(c):
+    """A static type with both tables, and a row behind them."""
+    return c.make(None, [*pair(c, 0), (OTHER, 0, 7)], offset=c.CALLS[0], call=1)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("call", [0, 2])
+def test_a_subtype_with_a_call_table_of_its_own(c, base, found, direct, packed, call):
+    """It has the tables that it brings, and none of its base's."""
+    offset = c.CALLS[1] if direct else 0
+    sub = c.make(base, pair(c, 1, packed=packed), 8, offset, call)
+    assert ids(sub) == [CALL, PACKED if packed else SKIP, OTHER]
+    below = c.make(sub, [], 0)
+
+    class Python(sub):
+        __customslots__ = {"key": 1}
+
+    for cls in (sub, below, Python, type("Mixed", (Python,), {})):
+        assert ids(cls)[:3] == ids(sub)
+        assert found(filled(c, cls)) == 32
+    assert found(filled(c, base)) == 16
+
+
+def test_the_tables_of_two_bases_do_not_mix(c, base, found):
+    """The first class in the MRO that brings a call table brings all that there is."""
+    root = c.make(None, [], 0, call=1)
+    one = c.make(root, pair(c, 0, packed=False), 4)
+    other = c.make(root, pair(c, 1), 4)
+    for bases, expected, keys in (
+        ((one, other), 16, [CALL]),
+        ((other, one), 32, [CALL, PACKED]),
+    ):
+        both = type("Both", bases, {})
+        assert ids(both) == keys
+        assert found(filled(c, both)) == expected
+
+
+def test_a_table_that_is_hidden_stays_hidden_below(c, base, found):
+    class Hides(base):
+        def __call__(self, x):
+            return 3.0
+
+    assert ids(Hides) == [SKIP, SKIP, OTHER]
+    for cls in (Hides, type("Below", (Hides,), {})):
+        assert found(filled(c, cls)) is None
+
+
+WRONG = [
+    (
+        lambda c: ([(OTHER, 0, 7)], c.CALLS[0]),
+        "type 'nc_types.Static' has its call table at offset {calls[0]} and must say the same in a "
+        "slot 0x04000001, which it does not have",
+    ),
+    (
+        lambda c: (pair(c, 1), c.CALLS[0]),
+        "type 'nc_types.Static' has its call table at offset {calls[0]} and must say the same in a "
+        "slot 0x04000001, which says another",
+    ),
+    (
+        lambda c: (pair(c, 0)[1:], 0),
+        "type 'nc_types.Static' has a packed table (slot 0x04000003) and no call table (slot "
+        "0x04000001), which every provider must have",
+    ),
+]
+
+
+@pytest.mark.parametrize(("how", "message"), WRONG, ids=range(len(WRONG)))
+def test_ways_that_do_not_agree_are_refused(c, fails, how, message):
+    rows, offset = how(c)
+    with fails(ValueError, message.format(calls=c.CALLS)):
+        c.make(None, rows, offset=offset)
+
+
+# -- heap types ----------------------------------------------------------------------------------
+
+
+@from_metaclass
+@pytest.mark.parametrize("flags", [0, IMMUTABLE])
+def test_a_heap_type(c, base, found, flags):
+    heap = c.make(None, [*pair(c, 0), (OTHER, 0, 7)], 3, c.CALLS[0], 1, nc.extensibletype, flags)
+    assert ids(heap) == [CALL, PACKED, OTHER]
+    assert found(filled(c, heap)) == 16
+    for parent in (base, heap):
+        below = c.make(parent, [], 0, 0, 0, nc.extensibletype, flags)
+        own = c.make(parent, pair(c, 1), 3, c.CALLS[1], 2, nc.extensibletype, flags)
+        python = type("Python", (below,), {})
+        assert ids(below) == ids(own) == ids(python) == ids(heap)
+        assert found(filled(c, below)) == found(filled(c, python)) == 16
+        assert found(filled(c, own)) == 32
+
+
+@from_metaclass
+def test_a_call_that_is_assigned_to_a_heap_type_takes_its_table(c, found):
+    heap = c.make(None, [*pair(c, 0), (OTHER, 0, 7)], 3, c.CALLS[0], 1, nc.extensibletype)
+    native = heap.__dict__["__call__"]
+    below = c.make(heap, [], 0, 0, 0, nc.extensibletype)
+    python = type("Python", (below,), {})
+    objects = [filled(c, cls) for cls in (heap, below, python)]
+
+    def check(result, address):
+        for obj in objects:
+            assert obj(0.0) == result
+            assert found(obj) == address
+            assert ids(type(obj))[-1:] == [OTHER]
+
+    check(1.0, 16)
+    heap.__call__ = lambda self, x: 5.0
+    check(5.0, None)
+    heap.__call__ = native
+    check(1.0, 16)
+    del heap.__call__
+    assert [found(obj) for obj in objects] == [None, None, None]
+    assert not callable(objects[0])
+
+
+@from_metaclass
+def test_an_immutable_heap_type_keeps_its_call(c, found):
+    heap = c.make(None, pair(c, 0), 2, c.CALLS[0], 1, nc.extensibletype, IMMUTABLE)
+    with pytest.raises(TypeError, match="immutable"):
+        heap.__call__ = lambda self, x: 5.0
+    assert found(filled(c, heap)) == 16
+
+
+@from_metaclass
+@pytest.mark.parametrize("flags", [0, IMMUTABLE])
+def test_a_heap_type_below_another_metaclass(c, found, flags):
+    """Which class may have been given a call unnoticed, only an immutable type can tell."""
+
+    class Meta(nc.extensibletype):
+        pass
+
+    heap = c.make(None, pair(c, 0), 2, c.CALLS[0], 1, Meta, flags)
+    assert type(heap) is Meta
+    python = Meta("Python", (heap,), {})
+    expected = 16 if flags else None
+    assert found(filled(c, heap)) == found(filled(c, python)) == expected
+
+
+@from_metaclass
+def test_a_heap_type_that_becomes_ready_late(c, found):
+    """What derives from it by then has its rows, too."""
+    made = []
+
+    def before(heap):
+        assert ids(heap) == []
+        made.append(type("Python", (heap,), {"__customslots__": {"key": 1}}))
+        assert ids(made[0]) == [b"key"]
+        assert found(filled(c, made[0])) is None
+
+    heap = c.make(None, pair(c, 0), 2, c.CALLS[0], 1, nc.extensibletype, 0, before)
+    assert ids(made[0]) == [*ids(heap), b"key"]
+    assert found(filled(c, made[0])) == 16
+
+
+@from_metaclass
+def test_a_heap_type_without_room_for_slots(c, fails):
+    with fails(
+        TypeError,
+        "type 'nc_types.Heap' is a heap type whose metaclass 'type' leaves no room for slots; "
+        "make it with PyType_FromMetaclass and the metaclass 'nativecall.extensibletype'",
+    ):
+        c.make(None, [], 0, 0, 1, type)
