@@ -194,12 +194,12 @@ class Plan:
     @property
     def clears_errno_before(self) -> bool:
         """Whether the thunk sets errno to 0 before the call, which its caller does not do."""
-        return self.before.shown_by == "errno" != self.after.shown_by
+        return bool(self.before.shown_by == "errno" != self.after.shown_by)
 
     @property
     def clears_errno_after(self) -> bool:
         """Whether what the call leaves in errno means nothing to the thunk's caller."""
-        return self.after.shown_by == "errno" != self.before.shown_by
+        return bool(self.after.shown_by == "errno" != self.before.shown_by)
 
     @property
     def variadic(self) -> int | None:

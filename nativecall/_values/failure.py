@@ -7,6 +7,7 @@ C obeys its row; names and flags are the core's (csrc/object/failure.c).
 from __future__ import annotations
 
 import operator
+from collections import namedtuple
 
 from .. import _lib
 from .._errors import NativeFailure
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
 
     Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
-    Shown = Literal["nothing", "exception", "result", "errno"]
-    Needed = Literal["any", "integer", "pointer"]
 
 _RELATIONS: dict[str, Callable[[object, int], bool]] = {"==": operator.eq, "!=": operator.ne}
 
 
-class Convention:
+class Convention(
+    namedtuple(
+        "Convention",
+        ["name", "shown_by", "needs", "relation", "value", "sentinel", "needs_gil"],
+        defaults=("any", "", 0, 0, False),
+    )
+):
     """An error convention.
 
     Attributes
     ----------
     name : str
-    flags : int
-        What an entry has for it.
     shown_by : {"nothing", "exception", "result", "errno"}
         Where a caller sees a failure: nowhere, or in a Python exception that is set, in the result,
         or in errno, which was 0 before the call and is not after it.
@@ -47,29 +50,12 @@ class Convention:
         Whether it takes the GIL to see a failure.
     """
 
-    __slots__ = ("flags", "name", "needs", "needs_gil", "relation", "sentinel", "shown_by", "value")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        name: Errors,
-        shown_by: Shown,
-        needs: Needed = "any",
-        relation: str = "",
-        value: int = 0,
-        sentinel: int = 0,
-        needs_gil: bool = False,
-    ) -> None:
-        self.name = name
-        self.flags = _lib.ERRORS[name]
-        self.shown_by = shown_by
-        self.needs = needs
-        self.relation = relation
-        self.value = value
-        self.sentinel = sentinel
-        self.needs_gil = needs_gil
-
-    def __repr__(self) -> str:
-        return f"<error convention {self.name!r}>"
+    @property
+    def flags(self) -> int:
+        """What an entry has for it."""
+        return _lib.ERRORS[self.name]
 
     @property
     def reaches_c(self) -> bool:
@@ -79,7 +65,7 @@ class Convention:
     @property
     def is_status(self) -> bool:
         """Whether all results after success are the same, so that they are no values."""
-        return self.relation == "!="
+        return bool(self.relation == "!=")
 
     @property
     def success(self) -> int:
@@ -95,12 +81,12 @@ class Convention:
         if ctype.kind not in ("int", "bool"):
             return False
         low, high = integer_range(ctype)
-        return low <= self.sentinel <= high
+        return bool(low <= self.sentinel <= high)
 
     def failed(self, result: object, code: int = 0) -> bool:
         """Whether a result, where NULL is None, or errno shows a failure."""
         if self.shown_by != "result":
-            return self.shown_by == "errno" and code != 0
+            return bool(self.shown_by == "errno") and code != 0
         if self.needs == "pointer":
             return result is None
         return _RELATIONS[self.relation](result, self.value)
@@ -121,19 +107,16 @@ class Convention:
         return NativeFailure(f"'{name}' failed: it returned {shown}", result)
 
 
-#: By name; the columns are shown_by, needs, relation, value, sentinel and needs_gil.
-CONVENTIONS: dict[str, Convention] = {
-    one.name: one
-    for one in (
-        Convention("none", "nothing"),
-        Convention("python", "exception", needs_gil=True),
-        Convention("nonzero", "result", "integer", "!=", 0, 1),
-        Convention("zero", "result", "integer", "==", 0, 0),
-        Convention("null", "result", "pointer", "==", 0, 0),
-        Convention("errno", "errno"),
-    )
-}
-_BY_FLAGS = {one.flags: one for one in CONVENTIONS.values()}
+_TABLE = (
+    Convention("none", "nothing"),
+    Convention("python", "exception", needs_gil=True),
+    Convention("nonzero", "result", "integer", "!=", 0, 1),
+    Convention("zero", "result", "integer", "==", 0, 0),
+    Convention("null", "result", "pointer", "==", 0, 0),
+    Convention("errno", "errno"),
+)
+CONVENTIONS: dict[str, Convention] = {one.name: one for one in _TABLE}
+_BY_FLAGS = {one.flags: one for one in _TABLE}
 
 
 def convention(flags: int) -> Convention:

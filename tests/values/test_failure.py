@@ -38,7 +38,7 @@ def test_every_flag_of_the_header_has_a_row():
     assert re.findall(r'"(\w+)"', listed) == [*CONVENTIONS]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", ROWS, ids=[*CONVENTIONS])
 def test_a_row_says_one_thing(row):
     """What fails is a failure by the row's own test, and what succeeds is none."""
     assert (row.needs != "any") == (row.shown_by == "result") == bool(row.relation)
@@ -54,7 +54,8 @@ def test_a_row_says_one_thing(row):
         assert not row.failed(row.value)
     for text in ("i:", "?:", "P:", "&d:", "X{v:}:", "O:", "d:", "v:"):
         result = parse(text).result
-        integer, pointer = text in ("i:", "?:"), text in ("P:", "&d:", "X{v:}:", "O:")
+        integer = text == "i:" or (text == "?:" and row.sentinel >= 0)
+        pointer = text in ("P:", "&d:", "X{v:}:", "O:")
         suits = {"any": True, "integer": integer, "pointer": pointer}[row.needs]
         assert row.suits(result) == suits
 
