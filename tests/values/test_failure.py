@@ -21,9 +21,9 @@ from nativecall._values import callspec
 from nativecall._values.failure import CONVENTIONS, convention
 from support.modes import generates
 
-UNKNOWN = 0xF0
+UNKNOWN = 0x70
 NAMES = ", ".join(map(repr, CONVENTIONS))
-MESSAGE = f"flags 0xf0 have an unknown error convention, none of {NAMES}"
+MESSAGE = f"flags 0x70 have an unknown error convention, none of {NAMES}"
 ROWS = CONVENTIONS.values()
 
 
