@@ -370,7 +370,7 @@ def shown(rows: Iterable[Row]) -> list[list[str]]:
 
 # -- call tables ---------------------------------------------------------------------------------
 
-REFUSALS = (0, 0x1, 0x2, 0x23, 0xF0, 0xF1, 0xE0, 0xFF, 0xFFFFFF)
+REFUSALS = (0, 0x1, 0x2, 0x23, 0x70, 0x71, 0x60, 0x7F, 0xFFFFFF)
 
 
 def calltables(core: Core) -> tuple[str, list[Vector]]:
@@ -380,7 +380,7 @@ def calltables(core: Core) -> tuple[str, list[Vector]]:
         [("d:d", 1), ("f:f", 0), ("d:d", 0)],
         [("d:d", 0x10 | 1), ("d:d", 0x10 | 2), ("d:d", 0x20), ("d:d", 0x50 | 8), ("d:d", 4)],
         [("d:d", 1 << 24), ("d:d", 1 << 63), ("d:d", 1 << 23 | 0x100)],
-        [("i:d", 0x60), ("i:d", 0xF0), ("O:O", 1)],
+        [("i:d", 0x80), ("i:d", 0x60), ("i:d", 0xF0), ("O:O", 1)],
         [("d:d", 1 << 32)],
     ]
     vectors = []
@@ -525,9 +525,10 @@ ASKED: list[tuple[Vector | None, str, int]] = [
     (None, "d:d", 0),
     *[
         ({"signature": "d:d", "flags": hexadecimal(flags), "function": True}, "d:d", refuse)
-        for flags, refuse in [(0, 0), (1, 0), (1, 1), (0x11, 0xF0), (0x12, 1), (1 << 24, 0)]
+        for flags, refuse in [(0, 0), (1, 0), (1, 1), (0x11, 0x70), (0x12, 1), (1 << 24, 0)]
     ],
-    ({"signature": "d:d", "flags": hexadecimal(0x300), "function": True}, "d:d", 0xFF),
+    ({"signature": "d:d", "flags": hexadecimal(0x300), "function": True}, "d:d", 0x7F),
+    ({"signature": "d:d", "flags": hexadecimal(0x80), "function": True}, "d:d", 0),
     ({"signature": "f:f", "flags": "0x0", "function": True}, "d:d", 0),
     ({"signature": "d:d", "flags": "0x0", "function": False}, "d:d", 0),
     ({"signature": None, "flags": "0x0", "function": True}, "d:d", 0),
