@@ -15,6 +15,7 @@ from . import _lib
 from ._callable.callable import NativeCallable
 from ._callable.wrap import wrap
 from ._errors import LibraryError, SignatureError, SymbolError
+from ._signature.ctype import Scalar
 from ._signature.signature import Signature
 from ._signature.spelling import parse
 from ._values import boxes
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ._types import Library as OpenLibrary
     from ._values.failure import Errors
 
-_NUMBERS = ("bool", "int", "float", "complex")
 _POINTERS = ("pointer", "voidptr", "function")
 # What C variables point to since they were assigned, by their addresses: it lives until another
 # value is assigned, since C code may follow the pointer at any time.
@@ -285,7 +285,7 @@ class Library:
         from ._values import storage
 
         address = self.address(name)
-        if ctype.kind in _NUMBERS:
+        if isinstance(ctype, Scalar):
             return storage.load(ctype, address)
         if ctype.kind not in _POINTERS:
             return pointer_from(pointer(ctype), address, owner=self._open())
@@ -301,7 +301,7 @@ class Library:
         who = f"variable {name!r}"
         if name in self.declarations.readonly:
             raise AttributeError(f"{who} of library {self.name!r} is const")
-        if ctype.kind not in (*_NUMBERS, *_POINTERS):
+        if not isinstance(ctype, Scalar) and ctype.kind not in _POINTERS:
             raise TypeError(
                 f"{who} is a {ctype.text!r}, which is written through the pointer that reading it "
                 "gives"

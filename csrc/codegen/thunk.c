@@ -75,41 +75,6 @@ void nc_thunk_set_errno(int code)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-uint32_t nc_half_round(const long double *number)
-{
-    long double size = fabsl(*number);
-    uint32_t sign = signbit(*number) ? 0x8000u : 0u;
-    int exponent;
-    long double units;
-    if (isnan(*number)) {
-        return sign | 0x7E00u;
-    }
-    if (size >= 65520.0L) {
-        return sign | 0x7C00u;
-    }
-    /* In units of the last place there is: 2**-24 for the smallest, 2**-10 of the first bit. */
-    (void)frexpl(size, &exponent);
-    exponent = size == 0.0L || exponent < -13 ? -13 : exponent;
-    units = rintl(ldexpl(size, 11 - exponent));
-    /* A carry goes into the exponent by itself. */
-    return sign | (((uint32_t)(exponent + 13) << 10) + (uint32_t)units);
-}
-
-double nc_half_widen(uint32_t bits)
-{
-    uint32_t exponent = bits >> 10 & 0x1F;
-    double units = (double)(bits & 0x3FF);
-    double size;
-    if (exponent == 0x1F) {
-        size = units == 0.0 ? (double)INFINITY : (double)NAN;
-    } else if (exponent == 0) {
-        size = ldexp(units, -24);
-    } else {
-        size = ldexp(units + 1024.0, (int)exponent - 25);
-    }
-    return (bits & 0x8000u) != 0 ? -size : size;
-}
-
 /* A number on its way: an integer with its sign, or parts of a float. */
 typedef struct {
     int is_integer;
@@ -119,55 +84,19 @@ typedef struct {
     long double part[2];
 } Number;
 
-/* Where the low `size` bytes of a word are. */
-static char *low_bytes(uint64_t *word, size_t size)
-{
-    const uint16_t one = 1;
-    char first;
-    memcpy(&first, &one, 1);
-    return (char *)word + (first != 0 ? 0 : sizeof(*word) - size);
-}
-
-/* Between the bits of a float in memory and a long double. */
-#define WIDEN_half(value) (long double)nc_half_widen(value)
-#define WIDEN_float(value) (long double)value
-#define WIDEN_double(value) (long double)value
-#define WIDEN_longdouble(value) value
-#define NARROW_half(value) (uint16_t)nc_half_round(&value)
-#define NARROW_float(value) (float)value
-#define NARROW_double(value) (double)value
-#define NARROW_longdouble(value) value
-
 static void load_number(char code, const char *from, Number *number)
 {
-    const NcIntegerKind *kind = nc_integer_kind(code);
-    size_t size = nc_scalar_size(nc_part_letter(code));
+    char part = nc_part_letter(code);
     memset(number, 0, sizeof(*number));
-    if (kind != NULL) {
-        uint64_t sign = (uint64_t)1 << (8 * kind->size - 1);
-        memcpy(low_bytes(&number->bits, kind->size), from, kind->size);
+    if (nc_integer_kind(code) != NULL) {
         number->is_integer = 1;
-        if (kind->is_signed && (number->bits & sign) != 0) {
-            number->is_negative = 1;
-            number->bits |= ~(sign - 1);
-        }
+        number->bits = nc_read_integer(code, from);
+        number->is_negative = nc_scalar_is_signed(code) && (int64_t)number->bits < 0;
         return;
     }
-    number->count = nc_part_letter(code) != code ? 2 : 1;
-    for (int i = 0; i < number->count; i++, from += size) {
-#define LOAD(letter, name, type, ...)                                                              \
-    case letter: {                                                                                 \
-        type value;                                                                                \
-        memcpy(&value, from, sizeof(value));                                                       \
-        number->part[i] = WIDEN_##name(value);                                                     \
-        break;                                                                                     \
-    }
-        switch (nc_part_letter(code)) {
-            NC_FLOATS(LOAD)
-        default:
-            break;
-        }
-#undef LOAD
+    number->count = part != code ? 2 : 1;
+    for (int i = 0; i < number->count; i++, from += nc_scalar_size(part)) {
+        number->part[i] = nc_read_float(part, from);
     }
 }
 
@@ -184,31 +113,18 @@ static int make_integer(Number *number)
     return 1;
 }
 
-/* A float is rounded, but not to an infinity; an integer must come through as it is. */
 static int store_float(char code, long double value, int exact, char *to)
 {
-    long double after = value;
-#define STORE(letter, name, type, ...)                                                             \
-    case letter: {                                                                                 \
-        type narrow = NARROW_##name(value);                                                        \
-        after = WIDEN_##name(narrow);                                                              \
-        memcpy(to, &narrow, sizeof(narrow));                                                       \
-        break;                                                                                     \
-    }
-    switch (code) {
-        NC_FLOATS(STORE)
-    default:
-        break;
-    }
-#undef STORE
-    return exact ? after == value : !isinf(after) || isinf(value);
+    long double after;
+    nc_write_float(code, value, to);
+    after = nc_read_float(code, to);
+    return exact ? after == value || isnan(value) : !isinf(after) || isinf(value);
 }
 
-static int store_number(char code, Number *number, char *to)
+static int store_number(char code, Number *number, char *to, int exact)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     char part = nc_part_letter(code);
-    size_t size = nc_scalar_size(part);
     if (kind != NULL) {
         if (!number->is_integer && !make_integer(number)) {
             return 0;
@@ -216,7 +132,7 @@ static int store_number(char code, Number *number, char *to)
         if (number->is_negative ? (int64_t)number->bits < kind->low : number->bits > kind->high) {
             return 0;
         }
-        memcpy(to, low_bytes(&number->bits, kind->size), kind->size);
+        nc_write_integer(code, number->bits, to);
         return 1;
     }
     if (number->is_integer) {
@@ -226,13 +142,19 @@ static int store_number(char code, Number *number, char *to)
         int lost = number->is_negative ? (int64_t)value != (int64_t)number->bits
                                        : value >= 0x1p64L || (uint64_t)value != number->bits;
         number->part[0] = value;
-        if (lost || !store_float(part, value, 1, to)) {
+        if (lost && exact) {
             return 0;
         }
-    } else if (!store_float(part, number->part[0], 0, to)) {
-        return 0;
     }
-    return part == code || store_float(part, number->part[1], 0, to + size);
+    return store_float(part, number->part[0], exact, to) &&
+           (part == code || store_float(part, number->part[1], exact, to + nc_scalar_size(part)));
+}
+
+int nc_thunk_convert(int source, const char *from, int target, char *to, int exact)
+{
+    Number number;
+    load_number((char)source, from, &number);
+    return store_number((char)target, &number, to, exact);
 }
 
 PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
@@ -243,9 +165,9 @@ PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *to_address;
     const char *from;
     char *to;
-    Number number;
-    if (!PyArg_ParseTuple(args, "CO!CO!", &source, &PyLong_Type, &from_address, &target,
-                          &PyLong_Type, &to_address)) {
+    int exact;
+    if (!PyArg_ParseTuple(args, "CO!CO!p", &source, &PyLong_Type, &from_address, &target,
+                          &PyLong_Type, &to_address, &exact)) {
         return NULL;
     }
     from = (const char *)PyLong_AsVoidPtr(from_address);
@@ -257,8 +179,7 @@ PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
         }
         return NULL;
     }
-    load_number((char)source, from, &number);
-    return PyBool_FromLong(store_number((char)target, &number, to));
+    return PyBool_FromLong(nc_thunk_convert(source, from, target, to, exact));
 }
 
 /* ---- what generated code finds --------------------------------------------------------------- */
@@ -268,8 +189,7 @@ PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
     FUNCTION(nc_thunk_raised)                                                                      \
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_set_errno)                                                                   \
-    FUNCTION(nc_half_round)                                                                        \
-    FUNCTION(nc_half_widen)
+    FUNCTION(nc_thunk_convert)
 
 #define SERVICE_NAME(name) #name,
 #define SERVICE_ADDRESS(name) (void (*)(void))(name),

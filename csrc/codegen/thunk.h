@@ -23,14 +23,13 @@ int nc_thunk_raised(void);
 int nc_thunk_errno(void);
 void nc_thunk_set_errno(int code);
 
-/* IEEE's half precision: the nearest to a number, even in the middle; and back. */
-uint32_t nc_half_round(const long double *number);
-double nc_half_widen(uint32_t bits);
+/* A scalar of a letter as one of another, as a Convert of _adapt/plan.py says; 0 where it does not
+ * fit, and the target is undefined. */
+int nc_thunk_convert(int source, const char *from, int target, char *to, int exact);
 
 /* thunk_services(): the address of the table of the above, and their names in its order. */
 PyObject *nc_thunk_services(PyObject *module, PyObject *none);
-/* convert_number(source, address, target, address): a scalar of a letter as one of another, by the
- * rules of _adapt/rules.py. False when it does not fit; the target is then undefined. */
+/* convert_number(source, address, target, address, exact): the same. */
 PyObject *nc_convert_number(PyObject *module, PyObject *args);
 
 #endif

@@ -1,14 +1,13 @@
 /* csrc/ground/stub.h: executable stubs: C function pointers that carry data.
  *
  * A stub is a few bytes of machine code of its own for every pointer. It loads the address of its
- * slot into the register of the static chain (r10 on x86-64, x15 on AArch64) and jumps to the code
- * that the slot names. That code finds the slot in the parameter that LLVM calls `nest`, and reads
- * its context there. So one piece of generated code serves any number of pointers, and making one
- * writes two words.
+ * slot into the processor's register of the static chain and jumps to the code that the slot names.
+ * That code finds the slot in the parameter that LLVM calls `nest`, and reads its context there. So
+ * one piece of generated code serves any number of pointers, and making one writes two words.
  *
  * Memory comes in pairs of pages: the first is written once with stubs, then made executable and
- * never writable again; the second holds their slots. On machines that refuse this, and on others
- * than those two, nc_stub_new raises RuntimeError.
+ * never writable again; the second holds their slots. On machines that refuse this, and on
+ * processors that stub.c has no code for, nc_stub_new raises RuntimeError.
  *
  * A stub that was freed ends the process with a message when it is called, until it is used anew,
  * which is as late as its page allows.

@@ -42,7 +42,7 @@ RESULTS = {
     "v": ("void", "Py_NewRef(Py_None)"),
     "d": ("double", "PyFloat_FromDouble(result)"),
     "f": ("float", "PyFloat_FromDouble((double)result)"),
-    "g": ("long double", "nc_long_double_to_python(result)"),
+    "g": ("long double", "nc_box_longdouble(result)"),
     "i": ("int32_t", "PyLong_FromLong((long)result)"),
     "q": ("int64_t", "PyLong_FromLongLong((long long)result)"),
     "Z": ("double _Complex", "PyComplex_FromDoubles(creal(result), cimag(result))"),

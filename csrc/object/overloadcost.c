@@ -26,7 +26,7 @@ static char scalar_kind(char code)
 /* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
 static int float_width(char code)
 {
-#define STEPS(letter, name, type, c_name, digits, steps)                                           \
+#define STEPS(letter, name, type, held, digits, exponent, greatest, steps, ...)                    \
     case letter:                                                                                   \
         return steps;
     switch (nc_part_letter(code)) {

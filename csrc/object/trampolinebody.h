@@ -39,7 +39,7 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
     }
     *out = (float)wide;
     if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
-        return nc_float_overflow(self->name, i);
+        return nc_float_overflow(self->name, i, 'f');
     }
     return status;
 }

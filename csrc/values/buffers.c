@@ -23,7 +23,8 @@ char nc_buffer_letter(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
     char code;
-    int is_signed;
+    size_t size;
+    size_t alignment;
     if (format == NULL) {
         return 'B';
     }
@@ -46,34 +47,10 @@ char nc_buffer_letter(const Py_buffer *buffer)
     if (format[0] == '\0' || format[1] != '\0') {
         return '\0';
     }
-    code = format[0];
-#define ITSELF(letter, ...) case letter:
-    switch (code) {
-    case 'c':
-        return 'b';
-        NC_FLOATS(ITSELF)
-    case '?':
+    code = nc_scalar_canonical(format[0]);
+    if (nc_scalar_layout(code, &size, &alignment) != NC_KIND_INT) {
         return code;
-    case 'b':
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-    case 'n':
-        is_signed = 1;
-        break;
-    case 'B':
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-    case 'N':
-        is_signed = 0;
-        break;
-    default:
-        return '\0';
     }
-#undef ITSELF
     /* What C calls it does not matter, but how wide it is. */
 #define WIDE_BOOL(letter, type)
 #define WIDE_SIGNED(letter, type)                                                                  \
@@ -83,7 +60,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
     case 2 * sizeof(type):                                                                         \
         return letter;
 #define WIDE(letter, name, type, kind, ...) WIDE_##kind(letter, type)
-    switch (2 * (size_t)buffer->itemsize + (size_t)is_signed) {
+    switch (2 * (size_t)buffer->itemsize + (size_t)nc_scalar_is_signed(code)) {
         NC_INTEGERS(WIDE)
     default:
         return '\0';

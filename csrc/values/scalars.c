@@ -197,22 +197,6 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-static void store_integer(const NcIntegerKind *kind, unsigned long long bits, void *out)
-{
-#define STORE(letter, name, type, ...)                                                             \
-    case letter: {                                                                                 \
-        type narrow = (type)bits;                                                                  \
-        memcpy(out, &narrow, sizeof(narrow));                                                      \
-        break;                                                                                     \
-    }
-    switch (kind->code) {
-        NC_INTEGERS(STORE)
-    default:
-        break;
-    }
-#undef STORE
-}
-
 /* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer. */
 PyObject *nc_integer_of(PyObject *value)
 {
@@ -298,7 +282,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
                                 kind->low, kind->high);
         }
     } else if (fits > 0) {
-        store_integer(kind, bits, out);
+        nc_write_integer(code, bits, out);
     }
     Py_DECREF(number);
     return fits > 0 ? 0 : -1;
@@ -336,55 +320,56 @@ size_t nc_scalar_size(char code)
     return part == code ? size : 2 * size;
 }
 
-int nc_float_overflow(PyObject *name, Py_ssize_t index)
+/* What the table says of a canonical code that is no complex number's; a long double where it says
+ * nothing. */
+typedef struct {
+    char code;
+    unsigned char is_native;
+    const char *c_name;
+    const char *greatest;
+} Row;
+
+static const Row *row_of(char code)
 {
-    nc_conversion_error(PyExc_OverflowError, name, index,
-                        "is out of range for 'f' (-3.4028235e+38 to 3.4028235e+38)");
+#define C_NAME_BOOL(type) "bool"
+#define C_NAME_SIGNED(type) type
+#define C_NAME_UNSIGNED(type) type
+#define IS_NATIVE_NATIVE 1
+#define IS_NATIVE_BITS 0
+#define INTEGER(code, name, type, kind, ...) {code, 1, C_NAME_##kind(#type), ""},
+#define FLOAT(code, name, type, held, digits, exponent, greatest, steps, c_name)                   \
+    {code, IS_NATIVE_##held, c_name, greatest},
+    static const Row rows[] = {NC_INTEGERS(INTEGER) NC_FLOATS(FLOAT)};
+#undef INTEGER
+#undef FLOAT
+    const Row *row = rows;
+    while (row->code != code && row->code != 'g') {
+        row++;
+    }
+    return row;
+}
+
+int nc_float_overflow(PyObject *name, Py_ssize_t index, char code)
+{
+    const char *most = row_of(code)->greatest;
+    nc_conversion_error(PyExc_OverflowError, name, index, "is out of range for '%c' (-%s to %s)",
+                        (int)code, most, most);
     return -1;
 }
 
-/* store_X(name, index, number, out): a number that is finite, infinite or nan, as a float that is
- * the same. 0, or -1 with OverflowError. */
-static int store_half(PyObject *name, Py_ssize_t index, double number, void *out)
-{
-    if (PyFloat_Pack2(number, (char *)out, PY_LITTLE_ENDIAN) < 0) {
-        nc_conversion_error(PyExc_OverflowError, name, index,
-                            "is out of range for 'e' (-65504 to 65504)");
-        return -1;
-    }
-    return 0;
-}
-
-static int store_float(PyObject *name, Py_ssize_t index, double number, void *out)
-{
-    float narrow = (float)number;
-    if (isinf(narrow) && !isinf(number)) {
-        return nc_float_overflow(name, index);
-    }
-    memcpy(out, &narrow, sizeof(narrow));
-    return 0;
-}
-
-static int store_double(PyObject *Py_UNUSED(name), Py_ssize_t Py_UNUSED(index), double number,
-                        void *out)
-{
-    memcpy(out, &number, sizeof(number));
-    return 0;
-}
-
-static int store_longdouble(PyObject *Py_UNUSED(name), Py_ssize_t Py_UNUSED(index), double number,
-                            void *out)
-{
-    long double wide = (long double)number;
-    memcpy(out, &wide, sizeof(wide));
-    return 0;
-}
-
+/* A number that is finite, infinite or nan as a float that is the same. 0, or -1 with an exception
+ * and nothing written. */
 static int store_real(PyObject *name, Py_ssize_t index, double number, char code, void *out)
 {
-#define STORE(letter, type_name, ...)                                                              \
-    case letter:                                                                                   \
-        return store_##type_name(name, index, number, out);
+#define STORE(letter, type_name, type, held, digits, ...)                                          \
+    case letter: {                                                                                 \
+        const type stored = NC_HELD_##held(type, number, digits);                                  \
+        if (isinf(NC_NUMBER_##held(stored, digits)) && !isinf(number)) {                           \
+            break;                                                                                 \
+        }                                                                                          \
+        memcpy(out, &stored, sizeof(stored));                                                      \
+        return 0;                                                                                  \
+    }
     switch (code) {
         NC_FLOATS(STORE)
     default:
@@ -392,6 +377,7 @@ static int store_real(PyObject *name, Py_ssize_t index, double number, char code
         return -1;
     }
 #undef STORE
+    return nc_float_overflow(name, index, code);
 }
 
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
@@ -432,54 +418,12 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
                : store_real(name, index, parts[1], part, (char *)out + size);
 }
 
-/* Whether a long double would become infinite as a double; then with an exception. */
-static int is_too_large(long double value)
-{
-    if (NC_LIKELY(!isinf((double)value) || isinf(value))) {
-        return 0;
-    }
-    PyErr_SetString(PyExc_OverflowError, "a long double that C code gave is out of range for a "
-                                         "Python float (-1.7976931348623157e+308 to "
-                                         "1.7976931348623157e+308)");
-    return 1;
-}
-
-PyObject *nc_long_double_to_python(long double value)
-{
-    return is_too_large(value) ? NULL : PyFloat_FromDouble((double)value);
-}
-
-/* What a float in memory is as a double; a long double may be too large, which is asked before. */
-static double load_half(const void *address)
-{
-    return PyFloat_Unpack2((const char *)address, PY_LITTLE_ENDIAN);
-}
-
-#define LOAD(name, type)                                                                           \
-    static double load_##name(const void *address)                                                 \
-    {                                                                                              \
-        type value;                                                                                \
-        memcpy(&value, address, sizeof(value));                                                    \
-        return (double)value;                                                                      \
-    }
-LOAD(float, float)
-LOAD(double, double)
-LOAD(longdouble, long double)
-
-/* Whether a float in memory would become infinite as a double; then with an exception. */
-static int overflows(char code, const void *address)
-{
-    long double value;
-    if (code != 'g') {
-        return 0;
-    }
-    memcpy(&value, address, sizeof(value));
-    return is_too_large(value);
-}
-
 #define TO_PYTHON_BOOL(value) PyBool_FromLong((value) != 0)
 #define TO_PYTHON_SIGNED(value) PyLong_FromLongLong((long long)(value))
 #define TO_PYTHON_UNSIGNED(value) PyLong_FromUnsignedLongLong((unsigned long long)(value))
+/* Whether a float is out of range for one of Python's; then with an exception. */
+#define ESCAPES(number) (sizeof(number) > sizeof(double) && nc_longdouble_escapes(number))
+#define BOX(number) (ESCAPES(number) ? NULL : PyFloat_FromDouble((double)(number)))
 
 PyObject *nc_scalar_to_python(char code, const void *address)
 {
@@ -489,15 +433,19 @@ PyObject *nc_scalar_to_python(char code, const void *address)
         memcpy(&value, address, sizeof(value));                                                    \
         return TO_PYTHON_##kind(value);                                                            \
     }
-#define FLOAT(letter, name, ...)                                                                   \
-    case letter:                                                                                   \
-        return overflows(letter, address) ? NULL : PyFloat_FromDouble(load_##name(address));
+#define FLOAT(letter, name, type, held, digits, ...)                                               \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, address, sizeof(value));                                                    \
+        return BOX(NC_NUMBER_##held(value, digits));                                               \
+    }
 #define COMPLEX(letter, part, name, type)                                                          \
     case letter: {                                                                                 \
-        const char *second = (const char *)address + sizeof(type);                                 \
-        return overflows(part, address) || overflows(part, second)                                 \
+        type parts[2];                                                                             \
+        memcpy(parts, address, sizeof(parts));                                                     \
+        return ESCAPES(parts[0]) || ESCAPES(parts[1])                                              \
                    ? NULL                                                                          \
-                   : PyComplex_FromDoubles(load_##name(address), load_##name(second));             \
+                   : PyComplex_FromDoubles((double)parts[0], (double)parts[1]);                    \
     }
     switch (code) {
         NC_INTEGERS(INTEGER)
@@ -514,66 +462,40 @@ PyObject *nc_scalar_to_python(char code, const void *address)
 
 /* ---- the table for Python -------------------------------------------------------------------- */
 
-/* Digits of the mantissa of a float; of an integer those beside its sign. */
-static int digits_of(char code)
-{
-#define DIGITS(letter, name, type, c_name, digits, ...)                                            \
-    case letter:                                                                                   \
-        return digits;
-    switch (code) {
-        NC_FLOATS(DIGITS)
-    case '?':
-        return 1;
-    default:
-        return (int)(8 * nc_scalar_size(code)) - nc_scalar_is_signed(code);
-    }
-#undef DIGITS
-}
-
-/* A row of it; of complex numbers the C type of the parts. */
-static PyObject *scalar_row(char letter, char part, const char *c_name)
+/* An entry of it. */
+static PyObject *described(char letter)
 {
     static const char *const kinds[] = {
         [NC_KIND_BOOL] = "bool", [NC_KIND_INT] = "int", [NC_KIND_FLOAT] = "float"};
+    char part = nc_part_letter(letter);
     int is_complex = letter != part;
     const char *before = is_complex ? "Z" : "";
     char canonical = nc_scalar_canonical(part);
+    const Row *row = row_of(canonical);
     size_t size = 0;
     size_t alignment = 0;
     int kind = nc_scalar_layout(canonical, &size, &alignment);
+    int exponent;
+    int digits = nc_scalar_digits(canonical, &exponent);
+    int is_signed = kind == NC_KIND_FLOAT || nc_scalar_is_signed(canonical);
     return Py_BuildValue(
-        "NNCsNnniO", PyUnicode_FromFormat("%s%c", before, part),
-        PyUnicode_FromFormat("%s%c", before, canonical), letter,
-        is_complex ? "complex" : kinds[kind],
-        PyUnicode_FromFormat("%s%s", c_name, is_complex ? " _Complex" : ""),
-        (Py_ssize_t)(is_complex ? 2 * size : size), (Py_ssize_t)alignment, digits_of(canonical),
-        kind == NC_KIND_FLOAT || nc_scalar_is_signed(canonical) ? Py_True : Py_False);
+        "NNsnn{sCsNsssisisOsO}", PyUnicode_FromFormat("%s%c", before, part),
+        PyUnicode_FromFormat("%s%c", before, canonical), is_complex ? "complex" : kinds[kind],
+        (Py_ssize_t)(is_complex ? 2 * size : size), (Py_ssize_t)alignment, "letter", letter,
+        "c_name", PyUnicode_FromFormat("%s%s", row->c_name, is_complex ? " _Complex" : ""),
+        "greatest", row->greatest, "digits", digits, "exponent", exponent, "native",
+        row->is_native ? Py_True : Py_False, "signed", is_signed ? Py_True : Py_False);
 }
 
 PyObject *nc_scalars(void)
 {
-#define C_NAME_BOOL(type) "bool"
-#define C_NAME_SIGNED(type) type
-#define C_NAME_UNSIGNED(type) type
-#define INTEGER(code, name, type, kind, ...) {code, code, C_NAME_##kind(#type)},
-#define FLOAT(code, name, type, c_name, ...) {code, code, c_name},
-#define COMPLEX(letter, part, name, type) {letter, part, #type},
-    static const struct {
-        char letter;
-        char part;
-        const char *c_name;
-    } rows[] = {NC_INTEGERS(INTEGER) NC_FLOATS(FLOAT) NC_COMPLEXES(COMPLEX){'c', 'c', ""},
-                {'l', 'l', ""},
-                {'L', 'L', ""},
-                {'n', 'n', ""},
-                {'N', 'N', ""}};
-#undef INTEGER
-#undef FLOAT
-#undef COMPLEX
-    enum { COUNT = sizeof(rows) / sizeof(rows[0]) };
-    PyObject *table = PyTuple_New(COUNT);
-    for (Py_ssize_t i = 0; table != NULL && i < COUNT; i++) {
-        PyObject *row = scalar_row(rows[i].letter, rows[i].part, rows[i].c_name);
+#define LETTER(letter, ...) letter,
+    static const char letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 'c',
+                                   'l', 'L', 'n', 'N'};
+#undef LETTER
+    PyObject *table = PyTuple_New(sizeof(letters));
+    for (Py_ssize_t i = 0; table != NULL && i < (Py_ssize_t)sizeof(letters); i++) {
+        PyObject *row = described(letters[i]);
         if (row == NULL) {
             Py_CLEAR(table);
             break;

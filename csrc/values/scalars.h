@@ -11,7 +11,8 @@
 #include "buffers.h"
 
 #include "nativecall/detail/compat.h"
-#include "nativecall/detail/core/scalars.h"
+#include "nativecall/detail/core/numbers.h"
+#include "nativecall/detail/values.h"
 
 #include <complex.h>
 #include <math.h>
@@ -35,12 +36,10 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
 
 /* Any scalar by its letter, into memory of its size; for the libffi path. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
-/* A float for a number that is finite as a double; an infinity where there was none is an error. */
-int nc_float_overflow(PyObject *name, Py_ssize_t index);
+/* Raises OverflowError for a number that is out of range for a float of a letter. -1. */
+int nc_float_overflow(PyObject *name, Py_ssize_t index, char code);
 /* The reverse: a new reference, NULL with an exception for an unknown letter. */
 PyObject *nc_scalar_to_python(char code, const void *address);
-/* The same of a long double, which is rounded; OverflowError where a float would be infinite. */
-PyObject *nc_long_double_to_python(long double value);
 /* Bytes of a scalar, 0 for a letter that is none. */
 size_t nc_scalar_size(char code);
 /* What its address is a multiple of, in a struct as well. */
@@ -48,9 +47,8 @@ size_t nc_scalar_alignment(char code);
 /* The letter of the parts of a complex number's; of others the letter itself. */
 char nc_part_letter(char code);
 
-/* The table of scalars, as Python has it: a tuple of (code in signatures, the canonical one, letter
- * in call specs, kind, C's name, size, alignment, digits, whether it has a sign). A new reference,
- * or NULL. */
+/* The table of scalars, as Python has it: a tuple of (code in signatures, the canonical one, kind,
+ * size, alignment, the other attributes of a Scalar by name). A new reference, or NULL. */
 PyObject *nc_scalars(void);
 
 /* What overload.c asks: how an integer letter takes a Python int. */

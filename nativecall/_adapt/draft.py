@@ -21,13 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._signature.ctype import CType, Scalar, integer_range
-from .._signature.derived import Array, Pointer
+from .._signature.derived import Array, Pointer, Struct
 from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
 from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step
 
 __all__ = [
-    "NUMBERS",
     "POINTERS",
     "Draft",
     "Own",
@@ -39,7 +38,6 @@ __all__ = [
     "type_of",
 ]
 
-NUMBERS = ("bool", "int", "float", "complex")
 POINTERS = ("voidptr", "pointer")
 
 
@@ -53,8 +51,11 @@ class Refused(Exception):
         self.progress = progress
 
 
-def _number(source: CType, target: CType) -> str:
-    """How a number becomes another: ``"same"``, ``"widened"`` or ``"checked"``."""
+def _number(source: Scalar, target: Scalar) -> str:
+    """How a number becomes another: ``"same"``, ``"widened"``, or checked by one of two rules.
+
+    ``"exact"`` and ``"rounded"`` are those of `Convert`, by which both executors go.
+    """
     if source == target:
         return "same"
     if source.kind == "complex":
@@ -63,16 +64,16 @@ def _number(source: CType, target: CType) -> str:
                 f"would lose the imaginary part of {source.text!r} as {target.text!r}",
                 "take the complex number, or a pointer to it",
             )
-        return "widened" if target.size > source.size else "checked"
+        return "widened" if target.size > source.size else "rounded"
     if target.kind in ("bool", "int"):
         if source.kind == "float":
-            return "checked"
+            return "exact"
         low, high = integer_range(target)
         least, greatest = integer_range(source)
-        return "widened" if low <= least and greatest <= high else "checked"
-    assert isinstance(source, Scalar)
-    assert isinstance(target, Scalar)
-    return "widened" if source.digits <= target.digits else "checked"
+        return "widened" if low <= least and greatest <= high else "exact"
+    if source.digits <= target.digits and source.exponent <= target.exponent:
+        return "widened"
+    return "rounded" if source.kind == "float" else "exact"
 
 
 def pointee_of(ctype: CType) -> CType:
@@ -140,13 +141,12 @@ class Draft:
     def value(self, node: Node, target: CType, subject: str) -> Node:
         """A value as another type."""
         source = type_of(node)
-        if source.kind in NUMBERS and target.kind in NUMBERS:
+        if isinstance(source, Scalar) and isinstance(target, Scalar):
             how = _number(source, target)
             if how == "same":
                 return node
-            if how == "widened":
-                return Convert(node, target, -1)
-            return Convert(node, target, self.step("value", subject, source, target))
+            step = -1 if how == "widened" else self.step("value", subject, source, target)
+            return Convert(node, target, step, how == "exact")
         if source == target or same_pointer(source, target):
             return node
         raise Refused(no_way(source, target), advice(source, target))
@@ -162,13 +162,13 @@ class Draft:
         except Broken:
             raise
         except Refused as refused:
-            if isinstance(target, Pointer) and source.kind in (*NUMBERS, "struct"):
+            if isinstance(target, Pointer) and isinstance(source, (Scalar, Struct)):
                 return Memory((self.value(node, target.pointee, subject),), target.pointee)
             if isinstance(target, Pointer) and target.pointee == source:
                 # Of what a pointer to a pointer leads to no declaration promises anything.
                 self.promised(node, Own(source, False))
                 return Memory((node,), source)
-            by_reference = isinstance(source, Pointer) and target.kind in (*NUMBERS, "struct")
+            by_reference = isinstance(source, Pointer) and isinstance(target, (Scalar, Struct))
             if not by_reference:
                 raise refused
         assert isinstance(source, Pointer)

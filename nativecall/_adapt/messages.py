@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._signature.ctype import CType, integer_range
+from .._signature.ctype import CType, integer_range, part_of
 from .._signature.derived import Pointer
 from .plan import Plan
 
@@ -40,13 +40,6 @@ def advice(source: CType, target: CType) -> str | None:
     if source.kind == "function" and target.kind == "function":
         return f"write {target.text!r}, and convert what is passed"
     return None
-
-
-_FLOAT_RANGES = {
-    "e": "-65504 to 65504",
-    "f": "-3.4028235e+38 to 3.4028235e+38",
-    "d": "-1.7976931348623157e+308 to 1.7976931348623157e+308",
-}
 
 
 def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
@@ -86,9 +79,7 @@ def _unfit(subject: str, source: CType, target: CType, value: Any) -> BaseExcept
             return ValueError(f"{subject} is {value!r}, not an integer")
         low, high = integer_range(target)
         return OverflowError(f"{subject} is {value}, out of range for '{code}' ({low} to {high})")
-    part = code.removeprefix("Z")
-    if source.kind in ("bool", "int"):
-        if part != "e" or abs(value) <= 65504:
-            return OverflowError(f"{subject} is {value}, which '{part}' does not hold exactly")
-        return OverflowError(f"{subject} is out of range for 'e' ({_FLOAT_RANGES['e']})")
-    return OverflowError(f"{subject} is out of range for '{part}' ({_FLOAT_RANGES[part]})")
+    part, most = part_of(target).text, part_of(target).greatest
+    if abs(value) <= float(most):
+        return OverflowError(f"{subject} is {value}, which '{part}' does not hold exactly")
+    return OverflowError(f"{subject} is out of range for '{part}' (-{most} to {most})")

@@ -56,11 +56,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A number as another type; `step` says which check of it may fail, -1 none."""
+    """A number as another type.
+
+    `step` says which check of it may fail, -1 none. What is checked is for floats `exact`: whether
+    one must be equal to the number it is made of, or may be rounded, though never to an infinity.
+    An integer must always be equal.
+    """
 
     value: Node
     type: CType
     step: int
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,11 @@ from dataclasses import dataclass
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.ctype import VOIDPTR, CType, integer_range, promoted, scalar
+from .._signature.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
 from .._signature.derived import Pointer, object_offsets
 from .._signature.signature import Signature
 from .._values.failure import CONVENTIONS, Convention, convention
 from .draft import (
-    NUMBERS,
     POINTERS,
     Draft,
     Own,
@@ -137,7 +136,7 @@ def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
     """Which argument is the pointer, which the count, and the type of an element."""
     for at, n in ((0, None), (1, 0), (0, 1)):
         pointer = types[at] if len(types) == (1 if n is None else 2) else None
-        if not isinstance(pointer, Pointer) or pointer.pointee.kind not in NUMBERS:
+        if not isinstance(pointer, Pointer) or not isinstance(pointer.pointee, Scalar):
             continue
         if n is None or types[n].kind == "int":
             return at, n, pointer.pointee
@@ -147,7 +146,7 @@ def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
 def _numbers_alone(types: Sequence[CType]) -> CType:
     """The type that all are: numbers, or several pointers to a float or complex number each."""
     first = types[0] if types else VOIDPTR
-    if first.kind in NUMBERS:
+    if isinstance(first, Scalar):
         fits = True
     else:
         referred = isinstance(first, Pointer) and first.pointee.kind in ("float", "complex")

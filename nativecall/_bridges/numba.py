@@ -33,7 +33,7 @@ import sys
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.ctype import VOID, CType, Scalar, scalar
+from .._signature.ctype import VOID, CType, Scalar, part_of, scalar
 from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
@@ -200,7 +200,8 @@ def _dtype(ctype: Any) -> Any:
         return numpy.dtype(numpy.uintp)
     letters = {"bool": "b", "int": "i" if getattr(ctype, "signed", True) else "u"}
     letters.update(float="f", complex="c")
-    if ctype.kind not in letters or (ctype.kind in ("float", "complex") and ctype.text[-1] in "eg"):
+    is_float = ctype.kind in ("float", "complex")
+    if ctype.kind not in letters or (is_float and part_of(ctype).size not in (4, 8)):
         raise SignatureError(f"Numba has no type for a field {ctype.text!r}")
     return numpy.dtype(f"{letters[ctype.kind]}{ctype.size}")
 

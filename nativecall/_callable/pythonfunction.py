@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._signature import bufferformat
-from .._signature.ctype import CType
+from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View, object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
@@ -51,7 +51,7 @@ def reader(ctype: CType, readonly: bool) -> Reader | None:
         A function of the pointer's value, or of the address of a struct; None for numbers, and a
         mark for Python objects. NULL is None without it.
     """
-    if ctype.kind in ("bool", "int", "float", "complex"):
+    if isinstance(ctype, Scalar):
         return None
     if ctype.kind == "object":
         return _OBJECT
@@ -75,7 +75,7 @@ def _record(ctype: CType) -> Record | str | None:
         item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
         parts = [(place * item.size, item) for place in range(ctype.shape[0])]
     else:
-        return callspec.letter(ctype) if ctype.kind in ("bool", "int", "float", "complex") else None
+        return ctype.letter if isinstance(ctype, Scalar) else None
     if len(parts) > _MOST_PARTS:
         return None
     members = tuple([(offset, _record(part)) for offset, part in parts])

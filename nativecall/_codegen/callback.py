@@ -23,7 +23,7 @@ from .. import _lib
 from .._fifo import Fifo
 from .._values.callspec import letter
 from . import engine
-from .writer import LINKED, WORD, Operand, Writer, layout, shape
+from .writer import LINKED, WORD, Operand, Writer, is_inline, layout, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,8 +138,6 @@ class _Closure(Writer):
         count = len(self.signature.args)
         self.line(f"%call = alloca [{layout['pycallback_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
-        if any([arg.text == "e" for arg in self.signature.args]):
-            self.line("%half = alloca half, align 8")
         where = self.result_memory(prologue)
         self.line(f"%self_at = getelementptr i8, ptr {slot}, i64 {layout['stub_context']}")
         self.line("%self = load ptr, ptr %self_at, align 8")
@@ -167,8 +165,8 @@ class _Closure(Writer):
         if code in "PTVO":
             values = ("ptr %self", f"i64 {index}", f"ptr {given}")
             return self.call("nc_pycallback_argument", "ptr", *values)
-        if code in "fd":
-            wide = given if code == "d" else self.new(f"fpext float {given} to double")
+        if ctype.kind == "float" and is_inline(ctype):
+            wide = self.doubled(ctype, given)
             return self.call("nc_pycallback_float", "ptr", "ptr %self", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 

@@ -7,9 +7,10 @@ or that the core converts.
 
 from __future__ import annotations
 
+from .._signature.ctype import Scalar
 from .._signature.derived import Array, Struct, View
 from .._values.callspec import letter
-from .writer import WORD, layout
+from .writer import WORD, is_inline, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _inline_numbers(ctype: CType) -> int:
         return sum([_inline_numbers(field.type) for field in ctype.fields])
     if isinstance(ctype, Array):
         return ctype.length * _inline_numbers(ctype.item)
-    return 1 if ctype.kind in ("bool", "int") or ctype.text in "fd" else _MAX_INLINE + 1
+    return 1 if is_inline(ctype) else _MAX_INLINE + 1
 
 
 def _holds_owners(ctype: CType) -> bool:
@@ -51,7 +52,7 @@ def is_padded(ctype: CType) -> bool:
 
 def is_record(struct: Struct) -> bool:
     """Whether inline code makes the named tuple of a struct."""
-    numbers = all([f.type.kind in ("bool", "int", "float", "complex") for f in struct.fields])
+    numbers = all([isinstance(field.type, Scalar) for field in struct.fields])
     return numbers and len(struct.fields) <= _MAX_INLINE
 
 

@@ -37,8 +37,8 @@ def _described(node: Node | None) -> str:
             return f"a{index}"
         case Load(pointer, offset, type):
             return f"l{pointer.index}+{offset}{shape(type)}"
-        case Convert(value, type, step):
-            return f"c({_described(value)}){shape(type)}{step}"
+        case Convert(value, type, step, exact):
+            return f"c({_described(value)}){shape(type)}{step}{'=' * exact}"
         case Memory(values, type):
             return f"m({','.join(map(_described, values))}){shape(type)}"
         case Constant(value, type):

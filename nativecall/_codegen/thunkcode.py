@@ -5,8 +5,8 @@ converts the result.
 
 Guarantees:
 
-- The usual way takes no lock, allocates nothing and calls nothing but the function itself. A half
-  that is converted, and errno, are calls of C functions of the core.
+- The usual way takes no lock, allocates nothing and calls nothing but the function itself. Errno
+  and a number that C has no type for, as a half, are calls of C functions of the core.
 - Where an argument does not pass the function is not called; where the result does not, nothing is
   written.
 - Names and messages are not in the code: it calls `nc_thunk_failed` with the number of the step.
@@ -33,7 +33,9 @@ from .._adapt.plan import (
     Room,
     Written,
 )
-from .._signature.ctype import SCALARS, CType, integer_range
+from .._signature.ctype import SCALARS, CType, integer_range, is_native, part_of
+from .._values.callspec import letter
+from .._values.storage import sentinel_of
 from . import abi
 from .abi.lowering import POINTER, float_type, reserve
 from .writer import WORD
@@ -198,11 +200,11 @@ class ThunkCode:
         if ctype.kind == "struct":
             self.clear(memory, ctype.size)
             return
-        part = _part(ctype)
-        type = self.float_of(part)
-        nan = self.widened(ir.DoubleType()(float("nan")), type)
-        for offset in range(0, ctype.size, part.size):
-            self.builder.store(nan, self.at(memory, offset), align=1)
+        bits = sentinel_of(ctype)
+        for offset in range(0, ctype.size, WORD):
+            part = bits[offset : offset + WORD]
+            word = ir.IntType(8 * len(part))(int.from_bytes(part, "little"))
+            self.builder.store(word, self.at(memory, offset), align=1)
 
     def clear(self, memory: ir.Value, size: int) -> None:
         memset = self.module.declare_intrinsic("llvm.memset", [POINTER, _LONG])
@@ -287,8 +289,8 @@ class ThunkCode:
                 return self.prologue.arguments[index]
             case Load(pointer, offset, type):
                 return self.found(self.prologue.arguments[pointer.index], offset, type)
-            case Convert(source, type, step):
-                return self.converted(source.type, self.value(source), type, step)
+            case Convert(source, _, _, _):
+                return self.converted(source.type, self.value(source), node)
             case Memory(values, type):
                 memory = self.reserve(len(values) * type.size, type.alignment)
                 for index, one in enumerate(values):
@@ -338,45 +340,50 @@ class ThunkCode:
         """The parts of a number as IR values, one of them unless it is complex."""
         if not abi.in_memory(ctype):
             return [value]
-        part = _part(ctype)
+        part = part_of(ctype)
         type = self.float_of(part)
         return [
             self.load(type, value, offset, part.alignment)
             for offset in range(0, ctype.size, part.size)
         ]
 
-    def converted(self, source: CType, value: ir.Value, target: CType, step: int) -> ir.Value:
+    def converted(self, source: CType, value: ir.Value, node: Convert) -> ir.Value:
         """A number as another type."""
-        part = _part(target)
-        made = [self.number(_part(source), one, part, step) for one in self.parts(source, value)]
+        target = node.type
+        if not is_native(source):
+            double = SCALARS["d"]
+            value, source = self.by_core(source, value, double, -1, node.exact), double
+        if not is_native(target):
+            return self.by_core(source, value, target, node.step, node.exact)
+        part, parts = part_of(target), self.parts(source, value)
+        made = [self.number(part_of(source), one, part, node.step, node.exact) for one in parts]
         if not abi.in_memory(target):
             return made[0]
         memory = self.reserve(target.size, target.alignment)
         if len(made) * part.size < target.size:
-            made.append(self.widened(ir.DoubleType()(0.0), made[0].type))
+            made.append(self.constant(0.0, made[0].type))
         for index, one in enumerate(made):
             at = self.at(memory, index * part.size)
             self.builder.store(one, at, align=part.alignment)
         return memory
 
-    def number(self, source: CType, value: ir.Value, target: CType, step: int) -> ir.Value:
+    def number(
+        self, source: CType, value: ir.Value, target: CType, step: int, exact: bool
+    ) -> ir.Value:
         """A real number as another type."""
-        original = source
-        if source.text == "e":
-            bits = self.builder.zext(self.builder.bitcast(value, ir.IntType(16)), _INT)
-            value, source = self.serve("nc_half_widen", ir.DoubleType(), bits), SCALARS["d"]
         if target.kind in ("bool", "int"):
             if source.kind != "float":
                 return self.integer(source, value, target, step)
             return self.integer_of_float(source, value, target, step)
-        if target.text == "e":
-            return self.half(source, value, step)
         type = self.float_of(target)
         if source.kind != "float":
-            return self.float_of_integer(source, value, type, step)
+            return self.float_of_integer(source, value, type, step if exact else -1)
         made = self.resized(value, type)
-        if step >= 0:
-            self.require_no_escape(made, value, step, original)
+        if step >= 0 and exact:
+            same = self.builder.fcmp_unordered("==", self.resized(made, value.type), value)
+            self.require(same, step, self.word(source, value))
+        elif step >= 0:
+            self.require_no_escape(made, value, step, source)
         return made
 
     def require_no_escape(self, made: ir.Value, value: ir.Value, step: int, source: CType) -> None:
@@ -447,42 +454,30 @@ class ThunkCode:
         greatest = builder.fcmp_ordered("<", made, self.constant(float(high + 1), made.type))
         self.require(builder.and_(least, greatest), step, self.word(source, value))
 
-    def half(self, source: CType, value: ir.Value, step: int) -> ir.Value:
-        """A number as the nearest half; an integer must be one."""
-        builder = self.builder
-        wide = SCALARS["g"]
-        type = self.float_of(wide)
-        whole = value
-        if source.kind != "float":
-            value = (builder.sitofp if _signed(source) else builder.uitofp)(value, type)
-        else:
-            value = self.resized(value, type)
-        memory = self.reserve(wide.size, wide.alignment)
-        builder.store(value, memory, align=wide.alignment)
-        bits = self.serve("nc_half_round", _INT, memory)
-        made = builder.bitcast(builder.trunc(bits, ir.IntType(16)), ir.HalfType())
+    def by_core(
+        self, source: CType, value: ir.Value, target: CType, step: int, exact: bool
+    ) -> ir.Value:
+        """A number as another type, one of which C has no type for."""
+        before, after = value, self.reserve(target.size, target.alignment)
+        if not abi.in_memory(source):
+            before = self.reserve(source.size, source.alignment)
+            self.builder.store(value, before, align=source.alignment)
+        letters = [_INT(ord(letter(one))) for one in (source, target)]
+        values = (letters[0], before, letters[1], after, _INT(int(exact)))
+        fits = self.serve("nc_thunk_convert", _INT, *values)
         if step >= 0:
-            back = self.serve("nc_half_widen", ir.DoubleType(), bits)
-            if source.kind == "float":
-                escaped = builder.and_(self.infinite(back), self.finite(value))
-                fits = builder.not_(escaped)
-            else:
-                fits = builder.fcmp_ordered("==", self.resized(back, type), value)
-            self.require(fits, step, self.word(source, whole))
-        return made
+            passed = self.builder.icmp_unsigned("!=", fits, _INT(0))
+            self.require(passed, step, self.word(source, self.parts(source, value)[0]))
+        return self.found(after, 0, target)
 
     def constant(self, number: float, type: ir.Type) -> ir.Value:
-        return self.widened(ir.DoubleType()(number), type)
-
-    def widened(self, value: ir.Value, type: ir.Type) -> ir.Value:
-        """A constant of another type, which holds it."""
-        return self.resized(value, type)
+        return self.resized(ir.DoubleType()(number), type)
 
     def resized(self, value: ir.Value, type: ir.Type) -> ir.Value:
-        """A float of another width; the half's conversions are the core's."""
-        order = ["half", "float", "double"]
+        """A float of another width."""
+        order = ["float", "double"]
         before, after = [
-            order.index(str(one)) if str(one) in order else 3 for one in (value.type, type)
+            order.index(str(one)) if str(one) in order else 2 for one in (value.type, type)
         ]
         if before == after:
             return value
@@ -501,11 +496,6 @@ class ThunkCode:
             for end in (float("inf"), float("-inf"))
         ]
         return self.builder.and_(*ends)
-
-
-def _part(ctype: CType) -> CType:
-    """The type of the parts of a complex number, itself for others."""
-    return SCALARS[ctype.text[1]] if ctype.kind == "complex" else ctype
 
 
 def _signed(ctype: CType) -> bool:

@@ -22,7 +22,7 @@ from .._signature.derived import Array, Struct
 from .._values.callspec import letter
 from .._values.failure import convention
 from .frame import Place, is_padded, is_record, lay_out
-from .writer import EXACT, PLACES, WORD, Operand, Writer, layout
+from .writer import EXACT, PLACES, WORD, Operand, Writer, is_inline, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TrampolineCode(Writer):
             numbers.append(signature.result)
         self.short = (
             flags & FLAGS == 0
-            and all([one.kind in ("bool", "int") or one.text in ("f", "d") for one in numbers])
+            and all(map(is_inline, numbers))
             and all([place.inline for place in self.places])
         )
         self.later: list[str] = []
@@ -152,8 +152,6 @@ class TrampolineCode(Writer):
             self.line(f"%frame = alloca [{self.frame} x i8], align 16")
         if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
-        if self.signature.result.text == "e":
-            self.line("%half = alloca half, align 8")
         entry = len(self.lines)
         self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
@@ -579,12 +577,11 @@ class TrampolineCode(Writer):
         made = self.call("nc_record_new", "ptr", "ptr %self", f"i64 {len(struct.fields)}")
         self.fail_unless(self.new(f"icmp ne ptr {made}, null"))
         for place, field in enumerate(struct.fields):
-            code = letter(field.type)
-            if field.type.kind in ("bool", "int") or code in ("f", "d"):
+            if is_inline(field.type):
                 raw = self.load(self.type(field.type), "%result", field.offset, 1)
                 value = self.to_python(field.type, raw)
             else:
-                value = self.boxed(code, self.at("%result", field.offset))
+                value = self.boxed(letter(field.type), self.at("%result", field.offset))
             self.require(self.new(f"icmp ne ptr {value}, null"), "dropped")
             self.store("ptr", value, made, layout["tuple_items"] + place * WORD)
         after = self.label()

@@ -12,7 +12,7 @@ a table of the core, ``%symbols``. What inline conversions do not take goes to t
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.ctype import Scalar
+from .._signature.ctype import Scalar, is_native
 from .._signature.derived import Array, Struct, View
 from .._values.callspec import letter
 
@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
 
-__all__ = ["EXACT", "LINKED", "PLACES", "WORD", "Operand", "Writer", "layout", "shape"]
+__all__ = [
+    "EXACT",
+    "LINKED",
+    "PLACES",
+    "WORD",
+    "Operand",
+    "Writer",
+    "is_inline",
+    "layout",
+    "shape",
+]
 
 layout: dict[str, int] = _lib.types.code_layout()
 WORD = 8  # bytes of a pointer, wherever a convention is known
@@ -44,6 +54,12 @@ def shape(ctype: CType) -> str:
     if isinstance(ctype, View):
         return f"[{ctype.ndim}]"
     return "P" if letter(ctype) == "P" else ctype.text
+
+
+def is_inline(ctype: CType) -> bool:
+    """Whether the code here converts a number; the core converts the others."""
+    is_float = ctype.kind == "float" and is_native(ctype) and ctype.size <= WORD
+    return is_float or ctype.kind in ("bool", "int")
 
 
 class Operand:
@@ -135,7 +151,7 @@ class Writer:
     def type(ctype: CType) -> str:
         """The IR type of a number."""
         if ctype.kind == "float":
-            return {2: "half", 4: "float", 8: "double"}[ctype.size]
+            return {4: "float", 8: "double"}[ctype.size]
         return f"i{8 * ctype.size}"
 
     # -- from Python -----------------------------------------------------------------------------
@@ -197,6 +213,10 @@ class Writer:
         """A number in memory, through the core."""
         return self.call("nc_scalar_to_python", "ptr", f"i32 {ord(code)}", f"ptr {address}")
 
+    def doubled(self, ctype: CType, raw: str) -> str:
+        """A float as a double."""
+        return raw if ctype.size == 8 else self.new(f"fpext {self.type(ctype)} {raw} to double")
+
     def widened(self, ctype: CType, raw: str) -> str:
         """An integer as one of 64 bits."""
         assert isinstance(ctype, Scalar)
@@ -206,15 +226,10 @@ class Writer:
         return self.new(f"{extend} i{8 * ctype.size} {raw} to i64")
 
     def to_python(self, ctype: CType, raw: str) -> str:
-        """A number that is an IR value; the function has memory for halves, ``%half``."""
+        """A number that is an IR value."""
         code = letter(ctype)
-        if code == "e":
-            # Not every processor converts halves; the core does.
-            self.store("half", raw, "%half", 0)
-            return self.boxed(code, "%half")
-        if code in "fd":
-            wide = raw if code == "d" else self.new(f"fpext float {raw} to double")
-            return self.call("PyFloat_FromDouble", "ptr", f"double {wide}")
+        if ctype.kind == "float":
+            return self.call("PyFloat_FromDouble", "ptr", f"double {self.doubled(ctype, raw)}")
         if code == "?":
             wide = self.new(f"zext i8 {raw} to i64")
             return self.call("PyBool_FromLong", "ptr", f"i64 {wide}")

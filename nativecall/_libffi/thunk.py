@@ -255,8 +255,8 @@ class _Call:
                 return self.argument(index)
             case Load(pointer, offset, _):
                 return _word(self.argument(pointer.index)) + offset
-            case Convert(source, target, step):
-                return self.converted(_type_of(source), self.value(source), target, step)
+            case Convert(source, _, _, _):
+                return self.converted(_type_of(source), self.value(source), node)
             case Memory(values, item):
                 at = self.reserve(len(values) * item.size)
                 for index, one in enumerate(values):
@@ -282,11 +282,11 @@ class _Call:
         ctypes.c_void_p.from_address(at).value = address
         return at
 
-    def converted(self, source: CType, at: int, target: CType, step: int) -> int:
-        made = self.reserve(target.size)
-        fits = _lib.types.convert_number(callspec.letter(source), at, callspec.letter(target), made)
-        if not fits:
-            raise _Failed(step, storage.load(source, at))
+    def converted(self, source: CType, at: int, node: Convert) -> int:
+        made = self.reserve(node.type.size)
+        letters = callspec.letter(source), callspec.letter(node.type)
+        if not _lib.types.convert_number(letters[0], at, letters[1], made, node.exact):
+            raise _Failed(node.step, storage.load(source, at))
         return made
 
 

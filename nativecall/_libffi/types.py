@@ -13,7 +13,7 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
 
 from .._errors import SignatureError
-from .._signature.ctype import SCALARS, CType, scalar
+from .._signature.ctype import SCALARS, CType, is_native, part_of, scalar
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct
 from .._signature.signature import Signature
 
@@ -34,7 +34,7 @@ _MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack o
 # What works instead of a result that libffi cannot return.
 RETURN_HINT = "return it through a pointer, or let code be generated (llvmlite, NATIVECALL_JIT)"
 
-#: The ctypes types of scalars, by code; of halves and complex numbers it has none.
+#: The ctypes types of scalars, by code; it has those of C, but for complex numbers.
 SIMPLE: dict[str, Foreign] = {
     one.text: found
     for one in SCALARS.values()
@@ -65,8 +65,8 @@ _FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
 _POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
 
 
-def _complex_struct(code: str) -> Foreign:
-    part = SIMPLE[code[1]]
+def _complex_struct(ctype: CType) -> Foreign:
+    part = SIMPLE[part_of(ctype).text]
     return type("complex", (ctypes.Structure,), {"_fields_": [("re", part), ("im", part)]})
 
 
@@ -104,12 +104,12 @@ def foreign_type(ctype: CType, *, plain: bool = False) -> Foreign:
 def _make(ctype: CType, plain: bool) -> Foreign:
     if ctype.text in SIMPLE:
         return (SIMPLE if plain else _RAW)[ctype.text]
-    if ctype.text == "e":
+    if not is_native(ctype):
         if plain:
-            raise SignatureError("ctypes has no half-precision float")
+            raise SignatureError(f"ctypes has no {ctype.c_declaration()!r}")
         return _RAW["f"]
     if ctype.kind == "complex":
-        return _complex_struct(ctype.text)
+        return _complex_struct(ctype)
     if isinstance(ctype, Struct):
         return _make_struct(ctype, plain)
     if isinstance(ctype, Array):
@@ -153,10 +153,18 @@ def _forget_shared() -> None:
         cache.pop(key, None)
 
 
-def _holds_half(ctype: CType) -> bool:
-    if isinstance(ctype, Struct):
-        return any([_holds_half(field.type) for field in ctype.fields])
-    return _holds_half(ctype.item) if isinstance(ctype, Array) else ctype.text == "e"
+def _unknown(ctypes: Sequence[CType]) -> str:
+    """The C name of a number among types, or in one of them, that ctypes has no type for."""
+    for ctype in ctypes:
+        inner: Sequence[CType] = ()
+        if isinstance(ctype, Struct):
+            inner = [field.type for field in ctype.fields]
+        elif isinstance(ctype, Array):
+            inner = (ctype.item,)
+        found = _unknown(inner) if is_native(ctype) else ctype.c_declaration()
+        if found:
+            return found
+    return ""
 
 
 def _only_scalar(ctype: CType) -> str | None:
@@ -192,8 +200,9 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         is, to ctypes not.
     """
     result = signature.result
-    if any([_holds_half(one) for one in (*signature.args, result)]):
-        return "it has no half-precision float"
+    unknown = _unknown((*signature.args, result))
+    if unknown:
+        return f"it has no {unknown!r}"
     if result.text == "Zg":
         return "it has no complex long double result"
     if isinstance(result, Struct) and _only_scalar(result) == "g":
@@ -256,8 +265,9 @@ def _is_lowered(struct: Struct) -> bool:
 
 
 def _make_struct(struct: Struct, plain: bool) -> Foreign:
-    if _holds_half(struct):
-        raise _refuse(f"the struct {struct.text!r}, which holds a half-precision float,")
+    unknown = _unknown([struct])
+    if unknown:
+        raise _refuse(f"the struct {struct.text!r}, which holds a {unknown!r},")
     if not struct.fields:
         raise _refuse("a struct without fields")
     if not plain and _only_scalar(struct) == "g" and struct.alignment > WORD:
@@ -419,7 +429,7 @@ def homogeneous(ctype: CType) -> tuple[str, ...]:
     for _, part in _scalars(ctype, 0):
         if part.kind not in ("float", "complex") or len(found) > 4:
             return ()
-        found += part.text[1:] * 2 if part.kind == "complex" else part.text
+        found += part_of(part).text * (2 if part.kind == "complex" else 1)
     alike = 0 < len(found) <= 4 and len(set(found)) == 1 and found[0] in SIMPLE
     # Members that fill the struct leave no padding.
     filled = alike and len(found) * scalar(found[0]).size == ctype.size

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType
+from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar
 from .derived import Array, Pointer, Struct
 
 __all__ = ["is_swapped", "spell", "suits"]
@@ -164,7 +164,7 @@ class _Reader:
         elif code == "z":
             found = Pointer(SCALARS["c"])
         elif code != "P" and not (
-            code == "Z" and self.source[self.at : self.at + 1] not in ("f", "d", "g")
+            code == "Z" and code + self.source[self.at : self.at + 1] not in SCALARS
         ):
             return None
         if self.order in _FOREIGN:
@@ -270,7 +270,7 @@ def _spell(ctype: CType) -> str:
         return f"T{{{''.join(parts)}{_padding(ctype.size - at)}}}"
     if isinstance(ctype, Array):
         return f"({','.join(map(str, ctype.shape))}){_spell(ctype.item)}"
-    if ctype.kind in ("bool", "int", "float", "complex"):
+    if isinstance(ctype, Scalar):
         return ctype.text
     return "Q" if ctype.size == 8 else "I"
 

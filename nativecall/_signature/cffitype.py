@@ -50,7 +50,10 @@ __all__ = [
 # Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
 STAND_INS = {
     "__nc_Zg": ("Zg", "struct __nc_Zg { long double re, im; }"),
-    "__nc_e": ("e", "struct __nc_e { unsigned short bits; }"),
+} | {
+    f"__nc_{one.text}": (one.text, f"struct __nc_{one.text} {{ uint{8 * one.size}_t bits; }}")
+    for one in SCALARS.values()
+    if not one.native
 }
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
 # Scalars that a function of cffi takes and returns by value. It describes every one for a call,
@@ -341,7 +344,8 @@ class _Told:
         if isinstance(ctype, Struct):
             return self._spell_struct(ctype)
         if isinstance(ctype, Scalar):
-            return {"e": "uint16_t", "Zg": "struct __nc_Zg"}.get(ctype.code, ctype.c_name)
+            name = "struct __nc_Zg" if ctype.code == "Zg" else ctype.c_name
+            return name if ctype.native else f"uint{8 * ctype.size}_t"
         return "void" if ctype.kind == "void" else "void *"
 
     def _spell_struct(self, struct: Struct) -> str:

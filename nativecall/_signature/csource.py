@@ -3,9 +3,9 @@
 `CSource` takes a text of declarations and leaves plain C for a parser: lines that a backslash
 continues are one, comments are spaces, digraphs are what they stand for; directives, `restrict`,
 `extern "C"` and attributes are gone; basic types are spelled in one way, however their words are
-ordered, complex and half-precision types have names that cffi accepts, brackets balance. What would
-change a type or a calling convention unseen (``#if``, ``#pragma pack``, ``aligned``) is refused by
-name. `packed` is understood.
+ordered, complex types and those that C lacks have names that cffi accepts, brackets balance. What
+would change a type or a calling convention unseen (``#if``, ``#pragma pack``, ``aligned``) is
+refused by name. `packed` is understood.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _SYNONYMS = {
     "__complex": "_Complex",
     "__complex__": "_Complex",
 }
-_HALVES = ("_Float16", "__fp16")
+_FOREIGN = {one.c_name: f"__nc_{one.text}" for one in SCALARS.values() if not one.native}
+_FOREIGN["__fp16"] = "__nc_e"
 _BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
 _STORAGE = _words("typedef extern static register auto")
 _NESTING = frozenset("*[(!~+-/%?&|^<>")  # tokens that nest without closing
@@ -364,8 +365,8 @@ class CSource:
         at = 0
         while at < len(tokens):
             token, start = tokens[at]
-            if token in _HALVES:
-                self._blank(start, start + len(token), "__nc_e")
+            if token in _FOREIGN:
+                self._blank(start, start + len(token), _FOREIGN[token])
             elif token == "...":
                 around = [tokens[i][0] if 0 <= i < len(tokens) else "" for i in (at - 1, at + 1)]
                 if around != [",", ")"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .._errors import SignatureError
 from .cffitype import STAND_INS
 from .csource import KEYWORDS, CSource
+from .ctype import SCALARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KNOWN_TYPEDEFS", "SPELLINGS", "known_names", "syntax_tree", "unknown_type"]
 
+# What the words that stand for other types mean.
+SPELLINGS = {
+    f"__nc_{code}": one.c_name
+    for code, one in SCALARS.items()
+    if one.kind == "complex" or not one.native
+}
 # Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdio.h>.
 KNOWN_TYPEDEFS = {
     "PyObject": "struct _object",
@@ -30,17 +37,8 @@ KNOWN_TYPEDEFS = {
     "char8_t": "unsigned char",
     "_Float32": "float",
     "_Float64": "double",
-    "__nc_Zf": "float _Complex",
-    "__nc_Zd": "double _Complex",
-    "__nc_Zg": STAND_INS["__nc_Zg"][1],
-    "__nc_e": STAND_INS["__nc_e"][1],
-}
-# What the words that stand for other types mean, for messages.
-SPELLINGS = {
-    "__nc_Zf": "float _Complex",
-    "__nc_Zd": "double _Complex",
-    "__nc_Zg": "long double _Complex",
-    "__nc_e": "_Float16",
+    **SPELLINGS,
+    **{name: struct for name, (_, struct) in STAND_INS.items()},
 }
 
 

@@ -56,7 +56,9 @@ __all__ = [
     "check_length",
     "integer_range",
     "intern",
+    "is_native",
     "join",
+    "part_of",
     "promoted",
     "refusal",
     "scalar",
@@ -224,15 +226,32 @@ class Scalar(CType):
         Name in C, from ``<stdint.h>`` where that has one.
     digits : int
         Bits of the largest integer up to which it has them all, without a sign.
+    exponent : int
+        The least power of two beyond all numbers that it has.
+    greatest : str
+        The greatest number of a float.
+    native : bool
+        Whether C computes with it; numbers of other types are converted by the core.
     letter : str
         The core's code, which is one letter for complex types, too.
     """
 
-    __slots__ = ("c_name", "digits", "letter", "signed")
+    __slots__ = (
+        "c_name",
+        "digits",
+        "exponent",
+        "greatest",
+        "letter",
+        "native",
+        "signed",
+    )
 
     c_name: str
     digits: int
+    exponent: int
+    greatest: str
     letter: str
+    native: bool
     signed: bool
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -346,10 +365,9 @@ def admit(ctype: CType, place: str) -> None:
 def _scalars() -> dict[str, Scalar]:
     """Every code that means a scalar, with the canonical type it means here."""
     found: dict[str, Scalar] = {}
-    for code, same, letter, kind, c_name, size, alignment, digits, signed in _lib.types.scalars:
+    for code, same, kind, size, alignment, attributes in _lib.types.scalars:
         if code == same:
-            more = {"c_name": c_name, "letter": letter, "digits": digits, "signed": signed}
-            found[code] = intern(Scalar, kind, code, code, size, alignment, 0, **more)
+            found[code] = intern(Scalar, kind, code, code, size, alignment, 0, **attributes)
     for code, same, *_ in _lib.types.scalars:
         found[code] = found[same]
     return found
@@ -366,7 +384,7 @@ def scalar(code: str) -> Scalar:
     Parameters
     ----------
     code : str
-        One of ``? c b B h H i I l L q Q n N e f d g Zf Zd Zg``.
+        One of `SCALARS`.
 
     Raises
     ------
@@ -384,6 +402,16 @@ def scalar(code: str) -> Scalar:
         raise SignatureError(
             f"unknown scalar code {code!r}", hint=f"there are {' '.join(SCALARS)}"
         ) from None
+
+
+def is_native(ctype: CType) -> bool:
+    """Whether a type is no number that C has no type for."""
+    return not isinstance(ctype, Scalar) or ctype.native
+
+
+def part_of(ctype: CType) -> Scalar:
+    """The type of the parts of a complex number; other numbers' own."""
+    return SCALARS[ctype.text.removeprefix("Z")]
 
 
 def integer_range(ctype: CType) -> tuple[int, int]:

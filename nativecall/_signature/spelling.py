@@ -2,8 +2,7 @@
 
     signature = result ":" { argument } [ "." ]        "." ends the arguments that are fixed
     result    = "v" | type
-    type      = "?" | "c" | "b" "B" "h" "H" "i" "I" "l" "L" "q" "Q" "n" "N" | "e" "f" "d" "g"
-              | "Zf" "Zd" "Zg"
+    type      = a code of `SCALARS`, as "d", "i" or "Zd"
               | "P"                                    void *
               | "&" type                               pointer to
               | "X{" signature "}"                     pointer to function

@@ -19,7 +19,7 @@ from itertools import islice
 from .. import _lib
 from .._errors import refuse_reload
 from .._signature import bufferformat
-from .._signature.ctype import CType
+from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Struct, View, object_offsets
 from . import boxes, callspec
 
@@ -61,16 +61,15 @@ def store(
     readonly : bool
         Whether the callee promises not to write to the elements of a view.
     """
-    kind = ctype.kind
-    if kind in ("bool", "int", "float", "complex"):
-        _types.store_scalar(callspec.letter(ctype), value, address, who)
+    if isinstance(ctype, Scalar):
+        _types.store_scalar(ctype.letter, value, address, who)
     elif isinstance(ctype, Struct):
         _store_struct(ctype, value, address, who, keep)
     elif isinstance(ctype, Array):
         _store_array(ctype, value, address, who, keep)
     elif isinstance(ctype, View):
         _store_word(_view(ctype, value, who, keep, readonly), address)
-    elif kind == "object":
+    elif ctype.kind == "object":
         keep.append(value)
         _store_word(id(value), address)
     else:
@@ -284,9 +283,9 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
 
 def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
-    if item.kind not in ("bool", "int", "float", "complex"):
+    if not isinstance(item, Scalar):
         return bufferformat.suits(item, form, itemsize)
-    wanted = callspec.letter(item)
+    wanted = item.letter
     return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
 
 
@@ -317,8 +316,8 @@ def load(ctype: CType, address: int, *, owned: bool = False) -> object:
     owned : bool
         Whether the references to Python objects in the memory are taken from it, as from a result.
     """
-    if ctype.kind in ("bool", "int", "float", "complex"):
-        return _types.load_scalar(callspec.letter(ctype), address)
+    if isinstance(ctype, Scalar):
+        return _types.load_scalar(ctype.letter, address)
     if isinstance(ctype, Struct):
         values = [load(f.type, address + f.offset, owned=owned) for f in ctype.fields]
         return named_tuple(ctype)(*values)

@@ -63,7 +63,7 @@ def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
             del held  # or a traceback would keep it exported
     if code in SCALARS:
         # Nobody takes a half there.
-        return _DOUBLE if code == "e" else promoted(SCALARS[code]), value
+        return promoted(SCALARS[code]) if SCALARS[code].native else _DOUBLE, value
     if isinstance(value, int):
         return _integer_type(value), value
     raise TypeError(

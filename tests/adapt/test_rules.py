@@ -51,16 +51,17 @@ def refusal(own: str, wanted: str, before: str = "none", errors: str | None = No
         *[(code, code, "same") for code in "?bBhHiIqQefdg"],
         *[("?", code, "widened") for code in "bBhHiIqQefdg"],
         *[("b", code, "widened") for code in "hiqefdg"],
-        *[("b", code, "checked") for code in "?BHIQ"],
+        *[("b", code, "exact") for code in "?BHIQ"],
         *[("I", code, "widened") for code in "qQdg"],
-        *[("I", code, "checked") for code in "?bBhHief"],
-        *[("q", code, "checked") for code in "?bBhHiIQefd"],
+        *[("I", code, "exact") for code in "?bBhHief"],
+        *[("q", code, "exact") for code in "?bBhHiIQefd"],
         *[("e", code, "widened") for code in "fdg"],
-        *[("d", code, "checked") for code in "?bBhHiIqQef"],
+        *[("d", code, "exact") for code in "?bBhHiIqQ"],
+        *[("d", code, "rounded") for code in "ef"],
         *[("f", code, "widened") for code in ("d", "g", "Zf", "Zd", "Zg")],
-        ("d", "Zf", "checked"),
+        ("d", "Zf", "rounded"),
         ("Zf", "Zd", "widened"),
-        ("Zd", "Zf", "checked"),
+        ("Zd", "Zf", "rounded"),
     ],
 )
 def test_numbers(source: str, target: str, how: str) -> None:
@@ -70,8 +71,9 @@ def test_numbers(source: str, target: str, how: str) -> None:
         assert node == Given(0, parse_type(source))
     else:
         assert isinstance(node, Convert)
-        assert (node.step >= 0) == (how == "checked")
-        assert len(made.steps) == (how == "checked")
+        assert (node.step >= 0) == (how != "widened")
+        assert len(made.steps) == (how != "widened")
+        assert node.exact == (how == "exact")
 
 
 @pytest.mark.skipif(parse_type("g").size != 16, reason="a long double of 80 bits")

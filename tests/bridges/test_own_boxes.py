@@ -162,7 +162,7 @@ FORMS = {
 }
 REASONS = (
     "needs the GIL, which cffi drops around calls; use to_ctypes()",
-    "cannot call 'e:e': it has no half-precision float",
+    "cannot call 'e:e': it has no '_Float16'",
     "SciPy has no spelling for",
 )
 

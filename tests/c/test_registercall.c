@@ -252,8 +252,8 @@ static int same(const NcCallType *type, const void *a, const void *b)
         return memcmp(a, b, type->size) == 0;
     }
     for (i = 0; i < parts; i++) {
-        const long double x = nc_call_read_float(type->code, (const char *)a + i * type->size / 2);
-        const long double y = nc_call_read_float(type->code, (const char *)b + i * type->size / 2);
+        const long double x = nc_read_float(type->code, (const char *)a + i * type->size / 2);
+        const long double y = nc_read_float(type->code, (const char *)b + i * type->size / 2);
         if (x != y && !(x != x && y != y)) {
             return 0;
         }

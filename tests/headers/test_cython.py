@@ -77,6 +77,8 @@ EXCLUDED = {
     },
     "the reader of signatures": {
         *("nc_scalar_canonical", "nc_scalar_is_part", "nc_scalar_is_signed", "nc_scalar_layout"),
+        *("nc_scalar_digits", "nc_bits_to_double", "nc_bits_of_double", "nc_double_to_round"),
+        *(f"nc_{way}_{kind}" for way in ("read", "write") for kind in ("integer", "float")),
         *("nc_signature_is_space", "nc_signature_is_digit", "nc_signature_add"),
         *("nc_signature_multiply", "nc_signature_round_up", "nc_signature_refuses"),
         *(f"nc_reader_{step}" for step in ("fault", "write", "write_text", "peek", "accept")),

@@ -401,8 +401,8 @@ def test_half_floats(builder):
 
 
 REFUSED = [
-    ("T{ee}:i", "the struct 'T{ee}', which holds a half-precision float,"),
-    ("v:T{dT{(2)e}}", "the struct 'T{dT{(2)e}}', which holds a half-precision float,"),
+    ("T{ee}:i", "the struct 'T{ee}', which holds a '_Float16',"),
+    ("v:T{dT{(2)e}}", "the struct 'T{dT{(2)e}}', which holds a '_Float16',"),
     ("v:=T{bq}", "the packed struct '=T{bq}'"),
     ("=T{bi}:", "the packed struct '=T{bi}'"),
 ]

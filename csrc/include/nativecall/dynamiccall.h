@@ -263,17 +263,17 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
     void *pointer;
     switch (type->kind) {
     case NC_KIND_BOOL:
-        return PyBool_FromLong(nc_call_read_integer(type, at) != 0);
+        return PyBool_FromLong(nc_read_integer(type->code, at) != 0);
     case NC_KIND_INT:
         return nc_scalar_is_signed(type->code)
-                   ? nc_box_signed((long long)nc_call_read_integer(type, at))
-                   : nc_box_unsigned(nc_call_read_integer(type, at));
+                   ? nc_box_signed((long long)nc_read_integer(type->code, at))
+                   : nc_box_unsigned(nc_read_integer(type->code, at));
     case NC_KIND_FLOAT:
-        return nc_box_longdouble(nc_call_read_float(type->code, at));
+        return nc_box_longdouble(nc_read_float(type->code, at));
     case NC_KIND_COMPLEX:
         return PyComplex_FromDoubles(
-            (double)nc_call_read_float(type->code, at),
-            (double)nc_call_read_float(type->code, (const char *)at + type->size / 2));
+            (double)nc_read_float(type->code, at),
+            (double)nc_read_float(type->code, (const char *)at + type->size / 2));
     default:
         memcpy(&pointer, at, sizeof pointer);
         if (type->kind != NC_KIND_OBJECT) {
@@ -305,7 +305,7 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
     } else if (nc_integer_unsigned(result, highest, name, &positive) < 0) {
         return -1;
     }
-    nc_call_write_integer(type, positive, at);
+    nc_write_integer(type->code, positive, at);
     return 0;
 }
 
@@ -313,23 +313,13 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
 NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
 {
     char name[3] = "";
-    float narrow;
+    long double held;
     memcpy(name, type->text, type->kind == NC_KIND_COMPLEX ? 2 : 1);
-    switch (type->code) {
-    case 'e':
-        return PyFloat_Pack2(number, (char *)at, PY_LITTLE_ENDIAN) < 0
-                   ? nc_unbox_overflow(result, name)
-                   : 0;
-    case 'f':
-        if (nc_narrow_float(result, number, name, &narrow) < 0) {
-            return -1;
-        }
-        memcpy(at, &narrow, sizeof narrow);
-        return 0;
-    default:
-        nc_call_write_float(type->code, (long double)number, at);
-        return 0;
-    }
+    nc_write_float(type->code, (long double)number, at);
+    held = nc_read_float(type->code, at);
+    return number >= -DBL_MAX && number <= DBL_MAX && (held < -DBL_MAX || held > DBL_MAX)
+               ? nc_unbox_overflow(result, name)
+               : 0;
 }
 
 /* A result as a C value. 0, or -1 with an exception. */
@@ -346,7 +336,7 @@ NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
         if (nc_unbox_boolean(result, &truth) < 0) {
             return -1;
         }
-        nc_call_write_integer(type, truth, at);
+        nc_write_integer(type->code, truth, at);
         return 0;
     case NC_KIND_INT:
         return nc_call_unbox_integer(type, result, at);

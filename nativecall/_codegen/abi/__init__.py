@@ -5,8 +5,8 @@
     convention.lower(result, args, fixed) -> Lowering
                              how one signature is passed, and the emission of calls and of entries
 
-`SYSV_X86_64`, `AAPCS64`, `APPLE_ARM64` and `WIN64` are the conventions themselves; they can be used
-on any machine, for code that is meant for another. See `lowering` for how values are given.
+The conventions themselves, each from a module of its own, can be used on any machine, for code that
+is meant for another. See `lowering` for how values are given.
 """
 
 from __future__ import annotations

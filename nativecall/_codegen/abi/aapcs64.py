@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType
+from ..._signature.ctype import CType, Scalar, part_of
 from ..._signature.derived import Array, Struct
 from .lowering import (
     FP128,
@@ -39,36 +39,34 @@ from .lowering import (
 __all__ = ["AAPCS64", "APPLE_ARM64", "Arm64", "homogeneous"]
 
 
-def homogeneous(ctype: CType) -> tuple[int, int] | None:
-    """Size and number of the members of a homogeneous floating-point aggregate."""
+def homogeneous(ctype: CType) -> list[Scalar] | None:
+    """The members of a homogeneous floating-point aggregate, all of one type."""
     if not isinstance(ctype, Struct) and ctype.kind != "complex":
         return None
-    sizes = _members(ctype)
-    # Members of equal size that fill the object leave no padding.
-    if not sizes or len(set(sizes)) > 1 or sum(sizes) != ctype.size:
+    found = _members(ctype)
+    # Members of one type that fill the object leave no padding.
+    if not found or len(set(found)) > 1 or len(found) * found[0].size != ctype.size:
         return None
-    return sizes[0], len(sizes)
+    return found
 
 
-def _members(ctype: CType) -> list[int] | None:
-    """Sizes of the floating-point numbers in a type, `None` if it holds others or more than 4."""
-    if ctype.kind == "float":
-        return [ctype.size]
-    if ctype.kind == "complex":
-        return [ctype.size // 2] * 2
+def _members(ctype: CType) -> list[Scalar] | None:
+    """The floating-point numbers in a type, `None` if it holds others or more than 4."""
+    if ctype.kind in ("float", "complex"):
+        return [part_of(ctype)] * (2 if ctype.kind == "complex" else 1)
     if isinstance(ctype, Array):
         item = _members(ctype.item) if ctype.length <= 4 else None
-        sizes = item and item * ctype.length
+        members = item and item * ctype.length
     elif isinstance(ctype, Struct):
-        sizes = []
+        members = []
         for field in ctype.fields:
             found = _members(field.type)
-            if found is None or len(sizes) + len(found) > 4:
+            if found is None or len(members) + len(found) > 4:
                 return None
-            sizes += found
+            members += found
     else:
         return None
-    return sizes if sizes and len(sizes) <= 4 else None
+    return members if members and len(members) <= 4 else None
 
 
 class Arm64(Convention):
@@ -104,12 +102,12 @@ class Arm64(Convention):
         if not in_memory(ctype):
             return by_value(ctype, extension(ctype) if self._apple else ())
         if ctype.kind == "float":
-            return whole(ctype, FP128)
+            return whole(ctype, FP128 if ctype.size == 16 else float_type(ctype.size))
         members = homogeneous(ctype)
         if members is not None:
-            size, count = members
-            member = FP128 if size == 16 else float_type(size)
-            return in_pieces(ctype, [Piece(ir.ArrayType(member, count), 0, ctype.size)], aligned)
+            member = FP128 if members[0].size == 16 else float_type(members[0].size)
+            type = ir.ArrayType(member, len(members))
+            return in_pieces(ctype, [Piece(type, 0, ctype.size)], aligned)
         if ctype.size > 16:
             return None
         word = ir.IntType(64)

@@ -10,10 +10,10 @@ signature, and emits both directions:
                              be one, called from C
 
 How a value is given and taken depends on its C type alone (`in_memory`): numbers and pointers are
-IR values (`value_type`); structs, complex numbers and a `long double` wider than `double` are
-pointers to memory that holds them as C does, aligned as C aligns them. A `bool` is an ``i8`` that
-is 0 or 1. Padding is never read as part of a value, and nothing outside the object is read or
-written.
+IR values (`value_type`); structs, complex numbers, a `long double` wider than `double` and numbers
+that C has no type for are pointers to memory that holds them as C does, aligned as C aligns them. A
+`bool` is an ``i8`` that is 0 or 1. Padding is never read as part of a value, and nothing outside
+the object is read or written.
 
 What no convention here describes raises `Unsupported`; callers then use libffi. The generated code
 may refer to the symbols in `SYMBOLS`.
@@ -28,7 +28,7 @@ from typing import Final, Literal
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType
+from ..._signature.ctype import CType, is_native
 from ..engine import Unsupported
 
 __all__ = [
@@ -87,7 +87,7 @@ FP128: Final = _NamedFloat("fp128")
 def in_memory(ctype: CType) -> bool:
     """Whether values of the type are given as pointers to memory rather than as IR values."""
     if ctype.kind == "float":
-        return ctype.size > 8
+        return ctype.size > 8 or not is_native(ctype)
     return ctype.kind in ("struct", "complex")
 
 
@@ -106,7 +106,7 @@ def value_type(ctype: CType) -> ir.Type:
 
 
 def float_type(size: int) -> ir.Type:
-    """The IR type of a floating-point number of 2, 4 or 8 bytes."""
+    """The IR type of a floating-point number of 2, 4 or 8 bytes; all of 2 travel as a half does."""
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
 
 
@@ -193,7 +193,7 @@ def into_memory(ctype: CType) -> Passing:
 
 
 def whole(ctype: CType, type: ir.Type) -> Passing:
-    """An object in memory as one IR value of its own type: `long double`."""
+    """An object in memory as one IR value: `long double`, or a half."""
     return in_pieces(ctype, [Piece(type, 0, ctype.size)])
 
 

@@ -26,6 +26,7 @@ from .lowering import (
     Piece,
     by_value,
     extension,
+    float_type,
     in_memory,
     in_pieces,
     into_memory,
@@ -132,7 +133,7 @@ class SystemV(Convention):
                     general -= general > 0
                 passed.append(by_value(arg, extension(arg)))
                 continue
-            if arg.kind == "float":
+            if arg.kind == "float" and arg.size > 8:
                 passed.append(whole(arg, X86_FP80))
                 continue
             classes = classify(arg)
@@ -152,7 +153,7 @@ def _pieces(ctype: CType, classes: Sequence[Class]) -> list[Piece]:
     pieces = []
     for index, found in enumerate(classes):
         size = min(8, ctype.size - 8 * index)
-        number = ir.FloatType() if size == 4 else ir.DoubleType()
+        number = float_type(size) if size in (2, 4) else ir.DoubleType()
         type = number if found is Class.SSE else ir.IntType(64)
         pieces.append(Piece(type, 8 * index, size))
     return pieces

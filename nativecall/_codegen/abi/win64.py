@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType
+from ..._signature.ctype import CType, is_native
 from ..._signature.derived import Array, Struct
 from .lowering import (
     Convention,
@@ -55,9 +55,10 @@ class Windows64(Convention):
 
     def _in_register(self, ctype: CType) -> Passing | None:
         _refuse(ctype)
+        if not is_native(ctype):
+            named = ctype.c_declaration()
+            raise Unsupported(f"compilers for Windows do not agree on how {named!r} is passed")
         if not in_memory(ctype):
-            if ctype.kind == "float" and ctype.size == 2:
-                raise Unsupported("compilers for Windows do not agree on how '_Float16' is passed")
             return by_value(ctype)
         if ctype.size not in (1, 2, 4, 8):
             return None

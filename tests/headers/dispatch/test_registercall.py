@@ -264,7 +264,7 @@ def decode(code, data):
 def widens(source, target):
     """Whether a conversion between signatures makes one number the other without a check."""
     try:
-        return draft._number(SCALARS[source], SCALARS[target]) != "checked"
+        return draft._number(SCALARS[source], SCALARS[target]) in ("same", "widened")
     except draft.Refused:
         return False
 

@@ -12,6 +12,7 @@
 #ifndef NATIVECALL_PROMOTION_H
 #define NATIVECALL_PROMOTION_H
 
+#include "core/numbers.h"
 #include "core/signaturecursor.h"
 
 #ifdef __cplusplus
@@ -61,23 +62,6 @@ NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *co
     return status == NC_E_MISSING ? NC_OK : status;
 }
 
-/* Bits of the numbers that a real type holds all of: those of an integer without its sign, or of a
- * mantissa. */
-NC_STATIC int nc_call_digits(const NcCallType *type)
-{
-#define NC_DIGITS(code, name, type, c_name, digits, ...)                                           \
-    case code:                                                                                     \
-        return digits;
-    switch (type->code) {
-        NC_FLOATS(NC_DIGITS)
-    case '?':
-        return 1;
-    default:
-        return (int)(8 * type->size) - nc_scalar_is_signed(type->code);
-    }
-#undef NC_DIGITS
-}
-
 NC_STATIC_INLINE int nc_call_is_integer(const NcCallType *type)
 {
     return type->kind == NC_KIND_INT || type->kind == NC_KIND_BOOL;
@@ -86,7 +70,9 @@ NC_STATIC_INLINE int nc_call_is_integer(const NcCallType *type)
 /* How much wider `to` is, 0 for the same type; -1 when it does not hold every value of `from`. */
 NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
 {
-    const int digits = nc_call_digits(to) - nc_call_digits(from);
+    int least, most;
+    const int needed = nc_scalar_digits(from->code, &least);
+    const int digits = nc_scalar_digits(to->code, &most) - needed;
 
     if (from->length == to->length && memcmp(from->text, to->text, to->length) == 0) {
         return 0;
@@ -98,7 +84,7 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
                    : -1;
     }
     if (from->kind < NC_KIND_BOOL || from->kind > NC_KIND_COMPLEX || to->kind < NC_KIND_INT ||
-        to->kind > NC_KIND_COMPLEX || from->kind > to->kind || digits < 0) {
+        to->kind > NC_KIND_COMPLEX || from->kind > to->kind || digits < 0 || most < least) {
         return -1;
     }
     /* A negative number fits no unsigned one. */
@@ -112,144 +98,35 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Reads an integer, extended to 64 bits by its sign. */
-NC_STATIC uint64_t nc_call_read_integer(const NcCallType *type, const void *at)
-{
-#define NC_READ(letter, name, ctype, ...)                                                          \
-    case letter: {                                                                                 \
-        ctype value;                                                                               \
-        memcpy(&value, at, sizeof value);                                                          \
-        return (uint64_t)value;                                                                    \
-    }
-    switch (type->code) {
-        NC_INTEGERS(NC_READ)
-    default:
-        return 0;
-    }
-#undef NC_READ
-}
-
-NC_STATIC void nc_call_write_integer(const NcCallType *type, uint64_t bits, void *at)
-{
-#define NC_WRITE(letter, name, ctype, ...)                                                         \
-    case letter: {                                                                                 \
-        const ctype value = (ctype)bits;                                                           \
-        memcpy(at, &value, sizeof value);                                                          \
-        break;                                                                                     \
-    }
-    switch (type->code) {
-        NC_INTEGERS(NC_WRITE)
-    default:
-        break;
-    }
-#undef NC_WRITE
-}
-
-/* A half as a float: its exponent and mantissa, placed and biased as a float's. */
-NC_STATIC float nc_call_from_half(uint16_t half)
-{
-    const uint32_t exponent = (half >> 10) & 0x1F;
-    const uint32_t mantissa = half & 0x3FF;
-    uint32_t bits = (uint32_t)(half >> 15) << 31;
-    float value;
-    if (exponent == 0) {
-        value = (float)mantissa * (1.0F / 16777216.0F);
-        return bits != 0 ? -value : value;
-    }
-    bits |= (exponent == 0x1F ? 0xFF : exponent + 112) << 23 | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* An integer of at most 11 digits as a half. */
-NC_STATIC uint16_t nc_call_to_half(long double value)
-{
-    const unsigned sign = value < 0 ? 0x8000 : 0;
-    unsigned mantissa = (unsigned)(value < 0 ? -value : value);
-    unsigned exponent = 25;
-    if (mantissa == 0) {
-        return 0;
-    }
-    while ((mantissa & 0x400) == 0) {
-        mantissa <<= 1;
-        exponent--;
-    }
-    return (uint16_t)(sign | exponent << 10 | (mantissa & 0x3FF));
-}
-
-/* Between the bits of a float in memory and a long double. */
-#define NC_WIDEN_half(value) (long double)nc_call_from_half(value)
-#define NC_WIDEN_float(value) (long double)value
-#define NC_WIDEN_double(value) (long double)value
-#define NC_WIDEN_longdouble(value) value
-#define NC_NARROW_half(value) nc_call_to_half(value)
-#define NC_NARROW_float(value) (float)value
-#define NC_NARROW_double(value) (double)value
-#define NC_NARROW_longdouble(value) value
-
-/* Reads one float of a code. */
-NC_STATIC long double nc_call_read_float(char code, const void *at)
-{
-#define NC_READ(letter, name, type, ...)                                                           \
-    case letter: {                                                                                 \
-        type value;                                                                                \
-        memcpy(&value, at, sizeof value);                                                          \
-        return NC_WIDEN_##name(value);                                                             \
-    }
-    switch (code) {
-        NC_FLOATS(NC_READ)
-    default:
-        return 0.0L;
-    }
-#undef NC_READ
-}
-
-/* Writes one; a half only when it is a small integer, which is all that is widened to one. */
-NC_STATIC void nc_call_write_float(char code, long double wide, void *at)
-{
-#define NC_WRITE(letter, name, type, ...)                                                          \
-    case letter: {                                                                                 \
-        const type value = NC_NARROW_##name(wide);                                                 \
-        memcpy(at, &value, sizeof value);                                                          \
-        break;                                                                                     \
-    }
-    switch (code) {
-        NC_FLOATS(NC_WRITE)
-    default:
-        break;
-    }
-#undef NC_WRITE
-}
-
 /* A value of a type as one of the same or a wider type (nc_call_widening). */
 NC_NOINLINE void nc_call_widen(const NcCallType *from, const void *in, const NcCallType *to,
                                void *out)
 {
     long double real;
     long double imaginary = 0.0L;
-    if (from->kind == to->kind && from->size == to->size) {
+    if (from->kind == to->kind && from->code == to->code) {
         memcpy(out, in, to->size);
         return;
     }
     if (nc_call_is_integer(from)) {
-        const uint64_t bits = nc_call_read_integer(from, in);
+        const uint64_t bits = nc_read_integer(from->code, in);
         if (nc_call_is_integer(to)) {
-            nc_call_write_integer(to, bits, out);
+            nc_write_integer(to->code, bits, out);
             return;
         }
         real = nc_scalar_is_signed(from->code) ? (long double)(int64_t)bits : (long double)bits;
     } else if (from->kind == NC_KIND_FLOAT) {
-        real = nc_call_read_float(from->code, in);
+        real = nc_read_float(from->code, in);
     } else if (from->kind == NC_KIND_COMPLEX) {
-        real = nc_call_read_float(from->code, in);
-        imaginary = nc_call_read_float(from->code, (const char *)in + from->size / 2);
+        real = nc_read_float(from->code, in);
+        imaginary = nc_read_float(from->code, (const char *)in + from->size / 2);
     } else {
         memcpy(out, in, to->size);
         return;
     }
-    nc_call_write_float(to->code, real, out);
+    nc_write_float(to->code, real, out);
     if (to->kind == NC_KIND_COMPLEX) {
-        nc_call_write_float(to->code, imaginary, (char *)out + to->size / 2);
+        nc_write_float(to->code, imaginary, (char *)out + to->size / 2);
     }
 }
 

@@ -65,8 +65,9 @@
 #define NC_SPELT_g "g"
 #endif
 
-/* Characters that end a type, and those that a signature can end with. */
-#define NC_LITERAL_ENDS "?bBhHiIqQefdgcLlNnPOv"
+/* Characters that end a type, with quotes between them, and those that a signature can end with. */
+#define NC_LITERAL_CODE(code, ...) #code
+#define NC_LITERAL_ENDS NC_INTEGERS(NC_LITERAL_CODE) NC_FLOATS(NC_LITERAL_CODE) "cLlNnPOv"
 #define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
 
 #if defined(__cplusplus)
@@ -166,19 +167,9 @@ template <uint64_t value> struct NcLiteral {
 
 /* A C compiler evaluates neither loops nor functions in a constant expression, but some builtins on
  * string literals. So each character is asked, bit by bit, whether it is in the set of characters
- * whose symbol has that bit: nc_packed_symbol's byte. */
-#define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
-#define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
-#define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
-#define NC_LITERAL_BIT6 "PfZ" NC_SPELT_q NC_LITERAL_RARE
-#define NC_LITERAL_BIT5 "&ZO" NC_SPELT_i NC_SPELT_q NC_SPELT_b
-#define NC_LITERAL_BIT4 "fvO].0123456789" NC_SPELT_d NC_SPELT_i NC_SPELT_q
-#define NC_LITERAL_BIT3 "{}T=(),[6789"
-#define NC_LITERAL_BIT2 "eX(),[2345" NC_SPELT_I NC_SPELT_Q
-#define NC_LITERAL_BIT1 "hHeXT=,[014589"
-#define NC_LITERAL_BIT0 "HX}=)[.13579" NC_SPELT_B NC_SPELT_Q
-
-/* Whether the character at a position is in a set; beyond the end none is. Clang evaluates what GCC
+ * whose symbol has that bit: NC_LITERAL_BIT0 to 7, in packedlookup.h.
+ *
+ * Whether the character at a position is in a set; beyond the end none is. Clang evaluates what GCC
  * does not and the other way round; both take the conditional on __builtin_constant_p for an
  * integer constant expression, or need no such thing. */
 #define NC_LITERAL_AT(literal, i) ((i) < sizeof(literal) ? (i) : sizeof(literal) - 1)

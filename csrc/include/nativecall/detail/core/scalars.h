@@ -2,8 +2,8 @@
  * letters, sizes, ranges and switches, and Python its own table (module.c, `_types.scalars`).
  *
  * Idea:       three lists of rows, for integers, floats and complex numbers, each given the macro
- *             that is to be made of a row. A new type is a row here, and for one that C cannot
- *             convert by itself, as a half is, the two conversions that the compiler then misses.
+ *             that is to be made of a row. A new type is a row here and a symbol in packedlookup.h.
+ *             One that C cannot convert by itself, as a half, numbers.h converts by its row.
  *
  * Threads:    pure functions.
  * Source:     PEP 3118; SEP 201, "Signature strings". */
@@ -25,7 +25,7 @@ enum {
     NC_KIND_VOID,     /* v */
     NC_KIND_BOOL,     /* ? */
     NC_KIND_INT,      /* b B h H i I q Q */
-    NC_KIND_FLOAT,    /* e f d g */
+    NC_KIND_FLOAT,    /* e f d g: NC_FLOATS */
     NC_KIND_COMPLEX,  /* Zf Zd Zg */
     NC_KIND_VOIDPTR,  /* P */
     NC_KIND_POINTER,  /* &T: within it, the type pointed to */
@@ -48,13 +48,17 @@ enum {
     ROW('q', int64, int64_t, SIGNED, INT64_MIN, INT64_MAX)                                         \
     ROW('Q', uint64, uint64_t, UNSIGNED, 0, UINT64_MAX)
 
-/* ROW(code, name, type, C name, digits, steps): the type is that of the bits where C has none;
- * digits of the mantissa; how wide the type is to the choice among overloads. */
+/* ROW(code, name, type, held, digits, exponent, greatest, steps, C name): the type is that of the
+ * bits where C has none, which then are held as BITS, not as NATIVE (numbers.h); digits of the
+ * mantissa; the least power of two beyond all numbers; the greatest number as text; how wide the
+ * type is to the choice among overloads. */
 #define NC_FLOATS(ROW)                                                                             \
-    ROW('e', half, uint16_t, "_Float16", 11, 0)                                                    \
-    ROW('f', float, float, "float", FLT_MANT_DIG, 1)                                               \
-    ROW('d', double, double, "double", DBL_MANT_DIG, 3)                                            \
-    ROW('g', longdouble, long double, "long double", LDBL_MANT_DIG, 5)
+    ROW('e', half, uint16_t, BITS, 11, 16, "65504", 0, "_Float16")                                 \
+    ROW('f', float, float, NATIVE, FLT_MANT_DIG, FLT_MAX_EXP, "3.4028235e+38", 1, "float")         \
+    ROW('d', double, double, NATIVE, DBL_MANT_DIG, DBL_MAX_EXP, "1.7976931348623157e+308", 3,      \
+        "double")                                                                                  \
+    ROW('g', longdouble, long double, NATIVE, LDBL_MANT_DIG, LDBL_MAX_EXP, "1.19e+4932", 5,        \
+        "long double")
 
 /* ROW(letter, code of the parts, name of the parts, type of the parts). The core has one letter for
  * what signatures write as 'Z' and the code. */
@@ -116,6 +120,33 @@ NC_STATIC_INLINE int nc_scalar_is_signed(char code)
         return 0;
     }
 #undef NC_SCALAR_SIGN
+}
+
+/* Digits of the numbers that a scalar with a canonical code has all of: bits of an integer without
+ * its sign, or of a mantissa; and the least power of two beyond all of its numbers. */
+NC_STATIC int nc_scalar_digits(char code, int *exponent)
+{
+#define NC_DIGITS_BOOL(type) 1
+#define NC_DIGITS_SIGNED(type) (int)(8 * sizeof(type)) - 1
+#define NC_DIGITS_UNSIGNED(type) (int)(8 * sizeof(type))
+#define NC_SCALAR_INTEGER(code, name, type, kind, ...)                                             \
+    case code:                                                                                     \
+        return *exponent = NC_DIGITS_##kind(type);
+#define NC_SCALAR_FLOAT(code, name, type, held, digits, power, ...)                                \
+    case code:                                                                                     \
+        *exponent = power;                                                                         \
+        return digits;
+    switch (code) {
+        NC_INTEGERS(NC_SCALAR_INTEGER)
+        NC_FLOATS(NC_SCALAR_FLOAT)
+    default:
+        return *exponent = 0;
+    }
+#undef NC_DIGITS_BOOL
+#undef NC_DIGITS_SIGNED
+#undef NC_DIGITS_UNSIGNED
+#undef NC_SCALAR_INTEGER
+#undef NC_SCALAR_FLOAT
 }
 
 /* Whether a code is of what complex numbers have two of. */

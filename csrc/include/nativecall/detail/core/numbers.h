@@ -1,0 +1,175 @@
+/* nativecall/detail/core/numbers.h: scalars in memory as numbers that C computes with, and back.
+ *
+ * Idea:       an integer is read as 64 bits, a float as a long double. A float that C has no type
+ *             for, one of BITS in scalars.h, is an interchange format of IEEE 754: its row says how
+ *             many digits it has, and the bits that a sign and those leave are the exponent's.
+ *
+ * Guarantees: reading loses nothing; writing a float rounds once, to the nearest and in the middle
+ *             to the even one. Memory need not be aligned.
+ *
+ * Threads:    pure functions.
+ * Source:     IEEE 754-2019, 3.4 and 4.3.1. */
+#ifndef NATIVECALL_NUMBERS_H
+#define NATIVECALL_NUMBERS_H
+
+#include "scalars.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- floats that C has no type for ----------------------------------------------------------- */
+
+/* The number in the bits of a float of `size` bytes. */
+NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits)
+{
+    const int width = (int)(8 * size) - digits; /* of the exponent */
+    const uint64_t full = (UINT64_C(1) << width) - 1;
+    const uint64_t mantissa = from & ((UINT64_C(1) << (digits - 1)) - 1);
+    const uint64_t sign = from >> (8 * size - 1) << 63;
+    uint64_t exponent = from >> (digits - 1) & full;
+    uint64_t bits;
+    double value;
+
+    if (exponent == 0) {
+        /* In units of the smallest number, which is a normal double. */
+        bits = (1023 - (full >> 1) + 2 - (uint64_t)digits) << 52;
+        memcpy(&value, &bits, sizeof value);
+        value *= (double)(int64_t)mantissa;
+        return sign != 0 ? -value : value;
+    }
+    exponent = exponent == full ? 0x7FF : exponent + 1023 - (full >> 1);
+    bits = sign | exponent << 52 | mantissa << (53 - digits);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The bits of the float of `size` bytes that is nearest to a number. */
+NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digits)
+{
+    const int width = (int)(8 * size) - digits;
+    const uint64_t infinity = ((UINT64_C(1) << width) - 1) << (digits - 1);
+    uint64_t bits, mantissa, sign, units;
+    int exponent;
+    int dropped = 53 - digits;
+
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 63 << (8 * size - 1);
+    mantissa = bits & ((UINT64_C(1) << 52) - 1);
+    if (value != value) {
+        return sign | infinity | UINT64_C(1) << (digits - 2) | mantissa >> dropped;
+    }
+    /* The exponent's field less 1, for the first digit of the mantissa adds that. */
+    exponent = (int)(bits >> 52 & 0x7FF) - 1024 + (1 << (width - 1)) - 1;
+    mantissa |= UINT64_C(1) << 52;
+    if (exponent < 0) {
+        dropped = dropped - exponent < 54 ? dropped - exponent : 54;
+        exponent = 0;
+    }
+    units = (uint64_t)exponent << (digits - 1);
+    units += mantissa >> dropped;
+    mantissa <<= 64 - dropped;
+    /* A carry goes into the exponent by itself. */
+    units += mantissa > UINT64_C(1) << 63 || (mantissa == UINT64_C(1) << 63 && (units & 1) != 0);
+    return sign | (units < infinity ? units : infinity);
+}
+
+/* A long double as a double that rounds to fewer digits as it does itself: one that is not exact is
+ * cut off, and its last bit set. */
+NC_STATIC_INLINE double nc_double_to_round(long double value)
+{
+    double cut = (double)value;
+    uint64_t bits;
+
+    if (cut < value || cut > value) {
+        memcpy(&bits, &cut, sizeof bits);
+        bits -= value < 0 ? cut < value : cut > value;
+        bits |= 1;
+        memcpy(&cut, &bits, sizeof cut);
+    }
+    return cut;
+}
+
+/* What is in memory as a C number of its own type or a double, and back from a number of C; by how
+ * it is held, for macros that are made of the table's rows. */
+#define NC_NUMBER_NATIVE(value, digits) (value)
+#define NC_NUMBER_BITS(value, digits) nc_bits_to_double(value, sizeof(value), digits)
+#define NC_HELD_NATIVE(type, number, digits) ((type)(number))
+#define NC_HELD_BITS(type, number, digits)                                                         \
+    ((type)nc_bits_of_double(sizeof(number) > sizeof(double) ? nc_double_to_round(number)          \
+                                                             : (double)(number),                   \
+                             sizeof(type), digits))
+
+/* ---- by code --------------------------------------------------------------------------------- */
+
+/* Reads an integer, extended to 64 bits by its sign. */
+NC_STATIC uint64_t nc_read_integer(char code, const void *at)
+{
+#define NC_READ(letter, name, type, ...)                                                           \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, at, sizeof value);                                                          \
+        return (uint64_t)value;                                                                    \
+    }
+    switch (code) {
+        NC_INTEGERS(NC_READ)
+    default:
+        return 0;
+    }
+#undef NC_READ
+}
+
+NC_STATIC void nc_write_integer(char code, uint64_t bits, void *at)
+{
+#define NC_WRITE(letter, name, type, ...)                                                          \
+    case letter: {                                                                                 \
+        const type value = (type)bits;                                                             \
+        memcpy(at, &value, sizeof value);                                                          \
+        break;                                                                                     \
+    }
+    switch (code) {
+        NC_INTEGERS(NC_WRITE)
+    default:
+        break;
+    }
+#undef NC_WRITE
+}
+
+/* Reads a float, or a part of a complex number. */
+NC_STATIC long double nc_read_float(char code, const void *at)
+{
+#define NC_READ(letter, name, type, held, digits, ...)                                             \
+    case letter: {                                                                                 \
+        type value;                                                                                \
+        memcpy(&value, at, sizeof value);                                                          \
+        return (long double)NC_NUMBER_##held(value, digits);                                       \
+    }
+    switch (code) {
+        NC_FLOATS(NC_READ)
+    default:
+        return 0.0L;
+    }
+#undef NC_READ
+}
+
+NC_STATIC void nc_write_float(char code, long double number, void *at)
+{
+#define NC_WRITE(letter, name, type, held, digits, ...)                                            \
+    case letter: {                                                                                 \
+        const type value = NC_HELD_##held(type, number, digits);                                   \
+        memcpy(at, &value, sizeof value);                                                          \
+        break;                                                                                     \
+    }
+    switch (code) {
+        NC_FLOATS(NC_WRITE)
+    default:
+        break;
+    }
+#undef NC_WRITE
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
