@@ -64,6 +64,8 @@ def constants():
         "PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS": nc.PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS,
         "PYCUSTOMSLOT_PACKEDCALLABLE_ID": nc.PYCUSTOMSLOT_PACKEDCALLABLE_ID,
         "PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS": nc.PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS,
+        "PYCUSTOMSLOT_OBJECTSLOTS_ID": nc.PYCUSTOMSLOT_OBJECTSLOTS_ID,
+        "PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS": nc.PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS,
         "NC_SIGNATURE_MAX_LENGTH": nc.NC_SIGNATURE_MAX_LENGTH,
         "NC_SIGNATURE_MAX_DEPTH": nc.NC_SIGNATURE_MAX_DEPTH,
         "NC_SIGNATURE_MAX_NDIM": nc.NC_SIGNATURE_MAX_NDIM,
@@ -183,6 +185,33 @@ def find_key(obj, bytes key):
     with nogil:
         row = nc.PyCustomSlots_FindKey(borrowed, interned)
     return row_of(borrowed, row)
+
+
+def find_on_object(obj, uintptr_t key, Py_ssize_t expected):
+    """(flags, data, the word of flags) of the row that is the object's or its type's."""
+    cdef PyObject *borrowed = <PyObject *>obj
+    cdef const nc.PyCustomSlot *row
+    cdef uintptr_t word
+    with nogil:
+        row = nc.PyCustomSlots_FindOnObject(borrowed, key, expected)
+        word = nc.PyCustomSlots_Flags(borrowed, key, expected)
+    if row == NULL:
+        return None, None, word
+    assert row.data.flags == word
+    return row.flags, row.data.objoffset, word
+
+
+def slot_id(int registrar, int idea, int version):
+    """Composed in C, of constants."""
+    if (registrar, idea, version) == (0x04, 1, 0):
+        return nc.PYCUSTOMSLOT_ID(0x04, 1, 0)
+    return nc.PYCUSTOMSLOT_ID(0x05, 2, 3)
+
+
+def allocate_slot_id():
+    cdef uintptr_t key
+    nc.PyExtensibleType_AllocateID(&key)
+    return key
 
 
 # ---- signatures ----------------------------------------------------------------------------------

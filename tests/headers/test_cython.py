@@ -47,6 +47,7 @@ INTERNAL |= {
 }
 INTERNAL |= {
     "runtime.h",
+    "slotmapping.h",
     "slottable.h",
     "callbackcalls.h",
     "callbackfunctions.h",
@@ -56,7 +57,7 @@ INTERNAL |= {
 INTERNAL |= {"values.h"}
 EXCLUDED = {
     "steps of other functions": {
-        *("nc_slots_of", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
+        *("nc_slots_of_object", "nc_slot_id_valid", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
         *("nc_native_behind", "nc_native_any_table", "nc_native_type_is_called"),
         *("nc_native_derived_is_called", "nc_native_slot"),
         *("nc_native_find_else", "nc_native_packed_rest", "nc_native_packed_else"),
@@ -89,6 +90,7 @@ EXCLUDED = {
     "NATIVECALL_SIG": {"nc_literal_is_malformed_or_longer_than_one_word", "nc_literal_pack"},
     "for providers with the metaclass": {
         *("nc_native_add", "PyExtensibleType_Ready", "nc_runtime_publish", "nc_runtime_accept"),
+        *("PyExtensibleType_SetObjectSlots", "nc_runtime_shown", "nc_calltable_flags_valid"),
         *("nc_before_fork", "nc_after_fork", "nc_packed_put", "nc_packed_store"),
         *("nc_packed_replace", "nc_calltable_init", "nc_calltable_published"),
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
@@ -288,6 +290,17 @@ def test_slots_of_an_object(cy):
     assert cy.find_slot(Slotted(), 0x05000003, 0) is None
     assert cy.find_key(Slotted(), b"cython key")[1] == key
     assert cy.find_key(Slotted(), b"another key") is None
+    assert cy.find_on_object(Slotted(), 0x05000001, 0) == (
+        *cy.find_slot(Slotted(), 0x05000001, 0)[2:],
+        nc.customslots(Slotted())[cy.find_slot(Slotted(), 0x05000001, 0)[0]].data,
+    )
+    assert cy.find_on_object(Slotted(), 0x05000003, 0) == (None, None, 0)
+
+
+def test_slot_keys(cy):
+    assert cy.slot_id(0x04, 1, 0) == cy.constants()["PYCUSTOMSLOT_OBJECTSLOTS_ID"]
+    assert cy.slot_id(0x05, 2, 3) == 0x05000207
+    assert cy.allocate_slot_id() + 0x100 == cy.allocate_slot_id()
 
 
 def test_an_object_without_slots(cy):

@@ -258,6 +258,15 @@ try:
     c.allocate()
 except OverflowError as error:
     print(error)
+sys.modules["_extensibletype"].allocated_ids = 5
+try:
+    c.allocate()
+except TypeError as error:
+    print(error)
+try:
+    c.make(None, [(0xFF000001, 0, 4)])
+except TypeError as error:
+    print(error)
 del sys.modules["_extensibletype"]
 try:
     c.allocate()
@@ -270,5 +279,6 @@ def test_ids_that_are_in_use_are_not_allocated_again(c, python):
     assert python(LAST, c.__file__.rpartition("/")[0], c.__name__).splitlines() == [
         "0xff000201",
         "all slot keys that can be allocated at run time are in use",
+        *2 * ["'allocated_ids' of the module '_extensibletype' must be a dict (got int)"],
         "sys.modules['_extensibletype'] is no longer the extensibletype runtime",
     ]

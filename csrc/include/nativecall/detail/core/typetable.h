@@ -21,29 +21,6 @@
 extern "C" {
 #endif
 
-/* The IDs that were allocated at run time, a dict at the runtime's module: a new reference, or NULL
- * with an exception. It is made when it is first asked for. */
-NC_STATIC PyObject *nc_runtime_ids(void)
-{
-    PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
-    PyObject *name = PyUnicode_FromString(NC_RUNTIME_IDS);
-    PyObject *fresh = PyDict_New();
-    PyObject *ids = NULL;
-    if (module == NULL || !PyModule_Check(module)) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ImportError, "sys.modules['" NC_RUNTIME_MODULE
-                                               "'] is no longer the extensibletype runtime");
-        }
-    } else if (name != NULL && fresh != NULL) {
-        ids = PyDict_SetDefault(PyModule_GetDict(module), name, fresh);
-        Py_XINCREF(ids);
-    }
-    Py_XDECREF(module);
-    Py_XDECREF(name);
-    Py_XDECREF(fresh);
-    return ids;
-}
-
 typedef struct NcRetiredTable {
     PyCustomSlotTable *table;
     struct NcRetiredTable *next;

@@ -1,0 +1,285 @@
+/* nativecall/detail/core/slotmapping.h: keys of slots, checked, and the rows of a __customslots__.
+ *
+ * Guarantees: a key that cannot be one is an error that names it, wherever rows come from; nothing of
+ *             a malformed mapping is taken. The mapping may run any Python code while it is read.
+ * Threads:    everything here holds the GIL.
+ * Errors:     -1 or NULL with an exception: TypeError for what is of another type, ValueError for
+ *             what is out of range or stands twice, MemoryError, or what the mapping raises.
+ * Source:     SEP 200, "The custom slot ID space"; "Subclassing" (__customslots__). */
+#ifndef NATIVECALL_SLOTMAPPING_H
+#define NATIVECALL_SLOTMAPPING_H
+
+#include "intern.h"
+#include "runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* The IDs that were allocated at run time, a dict at the runtime's module: a new reference, or NULL
+ * with an exception. It is made when it is first asked for. */
+NC_STATIC PyObject *nc_runtime_ids(void)
+{
+    PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
+    PyObject *name = PyUnicode_FromString(NC_RUNTIME_IDS);
+    PyObject *fresh = PyDict_New();
+    PyObject *ids = NULL;
+    if (module == NULL || !PyModule_Check(module)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ImportError, "sys.modules['" NC_RUNTIME_MODULE
+                                               "'] is no longer the extensibletype runtime");
+        }
+    } else if (name != NULL && fresh != NULL) {
+        ids = PyDict_SetDefault(PyModule_GetDict(module), name, fresh);
+        if (ids != NULL && !PyDict_Check(ids)) {
+            PyErr_Format(PyExc_TypeError,
+                         "'" NC_RUNTIME_IDS "' of the module '" NC_RUNTIME_MODULE
+                         "' must be a dict (got %.200s)",
+                         Py_TYPE(ids)->tp_name);
+            ids = NULL;
+        }
+        Py_XINCREF(ids);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    Py_XDECREF(fresh);
+    return ids;
+}
+
+/* Whether native code follows the data of a slot into the object. */
+NC_STATIC int nc_slot_id_followed(uintptr_t id)
+{
+    return (id & 1) != 0 && (id >> 8 == PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8 ||
+                             id >> 8 == PYCUSTOMSLOT_OBJECTSLOTS_ID >> 8);
+}
+
+/* Whether a key can be one, and is allocated where that happens at run time. 0, or -1 with
+ * ValueError. */
+NC_STATIC int nc_slot_id_check(uintptr_t id)
+{
+    char shown[32];
+    PyObject *ids = NULL;
+    PyObject *number = NULL;
+    int status = nc_slot_id_valid(id) ? 0 : -1;
+    PyOS_snprintf(shown, sizeof shown, "%#llx", (unsigned long long)id);
+    if (status < 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "allocated slot key %s must have a registrar in bits 24 to 31 and nothing "
+                     "above; an even key is an address",
+                     shown);
+    } else if ((id & 1) != 0 && id >> 24 == NC_SLOT_RUNTIME_REGISTRAR) {
+        ids = nc_runtime_ids();
+        number = ids != NULL ? PyLong_FromSize_t((size_t)id) : NULL;
+        status = number != NULL ? PyDict_Contains(ids, number) - 1 : -1;
+        if (status < 0 && !PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %s is one of those that are allocated at run time "
+                         "(PyExtensibleType_AllocateID), and nobody has allocated it",
+                         shown);
+        }
+        Py_XDECREF(ids);
+        Py_XDECREF(number);
+    }
+    return status;
+}
+
+/* ---- __customslots__ ------------------------------------------------------------------------- */
+
+/* One key of a __customslots__ mapping: an allocated ID, an address, or a string to intern. */
+NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
+{
+    const char *bytes = NULL;
+    const char *interned = NULL;
+    Py_ssize_t length = 0;
+    int status;
+    if (PyLong_Check(key)) {
+        size_t id = PyLong_AsSize_t(key);
+        if (id == (size_t)-1 && PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError, "slot key %R does not fit a pointer-sized integer", key);
+            return -1;
+        }
+        if (id == NC_SLOT_EMPTY || id == NC_SLOT_SKIP) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %R is reserved (0 marks an empty row, 1 a skipped one)", key);
+            return -1;
+        }
+        if (nc_slot_id_followed(id)) {
+            PyErr_Format(PyExc_ValueError,
+                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff) "
+                         "or slots of objects (0x04000101 to 0x040001ff): native code follows its "
+                         "data into the object, so only a type written in C can bring it; derive "
+                         "from one, such as nativecall.NativeCallable",
+                         key);
+            return -1;
+        }
+        *out = (uintptr_t)id;
+        return nc_slot_id_check(id);
+    }
+    if (PyUnicode_Check(key)) {
+        bytes = PyUnicode_AsUTF8AndSize(key, &length);
+        if (bytes == NULL) {
+            return -1;
+        }
+    } else if (PyBytes_Check(key)) {
+        bytes = PyBytes_AS_STRING(key);
+        length = PyBytes_GET_SIZE(key);
+    } else {
+        PyErr_Format(PyExc_TypeError, "slot keys must be int, str or bytes (got %.200s)",
+                     Py_TYPE(key)->tp_name);
+        return -1;
+    }
+    status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, &interned);
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "slot key of %zd bytes is too long; the limit is %d", length,
+                     (int)NC_INTERN_MAX_LENGTH);
+        return -1;
+    }
+    *out = (uintptr_t)(const void *)interned;
+    return 0;
+}
+
+/* A pointer-sized datum: an int from -2^(w-1) up to 2^w - 1. */
+NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **out)
+{
+    size_t bits;
+    if (!PyLong_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "slot %R must be an int or a (flags, int) pair (got %.200s)",
+                     key, Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    bits = PyLong_AsSize_t(value);
+    if (bits == (size_t)-1 && PyErr_Occurred()) {
+        Py_ssize_t offset;
+        PyErr_Clear();
+        offset = PyLong_AsSsize_t(value);
+        if (offset == -1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_ValueError, "slot %R: %R does not fit a pointer", key, value);
+            return -1;
+        }
+        bits = (size_t)offset;
+    }
+    *out = (void *)(uintptr_t)bits;
+    return 0;
+}
+
+/* Reads a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
+NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
+{
+    PyObject *list = NULL;
+    PyObject *items = NULL; /* a tuple: nobody can change it while keys and data are converted */
+    PyCustomSlot *rows = NULL;
+    Py_ssize_t i;
+    PyObject *seen = NULL;
+    PyObject *number = NULL;
+    Py_ssize_t before;
+    int status;
+    int is_mapping = 1;
+    Py_ssize_t count;
+    if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
+        if (!PyDict_Check(mapping)) {
+            PyObject *method = PyObject_GetAttrString(mapping, "items");
+            Py_XDECREF(method);
+            if (method == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+                return -1;
+            }
+            is_mapping = method != NULL;
+            PyErr_Clear();
+        }
+        if (!is_mapping) {
+            PyErr_Format(PyExc_TypeError,
+                         "'__customslots__' must be a mapping from keys to data (got %.200s)",
+                         Py_TYPE(mapping)->tp_name);
+            return -1;
+        }
+    }
+    list = PyMapping_Items(mapping);
+    if (list == NULL) {
+        return -1;
+    }
+    items = PyList_AsTuple(list);
+    Py_DECREF(list);
+    if (items == NULL) {
+        return -1;
+    }
+    count = PyTuple_GET_SIZE(items);
+    rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
+    seen = PySet_New(NULL);
+    if (rows == NULL || seen == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    for (i = 0; i < count; i++) {
+        PyObject *pair = PyTuple_GET_ITEM(items, i);
+        PyObject *key = NULL;
+        PyObject *value = NULL;
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+            PyErr_SetString(PyExc_TypeError, "'__customslots__'.items() must give pairs");
+            goto fail;
+        }
+        key = PyTuple_GET_ITEM(pair, 0);
+        value = PyTuple_GET_ITEM(pair, 1);
+        if (nc_slot_key_from_python(key, &rows[i].id) < 0) {
+            goto fail;
+        }
+        before = PySet_GET_SIZE(seen);
+        number = PyLong_FromSize_t((size_t)rows[i].id);
+        status = number != NULL ? PySet_Add(seen, number) : -1;
+        Py_XDECREF(number);
+        if (status < 0) {
+            goto fail;
+        }
+        if (PySet_GET_SIZE(seen) == before) {
+            PyErr_Format(PyExc_ValueError, "duplicate slot key %R in '__customslots__'", key);
+            goto fail;
+        }
+        if (PyTuple_Check(value)) {
+            unsigned long long flags;
+            if (PyTuple_GET_SIZE(value) != 2) {
+                PyErr_Format(PyExc_TypeError,
+                             "slot %R must be an int or a (flags, int) pair (got a tuple of %zd)",
+                             key, PyTuple_GET_SIZE(value));
+                goto fail;
+            }
+            if (!PyLong_Check(PyTuple_GET_ITEM(value, 0))) {
+                PyErr_Format(PyExc_TypeError, "flags of slot %R must be an int (got %.200s)", key,
+                             Py_TYPE(PyTuple_GET_ITEM(value, 0))->tp_name);
+                goto fail;
+            }
+            flags = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(value, 0));
+            if (flags == (unsigned long long)-1 && PyErr_Occurred()) {
+                PyErr_Clear();
+                PyErr_Format(PyExc_ValueError, "flags of slot %R do not fit 64 bits", key);
+                goto fail;
+            }
+            rows[i].flags = (uint64_t)flags;
+            value = PyTuple_GET_ITEM(value, 1);
+        }
+        if (nc_slot_data_from_python(value, key, &rows[i].data.pointer) < 0) {
+            goto fail;
+        }
+    }
+    Py_DECREF(items);
+    Py_DECREF(seen);
+    *out = rows;
+    *out_count = (size_t)count;
+    return 0;
+
+fail:
+    Py_DECREF(items);
+    Py_XDECREF(seen);
+    PyMem_Free(rows);
+    return -1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
