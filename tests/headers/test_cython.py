@@ -57,7 +57,8 @@ INTERNAL |= {
 INTERNAL |= {"values.h"}
 EXCLUDED = {
     "steps of other functions": {
-        *("nc_slots_of_object", "nc_slot_id_valid", "nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
+        *("nc_slots_of_object", "nc_slot_id_valid"),
+        *("nc_native_first", "nc_native_first_by_slot", "nc_native_find_rest"),
         *("nc_native_behind", "nc_native_any_table", "nc_native_type_is_called"),
         *("nc_native_derived_is_called", "nc_native_slot"),
         *("nc_native_find_else", "nc_native_packed_rest", "nc_native_packed_else"),
