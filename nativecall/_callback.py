@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ._types import PyCallback
 
 _types = _lib.types
+#: The conventions by which C code can be told that a Python function failed.
+_REPORTED = {
+    name: one for name, one in CONVENTIONS.items() if one.shown_by in ("exception", "result")
+}
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
 
@@ -129,14 +133,16 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[ob
     result = signature.result
     if errors is None:
         return "none", storage.sentinel_of(result), []
-    known = [one.name for one in CONVENTIONS.values() if one.shown_by in ("exception", "result")]
-    choices = f"'errors' must be None, a value for C, or one of {', '.join(map(repr, known))}"
-    if isinstance(errors, str):
-        if errors not in known:
-            raise ValueError(f"{choices} (got {errors!r})")
-        return errors, storage.sentinel_of(result, CONVENTIONS[errors].sentinel), []
-    if isinstance(errors, bool) and result.kind not in ("bool", "object"):
-        raise ValueError(f"{choices} (got {errors!r}, which is no {result.text!r})")
+    row = _REPORTED.get(errors) if isinstance(errors, str) else None
+    if row is not None:
+        return row.name, storage.sentinel_of(result, row.sentinel), []
+    no_value = isinstance(errors, bool) and result.kind not in ("bool", "object")
+    if no_value or isinstance(errors, str):
+        choices = ", ".join(map(repr, _REPORTED))
+        which = f", which is no {result.text!r}" if no_value else ""
+        raise ValueError(
+            f"'errors' must be None, a value for C, or one of {choices} (got {errors!r}{which})"
+        )
     if result.kind == "void":
         raise ValueError(
             f"'errors' cannot be a value for {signature.text!r}, which returns nothing to C"
