@@ -23,8 +23,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
     char code;
-    size_t size;
-    size_t alignment;
+    int is_signed;
     if (format == NULL) {
         return 'B';
     }
@@ -47,8 +46,33 @@ char nc_buffer_letter(const Py_buffer *buffer)
     if (format[0] == '\0' || format[1] != '\0') {
         return '\0';
     }
-    code = nc_scalar_canonical(format[0]);
-    if (nc_scalar_layout(code, &size, &alignment) != NC_KIND_INT) {
+    code = format[0];
+#define ITSELF(letter, ...)                                                                        \
+    case letter:                                                                                   \
+        return code;
+#define SIGN(letter, name, type, kind, ...)                                                        \
+    case letter:                                                                                   \
+        is_signed = NC_IS_SIGNED_##kind;                                                           \
+        break;
+    switch (code) {
+        NC_FLOATS(ITSELF)
+        NC_INTEGERS(SIGN)
+    case 'c':
+        return 'b';
+    case 'l':
+    case 'n':
+        is_signed = 1;
+        break;
+    case 'L':
+    case 'N':
+        is_signed = 0;
+        break;
+    default:
+        return '\0';
+    }
+#undef ITSELF
+#undef SIGN
+    if (code == '?') {
         return code;
     }
     /* What C calls it does not matter, but how wide it is. */
@@ -60,7 +84,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
     case 2 * sizeof(type):                                                                         \
         return letter;
 #define WIDE(letter, name, type, kind, ...) WIDE_##kind(letter, type)
-    switch (2 * (size_t)buffer->itemsize + (size_t)nc_scalar_is_signed(code)) {
+    switch (2 * (size_t)buffer->itemsize + (size_t)is_signed) {
         NC_INTEGERS(WIDE)
     default:
         return '\0';

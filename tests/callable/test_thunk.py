@@ -20,6 +20,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall._adapt import draft
+from nativecall._callable import thunk as thunks
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 from support.modes import GENERATED, SCALE, generated
@@ -133,6 +135,31 @@ def test_what_does_not_fit_is_raised_and_c_gets_the_sentinel(c):
         assert str(caught.value).startswith(message)
     with pytest.raises(OverflowError, match="the result of 'large' is 9007199254740993, which 'd'"):
         c.large.convert("d:")()
+
+
+def test_a_rule_of_single_values_stands_in_one_place(c, monkeypatch):
+    """What the plan says of a conversion is done, by generated code and by libffi, and told."""
+    rule = draft._number
+
+    def stricter(source, target):
+        return {"rounded": "exact"}.get(rule(source, target), rule(source, target))
+
+    monkeypatch.setattr(draft, "_number", stricter)
+    monkeypatch.setattr(thunks, "_recent", type(thunks._recent)())
+    narrow = c.sum3.convert("f:ddd")
+    assert narrow(0.5, 0, 0) == 0.5
+    assert narrow(math.inf, 0, 0) == math.inf
+    assert math.isnan(narrow(math.nan, 0, 0))
+    half = nc.wrap(c.sum3.address(), "v:e", name="half").convert("v:d")
+    assert half(0.5) is None
+    for thunk, values, message in (
+        (narrow, (0.1, 0, 0), "the result of 'sum3' is 0.1, which 'f' does not hold exactly"),
+        (narrow, (1e300, 0, 0), "the result of 'sum3' is out of range for 'f'"),
+        (half, (0.1,), "argument 1 of 'half' is 0.1, which 'e' does not hold exactly"),
+    ):
+        with pytest.raises(OverflowError) as caught:
+            thunk(*values)
+        assert str(caught.value).startswith(message)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a POSIX thread")

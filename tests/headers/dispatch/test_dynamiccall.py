@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
+from nativecall import _lib
+from nativecall._signature.ctype import SCALARS, part_of
 from support import build, packed
 from support.headers import REFUSED, events
 
@@ -457,6 +459,43 @@ def test_integers_through_python(c, code, good, bad):
         assert c.call(prepared, (), False, False) is None
     with pytest.raises(TypeError, match=r"^'float' object cannot be interpreted as an integer$"):
         c.call(c.prepare(lambda: 1.0, f"{code}:"), ())
+
+
+def test_scalars_become_the_objects_that_the_package_makes(c):
+    """What the headers make of a number is what nativecall's own calls make of it."""
+
+    def outcome(function, *values):
+        try:
+            return repr(function(*values))
+        except OverflowError as error:
+            return str(error)
+
+    tried = 0
+    for code, one in SCALARS.items():
+        part = part_of(one)
+        if code != one.text or code == "Zg":
+            continue
+        number = {"float": 0.1, "complex": 0.1}.get(one.kind, 1)
+        stored = ctypes.create_string_buffer(32)
+        _lib.types.store_scalar(part.letter, number, ctypes.addressof(stored), "it")
+        values = [stored.raw[: part.size], bytes(part.size)]
+        if one.kind == "int":
+            values += [b"\xff" * part.size, b"\x80" * part.size]
+        elif one.kind != "bool" and part.size <= 8:
+            # The sign and the exponent: a small number, an infinity, a nan.
+            values += [b"\1" * part.size, bytes(part.size - 2) + b"\x80\xff", b"\xff" * part.size]
+        elif part.digits == 64:
+            values.append(bytes(7) + b"\x80\xfe\x7f" + bytes(part.size - 10))
+        for value in values:
+            data = value * (one.size // part.size)
+            seen = []
+            prepared = c.prepare(seen.append, f"v:{code}")
+            memory = ctypes.create_string_buffer(data, len(data))
+            known = outcome(_lib.types.load_scalar, one.letter, ctypes.addressof(memory))
+            found = outcome(lambda prepared=prepared, data=data: c.call(prepared, (data,)))
+            assert (repr(seen[0]) if seen else found) == known, (code, data)
+            tried += 1
+    assert tried > 40
 
 
 def test_other_values_through_python(c):

@@ -45,17 +45,20 @@ NC_STATIC_INLINE PyObject *nc_box_double(double value)
     return PyFloat_FromDouble(value);
 }
 
-/* Whether a finite number is out of range for a Python float; then with OverflowError. */
-NC_STATIC_INLINE int nc_longdouble_escapes(long double value)
+NC_COLD int nc_longdouble_overflow(void)
 {
-    const double number = (double)value;
-    if (NC_LIKELY(number - number == 0 || value - value != 0)) {
-        return 0;
-    }
     PyErr_SetString(PyExc_OverflowError, "a long double that C code gave is out of range for a "
                                          "Python float (-1.7976931348623157e+308 to "
                                          "1.7976931348623157e+308)");
     return 1;
+}
+
+/* Whether a finite number is out of range for a Python float; then with OverflowError. */
+NC_STATIC_INLINE int nc_longdouble_escapes(long double value)
+{
+    const double number = (double)value;
+    const int fits = number - number == 0 || value - value != 0;
+    return NC_UNLIKELY(!fits) && nc_longdouble_overflow();
 }
 
 NC_STATIC_INLINE PyObject *nc_box_longdouble(long double value)
