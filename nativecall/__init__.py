@@ -53,9 +53,10 @@ __all__ = [
     "wrap",
 ]
 
-# Messages, reprs and pickles name what people use where they find it.
+# Messages, reprs and pickles name what people use where they find it. The metaclass is the
+# runtime's, which may be another module's.
 for _one in [globals()[_name] for _name in __all__ if _name in globals()]:
-    if isinstance(_one, type) and _one.__module__ != __name__:
+    if isinstance(_one, type) and _one is not extensibletype and _one.__module__ != __name__:
         _one.__module__ = __name__
 del _one
 

@@ -427,6 +427,20 @@ def test_type_and_object_cannot_set_past_the_metaclass(agrees, cos):
     assert agrees(y)
 
 
+def test_a_base_right_before_the_one_that_brings_the_call_table(fails):
+    class P:
+        pass
+
+    brings = nc.NativeCallable.__base__
+
+    class Y(brings):
+        pass
+
+    with fails(TypeError, REFUSED.format("Y")):
+        set_bases(Y, (P, brings))
+    assert Y.__bases__ == (brings,)
+
+
 @pytest.mark.parametrize("name", [Key("__call__"), type("Name", (str,), {})("__call__")])
 def test_names_that_are_not_plain_strings(agrees, cos, name):
     class Y(A):

@@ -145,8 +145,9 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
         return 1;
     }
     (void)nc_mro_call_table(mro, &before);
-    for (i = 0; i < before; i++) {
-        if (i == size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
+    /* Nothing new may stand before it, either. */
+    for (i = 0; i <= before && i < PyTuple_GET_SIZE(mro); i++) {
+        if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
         }
     }
