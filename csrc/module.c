@@ -10,6 +10,7 @@
 #include "callback/pycallbackobject.h"
 #include "values/pointers.h"
 #include "core/core.h"
+#include "object/offer.h"
 #include "object/failure.h"
 #include "codegen/symbols.h"
 #include "values/memory.h"
@@ -360,6 +361,8 @@ static PyMethodDef functions[] = {
     {"slots", slots, METH_O, NULL},
     {"object_slots", object_slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
+    {"native_offer", nc_native_offer, METH_O, NULL},
+    {"native_entry", nc_native_entry, METH_VARARGS, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
     {"capsule_entry", capsule_entry, METH_O, NULL},
     {"open_library", open_library, METH_O, NULL},

@@ -93,7 +93,15 @@ def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple
     """A function pointer argument: a native callable, a foreign function, or a Python function."""
     signature = ctype.text[2:-1]
     native: Any = value if isinstance(value, _types.CallableBase) else _types.viewed(value)
-    rows = [] if native is None else native._offered()
+    if native is not None:
+        rows = native._offered()
+    else:
+        offer = _types.native_offer(value)  # another provider's
+        rows = [] if offer is None else offer[1]
+        entry = None if offer is None else _types.native_entry(value, signature)
+        if entry is not None:
+            _check_gil(signature, entry[0], value, who)
+            return entry[1], value
     if rows:
         for text, address, flags in rows:
             if text == signature:

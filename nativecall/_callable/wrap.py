@@ -35,12 +35,12 @@ def wrap(
     Parameters
     ----------
     target : int, object or mapping
-        The address of a C function; a native callable or its built-in view; a ctypes or cffi
-        function pointer (both of cffi's modes); a PyCapsule named by a C declaration; a
-        `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by `numba.njit`, which is
-        compiled for `signature`, or without one has the entries that it was compiled for already,
-        and others on demand (`specialize`); or a mapping from signatures to such targets, for
-        overloads.
+        The address of a C function; a native callable or its built-in view, of this package or
+        another provider's; a ctypes or cffi function pointer (both of cffi's modes); a PyCapsule
+        named by a C declaration; a `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by
+        `numba.njit`, which is compiled for `signature`, or without one has the entries that it was
+        compiled for already, and others on demand (`specialize`), as another provider's callable
+        has; or a mapping from signatures to such targets, for overloads.
     signature : str or Signature, optional
         ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
         where the target knows it; one that contradicts the target is refused. **The caller vouches

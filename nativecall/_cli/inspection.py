@@ -26,7 +26,7 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
 
     `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
     """
-    obj = _find(place)
+    obj = find(place)
     output = Output()
     native = obj if isinstance(obj, NativeCallable) else _lib.types.viewed(obj)
     if native is not None:
@@ -45,7 +45,7 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
 # -- finding --------------------------------------------------------------------------------------
 
 
-def _find(place: str) -> object:
+def find(place: str) -> object:
     """The object at ``MODULE:NAME``."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name or module.startswith("."):
@@ -139,6 +139,9 @@ def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, Native
     output.heading(f"{place} is a {_type_name(type(obj))}")
     columns = [Column("nativecall finds"), Column("")]
     try:
+        offer = _lib.types.native_offer(obj)
+        if offer is not None:
+            return _show_offer(output, obj, *offer)
         function = boxes.function(obj)
         pointer = boxes.pointer(obj) if function is None else None
     except (TypeError, ValueError) as error:
@@ -161,6 +164,20 @@ def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, Native
         output.text("it can be an argument of a native call, but is no function")
         return True, None
     return _show_wrappable(output, obj)
+
+
+def _show_offer(
+    output: Output, obj: object, offset: int | None, rows: list[tuple[str, int, int]]
+) -> tuple[bool, NativeCallable | None]:
+    """What another provider's object offers: whether there are entries; what `wrap` makes of it."""
+    where = "by '__nativecall_api__'" if offset is None else f"in a call table {offset} bytes in"
+    output.text(f"a native callable of another provider, which offers {where}:")
+    columns = [Column("signature"), Column("flags", right=True), Column("address", right=True)]
+    output.table(
+        columns,
+        [Row(text, f"{flags:#x}", address_text(address)) for text, flags, address in rows],
+    )
+    return bool(rows), _show_wrapped(output, obj, False)
 
 
 def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable | None]:

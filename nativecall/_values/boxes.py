@@ -12,10 +12,12 @@ library that the program does not use. A bridge may have
     layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
                                           does not tell; SignatureError where there is none
     instance(obj, signature, errors) -> Function | None
-                                          the C function that is compiled for a signature
+                                          the C function that it has, or compiles, for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
 
-and answers None for objects that it does not know after all. It may make boxes as well, of an entry
+and answers None for objects that it does not know after all. Objects of other providers, which
+have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
+module they are of. It may make boxes as well, of an entry
 or of a callable (`from_entry`, `from_callable`): `bridge` gives it to who asks for one.
 
 Boxes that are made here keep the entry that they were made of (`NativeCallable._for_box`), because
@@ -188,6 +190,8 @@ def _ask(obj: object, question: str, *given: object) -> Any:
         library = getattr(obj, "__self__", None)
         if type(library).__module__ == "_cffi_backend":
             return _answer("cffi", question, obj, given)
+    if question in ("instance", "signatures") and _lib.types.native_offer(obj) is not None:
+        return _answer("native", question, obj, given)
     return None
 
 
@@ -225,13 +229,17 @@ def function(obj: object) -> Function | None:
 
 
 def instance(obj: object, signature: Signature, errors: str) -> Function | None:
-    """The C function that `obj` can be compiled to, None when it is nothing that can be."""
+    """The C function that `obj` has, or can be compiled to, for a signature, None when it is
+    nothing that has several.
+    """
     found: Function | None = _ask(obj, "instance", signature, errors)
     return found
 
 
 def signatures(obj: object) -> list[Signature] | None:
-    """What `obj` was compiled for already, None when it is nothing that can be compiled."""
+    """What `obj` has entries of, or was compiled for already, None when it is nothing of the
+    kind.
+    """
     found: list[Signature] | None = _ask(obj, "signatures")
     return found
 
@@ -240,7 +248,9 @@ def is_python_function(obj: object) -> bool:
     """Whether `obj` can be called from Python, and holds no C function."""
     if not callable(obj) or isinstance(obj, _lib.types.CallableBase):
         return False
-    return _lib.types.viewed(obj) is None and function(obj) is None
+    if _lib.types.viewed(obj) is not None or function(obj) is not None:
+        return False
+    return _lib.types.native_offer(obj) is None
 
 
 def pointer(obj: object) -> Pointer | None:

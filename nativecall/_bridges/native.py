@@ -1,0 +1,66 @@
+"""Objects of other providers: what carries a call table, or `__nativecall_api__`, and is not ours.
+
+Whoever made them, and whichever module brought the metaclass, they are read as every consumer reads
+them (docs/abi). Such an object keeps its functions alive. The entries whose error convention
+nobody here knows, or whose result cannot show it, are left out.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature.signature import Signature
+from .._signature.spelling import parse
+from .._values.boxes import Function
+from .._values.failure import check_errors, convention
+
+
+def _refusal(signature: Signature, flags: int) -> str | None:
+    """Why an entry cannot be called, None when it can."""
+    try:
+        check_errors(signature, convention(flags).name)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def signatures(obj: object) -> list[Signature] | None:
+    """What an object tells of its entries, each signature once; more may be found by asking."""
+    offer = _lib.types.native_offer(obj)
+    if offer is None:
+        return None
+    found: dict[str, Signature] = {}
+    for text, flags, _ in offer[1]:
+        try:
+            signature = parse(text, hint="native")
+        except SignatureError:
+            continue
+        if signature.text == text and _refusal(signature, flags) is None:
+            found.setdefault(text, signature)
+    return [*found.values()]
+
+
+def instance(obj: object, signature: Signature, errors: str) -> Function | None:
+    """The entry of a signature.
+
+    Raises
+    ------
+    SignatureError
+        When there is none that can be called; what the provider raises is raised.
+    """
+    offer = _lib.types.native_offer(obj)
+    if offer is None:
+        return None
+    entry = _lib.types.native_entry(obj, signature.text)
+    if entry is None:
+        known = ", ".join([repr(text) for text, _, _ in offer[1]]) or "nothing now"
+        raise SignatureError(
+            f"a {type(obj).__name__} has no entry for {signature.text!r}", hint=f"it offers {known}"
+        )
+    flags, address = entry
+    refusal = _refusal(signature, flags)
+    if refusal is not None:
+        raise SignatureError(
+            f"the entry {signature.text!r} of a {type(obj).__name__} cannot be called: {refusal}"
+        )
+    return Function(address, signature, obj, None, flags)
