@@ -96,6 +96,28 @@ def provider(builder: Any, include: Path) -> ModuleType:
     return build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
 
 
+@pytest.fixture(scope="session")
+def foreign(builder: Any) -> Callable[..., Path]:
+    """Compiles a module of tests/foreign, as it is or broken by macros; the folder that it is in.
+
+    They were written from the specification, and share no header with the product.
+    """
+    folder = build.EXT.parent / "foreign"
+
+    def make(source: str, name: str, *broken: str) -> Path:
+        made: Path = builder.extension(
+            f"../foreign/{source}.c",
+            name,
+            include=folder,
+            defines=broken,
+            flags=("-O1",),
+            directory="foreign",
+        )
+        return made.parent
+
+    return make
+
+
 @pytest.fixture
 def fails() -> Callable[..., contextlib.AbstractContextManager[Any]]:
     """A context manager: the block raises exactly this exception with exactly this message."""

@@ -36,13 +36,15 @@ LAYERS: list[tuple[str, str]] = [
     # what users call
     ("verbs", "__init__ _callback _library _slots"),
     # other libraries' boxes, and the command line
-    ("outside", "__main__ _bridges/ _cli/"),
+    ("outside", "__main__ _bridges/ _cli/ conformance/"),
 ]
 MOST_LEVELS = 8
 #: The modules that import others by a name that they compute, and what.
 BY_NAME = {
     "_values.boxes": "a bridge, by the library whose box it is asked about",
     "_cli.inspection": "what the user names",
+    "conformance._child": "the same",
+    "conformance._unfit": "the same",
 }
 
 #: The same for units of C, by their places in `csrc`: x.c and x.h are one unit.
@@ -54,6 +56,7 @@ C_LAYERS: list[tuple[str, str]] = [
     ("calls of Python by C; the callable", "callback/ object/"),
     ("what generated code calls", "codegen/"),
     ("the module and its commands", "cli/ module"),
+    ("the conformance kit's own, which includes none of these", "conformance/"),
 ]
 _IMPORTS = (ast.Import, ast.ImportFrom)
 

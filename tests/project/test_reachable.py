@@ -2,7 +2,8 @@
 
 Everything in `nativecall` and its modules is called, set, deleted, copied and made again with
 objects that are wrong for it, in a process of its own. What it raises is its own affair. Left out
-are functions that take the address of memory or of code, for which the caller vouches.
+are functions that take the address of memory or of code, for which the caller vouches, and the
+conformance kit's modules, which look at whatever memory they are led to.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def reachable():
     modules = [nc, core]
     for found in pkgutil.walk_packages(nc.__path__, "nativecall."):
         name = found.name
-        if not any(word in name for word in ("__main__", "_core", "._cli", "numba")):
+        if not any(word in name for word in ("__main__", "_core", "._cli", ".conformance", "numba")):
             modules.append(importlib.import_module(name))
     seen, found = set(), []
     for module in modules:

@@ -1,0 +1,430 @@
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers: what the conformance kit
+ * needs C for: types and objects that no Python code can make, right ones and wrong ones, and stores
+ * that other threads may watch.
+ *
+ * It includes no header of this project. The structs are those of docs/abi, written out again, so
+ * that the kit judges by the document. The kit puts its cases together in Python
+ * (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
+ *
+ *     make_type(name, kind, rows, room, offset, base)    -> (type, address of its array of rows)
+ *     set_word(object, i, address)                       a release store into one of its four words
+ *     view(object), method(object)                       built-in functions bound to it
+ *     append(table, [(signature, flags, function)])      entries in place, without the GIL
+ *     store(address, value)                              a release store, without the GIL
+ *     capsule(address, name)
+ *     ready(type, rows)                                  the runtime's, as it is
+ *
+ * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#define STORE_RELEASE(pointer, value)                                                              \
+    (_ReadWriteBarrier(), *(uintptr_t volatile *)(pointer) = (value))
+#else
+#define STORE_RELEASE(pointer, value)                                                              \
+    __atomic_store_n((uintptr_t *)(pointer), (uintptr_t)(value), __ATOMIC_RELEASE)
+#endif
+
+/* ---- the structs of the document ------------------------------------------------------------- */
+
+typedef struct {
+    uintptr_t id;
+    uint64_t flags;
+    intptr_t data;
+} Slot;
+
+typedef struct {
+    PyHeapTypeObject heap;
+    void *slots;
+    Py_ssize_t offset;
+    Py_ssize_t shift;
+    void *own;
+} ExtensibleType;
+
+typedef struct {
+    uint32_t abi_version, struct_size, type_size, slot_size;
+    const char *provider;
+    PyTypeObject *metatype;
+    void *registry;
+    int (*intern)(void *registry, const char *bytes, size_t length, const char **out);
+    int (*ready)(ExtensibleType *type, Py_ssize_t rows);
+} Runtime;
+
+typedef struct {
+    const char *signature;
+    uintptr_t flags;
+    void *function;
+} Entry;
+
+typedef struct {
+    intptr_t count;
+    Entry entries[1];
+} CallTable;
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+#define WORDS 4
+#define API_WORD 2 /* where the functions of tier 2 find their entries, ended by a NULL signature */
+
+typedef struct {
+    PyObject_HEAD
+    uintptr_t words[WORDS];
+    PyMethodDef view;
+} Object;
+
+static const Runtime *runtime(void)
+{
+    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
+    PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
+    const Runtime *found = NULL;
+    if (capsule != NULL) {
+        found = (const Runtime *)PyCapsule_GetPointer(capsule, "_extensibletype.runtime_v1");
+        Py_DECREF(capsule);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_RuntimeError, "there is no runtime in this process");
+    }
+    return found;
+}
+
+static PyObject *object_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
+                             PyObject *Py_UNUSED(kwargs))
+{
+    return PyFloat_FromDouble(-1.0);
+}
+
+static PyObject *bound_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(arg))
+{
+    return PyFloat_FromDouble(-1.0);
+}
+
+static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                            PyObject *Py_UNUSED(kwargs))
+{
+    Object *self = (Object *)(void *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->view.ml_name = "view";
+        self->view.ml_meth = bound_call;
+        self->view.ml_flags = METH_O;
+    }
+    return (PyObject *)self;
+}
+
+static PyMethodDef object_methods[] = {
+    {"method", bound_call, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int read_rows(PyObject *list, Slot *out)
+{
+    Py_ssize_t i;
+    for (i = 0; i < PyList_GET_SIZE(list); i++) {
+        unsigned long long id;
+        unsigned long long flags;
+        long long data;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKL", &id, &flags, &data)) {
+            return -1;
+        }
+        out[i].id = (uintptr_t)id;
+        out[i].flags = flags;
+        out[i].data = (intptr_t)data;
+    }
+    return 0;
+}
+
+/* make_type(name, kind, rows, room, offset, base): a static type. kind "ready": made so by the
+ * runtime; "imposter": of an ordinary metatype, but laid out and filled in as if it were extensible,
+ * with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of its array, of which
+ * the first are `rows`; -1: it has no array, but says that it has that many. */
+static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name;
+    const char *kind;
+    PyObject *rows;
+    Py_ssize_t room;
+    Py_ssize_t offset;
+    PyObject *base;
+    ExtensibleType *made;
+    PyTypeObject *type;
+    Slot *array = NULL;
+    char *kept;
+    if (!PyArg_ParseTuple(args, "ssO!nnO", &name, &kind, &PyList_Type, &rows, &room, &offset,
+                          &base)) {
+        return NULL;
+    }
+    made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
+    kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
+    if (room >= 0) {
+        Py_ssize_t most = room > PyList_GET_SIZE(rows) ? room : PyList_GET_SIZE(rows);
+        array = (Slot *)PyMem_RawCalloc((size_t)most + 1, sizeof(Slot));
+    }
+    if (made == NULL || kept == NULL || (room >= 0 && array == NULL)) {
+        return PyErr_NoMemory();
+    }
+    if (array != NULL && read_rows(rows, array) < 0) {
+        return NULL;
+    }
+    strcpy(kept, name);
+    type = &made->heap.ht_type;
+    Py_SET_REFCNT((PyObject *)type, 1);
+    type->tp_name = kept;
+    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_new = object_new;
+    type->tp_methods = object_methods;
+    if (base == Py_None) {
+        type->tp_call = object_call;
+    } else {
+        type->tp_base = (PyTypeObject *)(void *)Py_NewRef(base);
+    }
+    if (strcmp(kind, "ready") == 0) {
+        const Runtime *found = runtime();
+        made->slots = room == 0 && PyList_GET_SIZE(rows) == 0 ? NULL : array;
+        made->offset = offset;
+        if (found == NULL || found->ready(made, room < 0 ? -room : room) < 0) {
+            return NULL;
+        }
+    } else {
+        if (PyType_Ready(type) < 0) {
+            return NULL;
+        }
+        if (strcmp(kind, "imposter") == 0) {
+            made->offset = offset;
+            made->shift = offset - (Py_ssize_t)offsetof(PyObject, ob_type);
+        }
+    }
+    return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
+}
+
+/* ready(type, rows): 0, or its exception. */
+static PyObject *ready(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *type;
+    Py_ssize_t rows;
+    const Runtime *found = runtime();
+    int status;
+    if (found == NULL || !PyArg_ParseTuple(args, "O!n", &PyType_Type, &type, &rows)) {
+        return NULL;
+    }
+    status = found->ready((ExtensibleType *)(void *)type, rows);
+    return status < 0 && PyErr_Occurred() ? NULL : PyLong_FromLong(status);
+}
+
+static PyObject *set_word(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Object *self;
+    Py_ssize_t i;
+    unsigned long long value;
+    if (!PyArg_ParseTuple(args, "OnK", &self, &i, &value)) {
+        return NULL;
+    }
+    STORE_RELEASE(&self->words[i], (uintptr_t)value);
+    Py_RETURN_NONE;
+}
+
+static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
+{
+    return PyCFunction_New(&((Object *)(void *)self)->view, self);
+}
+
+/* ---- changes that others may watch ----------------------------------------------------------- */
+
+#define PAUSE 20000 /* turns of an empty loop between two entries, for readers to come between */
+
+static void pause_shortly(void)
+{
+    volatile int turns = PAUSE;
+    while (turns > 0) {
+        turns = turns - 1;
+    }
+}
+
+/* append(table, entries): writes them behind the last, as the document says, without the GIL. */
+static PyObject *append(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long address;
+    PyObject *list;
+    CallTable *table;
+    Entry *entries;
+    Py_ssize_t n;
+    Py_ssize_t i;
+    if (!PyArg_ParseTuple(args, "KO!", &address, &PyList_Type, &list)) {
+        return NULL;
+    }
+    table = (CallTable *)(uintptr_t)address;
+    n = PyList_GET_SIZE(list);
+    entries = (Entry *)PyMem_RawCalloc((size_t)n + 1, sizeof(Entry));
+    if (entries == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (i = 0; i < n; i++) {
+        unsigned long long signature;
+        unsigned long long flags;
+        unsigned long long function;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKK", &signature, &flags, &function)) {
+            PyMem_RawFree(entries);
+            return NULL;
+        }
+        entries[i].signature = (const char *)(uintptr_t)signature;
+        entries[i].flags = (uintptr_t)flags;
+        entries[i].function = (void *)(uintptr_t)function;
+    }
+    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
+    {
+        Entry *to = &table->entries[table->count];
+        pause_shortly();
+        to->flags = entries[i].flags;
+        to->function = entries[i].function;
+        pause_shortly();
+        STORE_RELEASE(&to->signature, (uintptr_t)entries[i].signature);
+        pause_shortly();
+        STORE_RELEASE(&table->count, (uintptr_t)(table->count + 1));
+    }
+    Py_END_ALLOW_THREADS PyMem_RawFree(entries);
+    Py_RETURN_NONE;
+}
+
+static PyObject *store(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long address;
+    unsigned long long value;
+    if (!PyArg_ParseTuple(args, "KK", &address, &value)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS pause_shortly();
+    STORE_RELEASE((uintptr_t)address, (uintptr_t)value);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* ---- tier 2 ---------------------------------------------------------------------------------- */
+
+static const Entry *offered(PyObject *object)
+{
+    return (const Entry *)((Object *)(void *)object)->words[API_WORD];
+}
+
+static const Entry *find(PyObject *object, const char *signature, uintptr_t refuse)
+{
+    const Entry *entry;
+    for (entry = offered(object); entry->signature != NULL; entry++) {
+        if (strcmp(entry->signature, signature) == 0 && (entry->flags & refuse) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* One that looks neither at what is refused nor at what is asked for. */
+static const Entry *find_any(PyObject *object, const char *Py_UNUSED(signature),
+                             uintptr_t Py_UNUSED(refuse))
+{
+    return offered(object);
+}
+
+static const Entry *entry_at(PyObject *object, size_t position)
+{
+    const Entry *entry = offered(object);
+    while (position > 0 && entry->signature != NULL) {
+        entry++;
+        position--;
+    }
+    return entry->signature != NULL ? entry : NULL;
+}
+
+/* One that never ends. */
+static const Entry *entry_always(PyObject *object, size_t Py_UNUSED(position))
+{
+    return offered(object);
+}
+
+static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long address;
+    const char *name;
+    char *kept;
+    if (!PyArg_ParseTuple(args, "Ks", &address, &name)) {
+        return NULL;
+    }
+    kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
+    if (kept == NULL) {
+        return PyErr_NoMemory();
+    }
+    strcpy(kept, name);
+    return PyCapsule_New((void *)(uintptr_t)address, kept, NULL);
+}
+
+/* ---- the functions of entries ---------------------------------------------------------------- */
+
+#define FUNCTION(n)                                                                                \
+    static double function_##n(double x)                                                           \
+    {                                                                                              \
+        return x + n;                                                                              \
+    }
+FUNCTION(0)
+FUNCTION(1)
+FUNCTION(2)
+FUNCTION(3)
+FUNCTION(4)
+FUNCTION(5)
+FUNCTION(6)
+FUNCTION(7)
+
+#define ADDRESS(function) ((unsigned long long)(uintptr_t)(function))
+
+static PyMethodDef methods[] = {
+    {"make_type", make_type, METH_VARARGS, NULL}, {"ready", ready, METH_VARARGS, NULL},
+    {"set_word", set_word, METH_VARARGS, NULL},   {"view", view, METH_O, NULL},
+    {"append", append, METH_VARARGS, NULL},       {"store", store, METH_VARARGS, NULL},
+    {"capsule", capsule, METH_VARARGS, NULL},     {NULL, NULL, 0, NULL},
+};
+
+static int module_exec(PyObject *module)
+{
+    PyObject *functions =
+        Py_BuildValue("(KKKKKKKK)", ADDRESS(function_0), ADDRESS(function_1), ADDRESS(function_2),
+                      ADDRESS(function_3), ADDRESS(function_4), ADDRESS(function_5),
+                      ADDRESS(function_6), ADDRESS(function_7));
+    PyObject *api =
+        Py_BuildValue("{sKsKsKsK}", "find", ADDRESS(find), "find_any", ADDRESS(find_any), "entry",
+                      ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
+    int status = functions != NULL && api != NULL ? 0 : -1;
+    if (status == 0) {
+        status = PyModule_AddObjectRef(module, "functions", functions);
+    }
+    if (status == 0) {
+        status = PyModule_AddObjectRef(module, "api", api);
+    }
+    Py_XDECREF(functions);
+    Py_XDECREF(api);
+    if (status == 0) {
+        status = PyModule_AddIntConstant(module, "words", (long)offsetof(Object, words));
+    }
+    if (status == 0) {
+        status = PyModule_AddIntConstant(module, "size", (long)sizeof(Object));
+    }
+    return status;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, (void *)(uintptr_t)module_exec},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_providers",
+    .m_doc = "What the conformance kit needs C for.",
+    .m_methods = methods,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__providers(void);
+
+PyMODINIT_FUNC PyInit__providers(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,163 @@
+"""``python -m nativecall.conformance``: checks a module against the specification.
+
+Exit status: 0 when no rule is broken, 1 when one is, 2 for arguments that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .._cli.output import Column, CommandError, Output, Row
+from . import _consumer, _provider, _rules, _runtime, _unfit  # noqa: F401  # they register rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    Verdicts = dict[str, tuple[str, str]]
+
+_CHILD = _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+_SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
+_STYLES = {"kept": "good", "broken": "bad", "absent": ""}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m nativecall.conformance",
+        description="Checks a module against the specification of the ABI (docs/abi): says of "
+        "each rule whether it is kept, and where the specification has it. Exit status 1 when one "
+        "is broken.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--provider",
+        metavar="MODULE:OBJECT",
+        help="check what an object, or an extensible type, offers native code",
+    )
+    what.add_argument(
+        "--consumer",
+        metavar="MODULE:FUNCTION",
+        help="check what find(obj, signature, refuse), which gives an address or None, finds in "
+        "providers of every kind",
+    )
+    what.add_argument(
+        "--runtime",
+        metavar="MODULE",
+        help="import a module first, check the runtime that it brings, and what it does with "
+        "others' runtimes",
+    )
+    parser.add_argument(
+        "--rule",
+        action="append",
+        metavar="NAME",
+        help="check this rule only; may be given several times",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _run(role: str, place: str, skip: Collection[str]) -> Verdicts:
+    """What came of each rule; a rule during which the process ended is broken by that."""
+    found: Verdicts = {}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report"
+        while True:
+            report.write_text("")
+            command = [sys.executable, "-c", _CHILD, _unfit.FOLDER, role, place, str(report)]
+            ended = ""
+            try:
+                # What the module prints is no part of the report.
+                done = subprocess.run(
+                    [*command, *skip, *found], stdout=2, timeout=_unfit.LIMIT, check=False
+                )
+                if done.returncode:
+                    ended = f"the process ended with {_status(done.returncode)}"
+            except subprocess.TimeoutExpired:
+                ended = f"it takes more than {_unfit.LIMIT} seconds"
+            started = ""
+            for line in report.read_text(encoding="utf-8").splitlines():
+                told = json.loads(line)
+                if "fault" in told:
+                    raise CommandError(told["fault"])
+                started = told["rule"] if "status" not in told else ""
+                if not started:
+                    found[told["rule"]] = told["status"], told["found"]
+            if not ended:
+                return found
+            if not started:
+                raise CommandError(f"{place!r} cannot be checked: {ended}")
+            found[started] = "broken", f"{ended} while this was checked"
+
+
+def _skipped(role: str, wanted: list[str] | None) -> list[str]:
+    """The rules of a role that are not asked for."""
+    names = [one.name for one in _rules.of(role)]
+    unknown = [name for name in wanted or () if name not in names]
+    if unknown:
+        raise CommandError(f"a {role} has no rule {unknown[0]!r}; it has {', '.join(names)}")
+    return [name for name in names if wanted and name not in wanted]
+
+
+def _status(code: int) -> str:
+    if code < 0:
+        try:
+            return f"signal {signal.Signals(-code).name}"
+        except ValueError:
+            pass
+    return f"status {code}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status."""
+    options = _parser().parse_args(argv)
+    role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
+    place = getattr(options, role)
+    try:
+        verdicts = _run(role, place, _skipped(role, options.rule))
+    except CommandError as error:
+        print(f"python -m nativecall.conformance: {error}", file=sys.stderr)
+        return 2
+    rules = [(one, *verdicts[one.name]) for one in _rules.of(role) if one.name in verdicts]
+    broken = len([status for _, status, _ in rules if status == "broken"])
+    if options.json:
+        told = [
+            {
+                "rule": one.name,
+                "says": one.says,
+                "status": status,
+                "found": found,
+                "document": one.document,
+                "heading": one.heading,
+            }
+            for one, status, found in rules
+        ]
+        print(json.dumps({role: place, "broken": broken, "rules": told}, indent=1))
+        return 1 if broken else 0
+    output = Output()
+    output.heading(f"{place} as a {role}")
+    columns = [Column(title) for title in ("", "rule", "what it says", "where")]
+    output.table(
+        columns,
+        [
+            Row(_SIGNS[status], one.name, one.says, f"{one.document}, {one.heading!r}")
+            for one, status, _ in rules
+        ],
+    )
+    for one, status, found in rules:
+        if found:
+            output.text(f"{one.name}: {found}", _STYLES[status] or "dim")
+    output.space()
+    kept = len([status for _, status, _ in rules if status == "kept"])
+    verdict = f"{broken} broken" if broken else "none is broken"
+    output.text(f"{kept} of {len(rules)} rules are kept, {verdict}", "bad" if broken else "good")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""The process in which rules are checked: loads the module under test, and writes the report."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+from . import _rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def main(role: str, place: str, report: str, *skip: str) -> None:
+    """Check the rules of a role.
+
+    Parameters
+    ----------
+    role : {'provider', 'consumer', 'runtime'}
+    place : str
+        What the user named.
+    report : str
+        The file to write to.
+    skip : tuple of str
+        Rules that have their verdict.
+    """
+    # As for `python -m`, modules of the present directory count.
+    sys.path.insert(0, os.getcwd())
+    with open(report, "a", encoding="utf-8") as file:
+        try:
+            thing = _load(role, place)
+        except Exception as error:
+            reason = str(error) if type(error).__name__ == "CommandError" else _told(error)
+            print(json.dumps({"fault": f"{place!r} cannot be loaded: {reason}"}), file=file)
+            return
+        _rules.go_through(role, thing, skip, file)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _load(role: str, place: str) -> Any:
+    """What the rules of a role are functions of."""
+    if role == "runtime":
+        importlib.import_module(place)
+        from . import _runtime
+
+        return _runtime.Runtime(place)
+    import nativecall  # noqa: F401  # its runtime, before the module under test
+    from nativecall._cli.inspection import find
+
+    found: Any = find(place)
+    if role == "provider":
+        from . import _provider
+
+        return _provider.Provider(found)
+    from . import _consumer
+
+    if not callable(found):
+        raise TypeError(f"it is no function (got {type(found).__name__})")
+    return _consumer.Consumer(found)

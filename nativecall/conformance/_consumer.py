@@ -1,0 +1,488 @@
+"""The rules of a consumer: what it finds in providers of every kind is compared with what the
+specification says.
+
+A consumer is a Python function `find(obj, signature, refuse)`: see docs/conformance.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+
+from . import _abi, _hostile, _providers
+from ._hostile import FUNCTIONS, call_row, make_type, provider, tier2
+from ._rules import Absent, Broken, check, rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+F = FUNCTIONS
+#: Three entries that most cases have.
+PLAIN = [("d:d", 0, F[0]), ("i:i", 0, F[1]), ("d:dd", _abi.NEEDS_GIL, F[2])]
+TIER2 = 'Step 7: types without the metaclass ("tier 2")'
+_FUTURE = 1 << 24  # a flag of a later ABI
+_IGNORABLE = 1 << 8
+#: How long readers of a table wait for what a writer adds to it.
+_SECONDS = 20.0
+
+
+class Consumer:
+    """The function under test, and the types that it is given objects of."""
+
+    def __init__(self, find: Callable[[object, str, int], object]) -> None:
+        self.find = find
+        self.types = _hostile.Types()
+
+    def found(self, obj: object, signature: str, refuse: int = 0) -> int:
+        """The address that the consumer finds; 0 for nothing."""
+        answer = self.find(obj, signature, refuse)
+        if answer is None:
+            return 0
+        if not isinstance(answer, int):
+            raise Broken(
+                f"find() returns a {type(answer).__name__}; an address, None or 0 is needed"
+            )
+        return answer
+
+    def finds(
+        self, what: str, obj: object, signature: str, wanted: int | None, refuse: int = 0
+    ) -> None:
+        """Raise `Broken` unless the consumer finds this function."""
+        found = self.found(obj, signature, refuse)
+        if found != (wanted or 0):
+            asked = f"{signature!r}" + (f" with {refuse:#x} refused" if refuse else "")
+            raise Broken(f"in {what}, {asked} is {_function(found)}, not {_function(wanted or 0)}")
+
+    def finds_nothing(self, what: str, obj: object, signature: str = "d:d") -> None:
+        self.finds(what, obj, signature, None)
+
+
+def _function(address: int) -> str:
+    if not address:
+        return "nothing"
+    return f"function {F.index(address)}" if address in F else f"{address:#x}"
+
+
+def _plain(it: Consumer, what: str, kind: type) -> None:
+    obj = provider(kind, PLAIN)
+    for text, _, function in PLAIN:
+        it.finds(what, obj, text, function)
+    for text in ("f:f", "d:ddd", "v:"):
+        it.finds_nothing(what, obj, text)
+
+
+# -- call tables ---------------------------------------------------------------------------------
+
+
+@rule("consumer", "finds", "Step 4: the entry", "each entry, and nothing for other signatures")
+def finds(it: Consumer) -> None:
+    _plain(it, "a table of three entries", it.types.both)
+    many = [(f"d:{'d' * n}i", 0, F[n % 8]) for n in range(30)]
+    obj = provider(it.types.both, many)
+    for text, _, function in many:
+        it.finds("a table of 30 entries", obj, text, function)
+
+
+@rule(
+    "consumer", "slot-only", "Step 3: the call table", "types that have the slot without an offset"
+)
+def slot_only(it: Consumer) -> None:
+    _plain(it, "an object of a type with the slot alone", it.types.slot)
+
+
+@rule("consumer", "slot-elsewhere", "Step 3: the call table", "the slot is found at any position")
+def slot_elsewhere(it: Consumer) -> None:
+    _plain(it, "a type with the slot in row 20 of 42", it.types.elsewhere)
+    padded = make_type("Padded", [(1, 0, 0), (1, 0, 0), call_row()])
+    _plain(it, "a type with two rows of padding before the slot", padded)
+
+
+@rule("consumer", "no-packed-table", "Step 4: the entry", "an object may have the call table alone")
+def no_packed_table(it: Consumer) -> None:
+    _plain(it, "an object without a packed table", it.types.unpacked)
+
+
+@rule("consumer", "no-slots", "Step 3: the call table", "extensible types without a call table")
+def no_slots(it: Consumer) -> None:
+    it.finds_nothing("an object whose type has other slots", it.types.no_table())
+    bare = _abi.metatype()("Bare", (), {})
+    it.finds_nothing("an object of an extensible type without slots", bare())
+
+
+@rule("consumer", "empty-table", "Step 4: the entry", "nothing in a table of count 0")
+def empty_table(it: Consumer) -> None:
+    obj = provider(it.types.both, [])
+    it.finds_nothing("an empty table", obj)
+    it.finds_nothing("an empty table", obj, "Zg:ZgZgZgZg")  # which nobody has interned
+
+
+@rule("consumer", "refuse", "Step 4: the entry", "entries with a refused flag are passed over")
+def refuse(it: Consumer) -> None:
+    obj = provider(it.types.both, [("d:d", _abi.NEEDS_GIL, F[0]), ("i:i", 0x20, F[1])])
+    what = "an entry that needs the GIL"
+    it.finds(what, obj, "d:d", F[0])
+    it.finds(what, obj, "d:d", None, _abi.NEEDS_GIL)
+    it.finds(what, obj, "d:d", F[0], _abi.ERRORS)
+    it.finds("an entry with an error convention", obj, "i:i", None, _abi.ERRORS)
+
+
+@rule(
+    "consumer", "duplicates", "Step 4: the entry", "of equal signatures the first that suits counts"
+)
+def duplicates(it: Consumer) -> None:
+    same = [("d:d", _abi.NEEDS_GIL, F[0]), ("d:d", 0, F[1]), ("d:d", 0, F[2])]
+    obj = provider(it.types.both, same)
+    what = "three entries of one signature"
+    it.finds(what, obj, "d:d", F[0])
+    it.finds(what, obj, "d:d", F[1], _abi.NEEDS_GIL)
+    it.finds(what, provider(it.types.unpacked, same), "d:d", F[1], _abi.NEEDS_GIL)
+
+
+@rule("consumer", "later-abi", "Step 4: the entry", "entries of a later ABI are passed over")
+def later_abi(it: Consumer) -> None:
+    for bit in (7, 24, 31, 8 * _abi.WORD - 1):
+        known = ("d:d", 0, F[1])
+        obj = provider(it.types.both, [("d:d", 1 << bit, F[0]), known], [known])
+        it.finds(f"an entry with the flag 1 << {bit} before one without", obj, "d:d", F[1])
+        obj = provider(it.types.both, [("d:d", 1 << bit, F[0])], [])
+        it.finds_nothing(f"an entry with the flag 1 << {bit}", obj)
+
+
+@rule(
+    "consumer", "ignorable-flags", "Step 4: the entry", "unknown flags from 8 to 23 do not matter"
+)
+def ignorable_flags(it: Consumer) -> None:
+    for flags in (_IGNORABLE, 1 << 23, 0xFFFF00):
+        obj = provider(it.types.unpacked, [("d:d", flags, F[0])])
+        it.finds(f"an entry with the flags {flags:#x}", obj, "d:d", F[0])
+
+
+@rule(
+    "consumer",
+    "unknown-convention",
+    "Step 4: the entry",
+    "unknown error conventions are not trusted",
+)
+def unknown_convention(it: Consumer) -> None:
+    for convention in (0x60, 0x70):
+        entries = [("d:d", convention, F[0]), ("d:d", 0, F[1])]
+        obj = provider(it.types.unpacked, entries)
+        what = f"an entry with the convention {convention:#x} before one without"
+        it.finds(what, obj, "d:d", F[1], _abi.ERRORS)
+
+
+# -- tables that change --------------------------------------------------------------------------
+
+
+def _watched(
+    it: Consumer, obj: object, wanted: dict[str, set[int]], write: Callable[[], Any]
+) -> None:
+    """Read in threads while something writes, until the last signature is found."""
+    strays: list[str] = []
+    last = [*wanted][-1]
+    over = threading.Event()
+
+    def read() -> None:
+        try:
+            while not strays:
+                ended = over.is_set()
+                for text, functions in wanted.items():
+                    found = it.found(obj, text)
+                    if found and found not in functions:
+                        strays.append(f"{text!r} is {_function(found)}")
+                if ended:
+                    return
+        except BaseException as error:
+            strays.append(f"{type(error).__name__}: {error}")
+
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    write()
+    over.set()
+    for thread in readers:
+        thread.join(_SECONDS)
+        check(not thread.is_alive(), "a reader does not come to an end")
+    check(not strays, f"while entries arrived, {strays[:1]}")
+    check(it.found(obj, last), f"{last!r}, the entry that came last, is not found")
+
+
+@rule("consumer", "appended", "What stays valid", "entries that arrive in place, while it reads")
+def appended(it: Consumer) -> None:
+    first = ("v:", 0, F[7])
+    new = [(f"i:{'i' * n}", 0, F[n % 7]) for n in range(60)]
+    obj = provider(it.types.unpacked, [first], room=len(new))
+    wanted = {text: {function} for text, _, function in new}
+    _watched(it, obj, wanted, lambda: _hostile.append(_hostile.table_of(obj), new))
+    for text, _, function in new:
+        it.finds("a table that has grown in place", obj, text, function)
+
+
+@rule("consumer", "grown", "What stays valid", "a new table in place of the old one")
+def grown(it: Consumer) -> None:
+    entries = [("v:", 0, F[7])]
+    obj = provider(it.types.unpacked, entries)
+    new = [(f"q:{'q' * n}", 0, F[n % 7]) for n in range(20)]
+
+    def write() -> None:
+        for entry in new:
+            entries.append(entry)
+            _hostile.publish(obj, _abi.call_table(entries))
+
+    _watched(it, obj, {text: {function} for text, _, function in new}, write)
+
+
+@rule("consumer", "first-entry", "What stays valid", "the empty table gives way to another")
+def first_entry(it: Consumer) -> None:
+    obj = provider(it.types.unpacked, [])
+    it.finds_nothing("an empty table", obj)
+    _hostile.publish(obj, _abi.call_table([("d:d", 0, F[3])]))
+    it.finds("an object that has got its first entry", obj, "d:d", F[3])
+
+
+@rule("consumer", "replaced", "What stays valid", "a function that is replaced")
+def replaced(it: Consumer) -> None:
+    obj = provider(it.types.unpacked, PLAIN)
+
+    def write() -> None:
+        for n in range(40):
+            _hostile.replace(_hostile.table_of(obj), 0, F[n % 2 + 4])
+
+    _watched(it, obj, {"d:d": {F[0], F[4], F[5]}}, write)
+    it.finds("an object with a replaced function", obj, "d:d", F[5])
+
+
+# -- views and methods ---------------------------------------------------------------------------
+
+
+@rule("consumer", "view", "Step 6: built-in views", "a built-in view counts as its callable")
+def view(it: Consumer) -> None:
+    for kind in (it.types.both, it.types.slot, it.types.unpacked):
+        obj = _providers.view(provider(kind, PLAIN))
+        it.finds(f"a view of a {kind.__name__}", obj, "d:d", F[0])
+        it.finds(f"a view of a {kind.__name__}", obj, "d:dd", None, _abi.NEEDS_GIL)
+        it.finds_nothing(f"a view of a {kind.__name__}", obj, "f:f")
+
+
+@rule("consumer", "method", "Step 6: built-in views", "other built-in functions are no views")
+def method(it: Consumer) -> None:
+    it.finds_nothing("a method of a callable", provider(it.types.both, PLAIN).method)
+    it.finds_nothing("a view of what has no slots", _providers.view(it.types.plain()))
+    it.finds_nothing("a view of an imposter", _providers.view(provider(it.types.imposter, PLAIN)))
+    others: tuple[Any, ...] = (len, [].append, str.join, dict.fromkeys, "".join, print)
+    for function in others:
+        it.finds_nothing(f"the built-in {function.__name__}", function)
+
+
+# -- types ---------------------------------------------------------------------------------------
+
+
+@rule(
+    "consumer", "imposter", "Step 2: extensible types", "the metatype alone makes a type extensible"
+)
+def imposter(it: Consumer) -> None:
+    what = "an object laid out as if its type, of the metatype 'type', were extensible"
+    it.finds_nothing(what, provider(it.types.imposter, PLAIN))
+
+
+@rule(
+    "consumer",
+    "derived-metaclass",
+    "Step 2: extensible types",
+    "metaclasses that derive from it count",
+)
+def derived_metaclass(it: Consumer) -> None:
+    meta = type("Meta", (type("Meta", (_abi.metatype(),), {}),), {})
+    made = meta("Derived", (it.types.both,), {"__slots__": ()})
+    it.finds("an object whose metatype derives", provider(made, PLAIN), "d:d", F[0])
+    it.finds_nothing("an object whose metatype derives", provider(made, PLAIN), "f:f")
+
+
+@rule(
+    "consumer",
+    "past-the-metaclass",
+    "Step 2: extensible types",
+    "an override that nobody saw hides it",
+)
+def past_the_metaclass(it: Consumer) -> None:
+    past = {"__setattr__": type.__setattr__, "__delattr__": type.__delattr__}
+    meta = type("Past", (_abi.metatype(),), past)
+    made = meta("Derived", (it.types.both,), {"__slots__": ()})
+    made.__call__ = lambda self, *args: -2.0
+    if _abi.call_offset(made) == 0:
+        raise Absent("the runtime of this process noticed the override")
+    it.finds_nothing("a class that was given a __call__ past the metaclass", provider(made, PLAIN))
+
+
+@rule("consumer", "subclass", "Inheritance", "objects of Python subclasses have the entries")
+def subclass(it: Consumer) -> None:
+    for kind in (it.types.both, it.types.slot, it.types.elsewhere):
+        made = type(kind)("Sub", (kind,), {"x": 1})
+        _plain(it, f"an object of a Python subclass of {kind.__name__}", made)
+
+
+@rule("consumer", "override", "Changes of classes", "a subclass with a __call__ offers nothing")
+def override(it: Consumer) -> None:
+    for kind in (it.types.both, it.types.slot):
+        made = type(kind)("Sub", (kind,), {"__call__": lambda self, *args: -2.0})
+        it.finds_nothing("an object whose class overrides __call__", provider(made, PLAIN))
+        later = type(kind)("Sub", (kind,), {})
+        obj = provider(later, PLAIN)
+        it.finds("an object of a subclass", obj, "d:d", F[0])
+        setattr(later, "__call__", lambda self, *args: -2.0)  # noqa: B010  # as mypy has it
+        it.finds_nothing("an object whose class was given a __call__", obj)
+        delattr(later, "__call__")
+        it.finds("an object whose class has lost its __call__", obj, "d:d", F[0])
+
+
+@rule(
+    "consumer",
+    "plain-objects",
+    "Step 2: extensible types",
+    "nothing, and no exception, in other objects",
+)
+def plain_objects(it: Consumer) -> None:
+    class Python:
+        def __call__(self) -> None: ...
+
+        def method(self) -> None: ...
+
+    others: list[object] = [None, 1, 1.5, "text", b"bytes", (), {}, object(), Python(), Python]
+    others += [type, object, int, len, lambda: None, Python().method, sys, ...]
+    others += [_abi.metatype(), it.types.both, it.types.plain, it.types.plain()]
+    for obj in others:
+        it.finds_nothing(f"{obj!r:.60}", obj)
+
+
+@rule("consumer", "references", "What stays valid", "the object's references are as before")
+def references(it: Consumer) -> None:
+    objects = [provider(it.types.both, PLAIN), object()]
+    objects += [_providers.view(objects[0])]
+    before = [sys.getrefcount(obj) for obj in objects]
+    for _ in range(100):
+        for n in range(3):
+            it.found(objects[n], "d:d")
+            it.found(objects[n], "f:f")
+    after = [sys.getrefcount(obj) for obj in objects]
+    check(before == after, f"100 calls change the counts from {before} to {after}")
+
+
+# -- tier 2 --------------------------------------------------------------------------------------
+
+
+def _tier2(it: Consumer) -> None:
+    """Absent for consumers that do not look at `__nativecall_api__` at all."""
+    if not it.found(tier2(it.types.plain, _hostile.api_capsule(), PLAIN), "d:d"):
+        raise Absent("this consumer does not look at '__nativecall_api__'")
+
+
+def _refuses(it: Consumer, what: str, obj: object, signature: str = "d:d") -> None:
+    """A wrong interface gives nothing, or TypeError."""
+    with contextlib.suppress(TypeError):
+        it.finds_nothing(what, obj, signature)
+
+
+@rule(
+    "consumer",
+    "api",
+    TIER2,
+    "entries of __nativecall_api__",
+)
+def api(it: Consumer) -> None:
+    _tier2(it)
+    obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN)
+    for text, _, function in PLAIN:
+        it.finds("an object with '__nativecall_api__'", obj, text, function)
+    it.finds("an object with '__nativecall_api__'", obj, "d:dd", None, _abi.NEEDS_GIL)
+    it.finds_nothing("an object with '__nativecall_api__'", obj, "f:f")
+    untold = tier2(it.types.plain, _hostile.api_capsule(entry=None), PLAIN)
+    it.finds("one whose 'entry' is NULL", untold, "d:d", F[0])
+    endless = tier2(it.types.plain, _hostile.api_capsule(entry="entry_always"), PLAIN)
+    it.finds("one whose 'entry' never ends", endless, "i:i", F[1])
+
+
+@rule(
+    "consumer",
+    "api-inherited",
+    TIER2,
+    "a subclass inherits it, without a __call__",
+)
+def api_inherited(it: Consumer) -> None:
+    _tier2(it)
+    base = type(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
+    inherits = _hostile.offering(type("Sub", (base,), {}), PLAIN)
+    it.finds("a subclass of one with '__nativecall_api__'", inherits, "d:d", F[0])
+    overrides = type("Sub", (base,), {"__call__": lambda self, *args: -2.0})
+    it.finds_nothing("a subclass with a __call__", _hostile.offering(overrides, PLAIN))
+    without = type("Sub", (base,), {_abi.API_ATTRIBUTE: None})
+    it.finds_nothing("a subclass that has None there", _hostile.offering(without, PLAIN))
+
+
+@rule(
+    "consumer",
+    "api-newer",
+    TIER2,
+    "a larger struct is accepted",
+)
+def api_newer(it: Consumer) -> None:
+    _tier2(it)
+    obj = tier2(it.types.plain, _hostile.api_capsule(size=4096), PLAIN)
+    it.finds("an interface of 4096 bytes", obj, "d:d", F[0])
+
+
+@rule(
+    "consumer",
+    "api-wrong",
+    TIER2,
+    "wrong interfaces are not used",
+)
+def api_wrong(it: Consumer) -> None:
+    _tier2(it)
+    wrong = {
+        "an interface of 8 bytes": _hostile.api_capsule(size=8),
+        "an interface of 0 bytes": _hostile.api_capsule(size=0),
+        "an interface with another name": _hostile.api_capsule(name=_abi.API_NAME + 1),
+        "an interface whose 'find' is NULL": _hostile.api_capsule(find=None),
+        "a capsule with another name": _hostile.api_capsule(capsule="nativecall_api_v2"),
+        "a number in place of the capsule": 5,
+        "a list in place of the capsule": [],
+    }
+    for what, capsule in wrong.items():
+        _refuses(it, what, tier2(it.types.plain, capsule, PLAIN))
+
+
+@rule(
+    "consumer",
+    "api-checked",
+    TIER2,
+    "what a careless 'find' gives is checked",
+)
+def api_checked(it: Consumer) -> None:
+    _tier2(it)
+    careless = _hostile.api_capsule(find="find_any", entry=None)
+
+    def made(*entry: Any) -> Any:
+        return tier2(it.types.plain, careless, [entry])
+
+    it.finds("one that gives what is asked for", made("d:d", 0, F[0]), "d:d", F[0])
+    it.finds_nothing("one that gives another signature", made("i:i", 0, F[0]))
+    it.finds_nothing("one that gives an entry of a later ABI", made("d:d", _FUTURE, F[0]))
+    it.finds_nothing("one that gives no function", made("d:d", 0, 0))
+    it.finds("one that gives a refused flag", made("d:d", 1, F[0]), "d:d", None, _abi.NEEDS_GIL)
+    it.finds_nothing("one that gives no signature", tier2(it.types.plain, careless, []))
+
+
+@rule(
+    "consumer",
+    "api-of-the-type",
+    TIER2,
+    "the attribute of the object itself is nothing",
+)
+def api_of_the_type(it: Consumer) -> None:
+    _tier2(it)
+    obj = _hostile.offering(type("Plain", (it.types.plain,), {}), PLAIN)
+    setattr(obj, _abi.API_ATTRIBUTE, _hostile.api_capsule())
+    it.finds_nothing("an object that has '__nativecall_api__' itself", obj)

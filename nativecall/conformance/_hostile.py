@@ -1,0 +1,121 @@
+"""Providers of every kind for consumers to look into: put together from `_providers` and `_abi`."""
+
+from __future__ import annotations
+
+from . import _abi, _providers
+from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    #: (signature, flags, function)
+    Entries = Sequence[tuple[str, int, int]]
+
+#: Addresses of C functions that differ.
+FUNCTIONS: tuple[int, ...] = _providers.functions
+#: Offsets of the four words of each object. The third is for tier 2.
+WORDS = [_providers.words + n * _abi.WORD for n in range(4)]
+_CALLS, _PACKED, _API = 0, 1, 2
+
+
+def make_type(
+    name: str,
+    rows: Sequence[tuple[int, int, int]] = (),
+    *,
+    kind: str = "ready",
+    room: int | None = None,
+    offset: int = 0,
+    base: type | None = None,
+) -> type:
+    """A static type; see csrc/conformance/providers.c."""
+    made, _ = _providers.make_type(
+        f"hostile.{name}", kind, [*rows], len(rows) if room is None else room, offset, base
+    )
+    return made
+
+
+def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, int]:
+    return key, 0, WORDS[word]
+
+
+class Types:
+    """The types that several cases share."""
+
+    def __init__(self) -> None:
+        packed = call_row(PACKEDCALLABLE, _PACKED)
+        self.both = make_type("Both", [call_row(), packed], offset=WORDS[_CALLS])
+        self.slot = make_type("Slot", [call_row()])
+        self.unpacked = make_type("Unpacked", [call_row()], offset=WORDS[_CALLS])
+        others = [(0x05000001 + 256 * n, 0, n) for n in range(40)]
+        self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
+        self.no_table = make_type("NoTable", others[:3])
+        self.imposter = make_type("Imposter", kind="imposter", offset=WORDS[_CALLS])
+        self.plain = make_type("Plain", kind="plain")
+
+
+def provider(kind: type, entries: Entries, packed: Entries | None = None, room: int = 0) -> Any:
+    """An object whose call table, and packed table, have these entries."""
+    made = kind()
+    table = _abi.call_table(entries, room)
+    _providers.set_word(made, _CALLS, _abi.number(table))
+    known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
+    words = _abi.packed_table(known if packed is None else packed)
+    _providers.set_word(made, _PACKED, _abi.number(words))
+    return made
+
+
+def table_of(made: Any) -> Any:
+    """The call table of such an object."""
+    return _abi.at("PyNativeCallableTable", _abi.pointer_at(id(made) + WORDS[_CALLS]))
+
+
+def publish(made: Any, table: Any) -> None:
+    _providers.store(id(made) + WORDS[_CALLS], _abi.number(table))
+
+
+def append(table: Any, entries: Entries) -> None:
+    """Append in place, without the GIL."""
+    given = [(_abi.intern(text.encode()), flags, function) for text, flags, function in entries]
+    _providers.append(_abi.number(table), given)
+
+
+def replace(table: Any, position: int, function: int) -> None:
+    field = _abi.number(ffi.addressof(table.entries[position], "funcptr"))
+    _providers.store(field, function)
+
+
+def api_capsule(
+    *,
+    find: str | None = "find",
+    entry: str | None = "entry",
+    size: int | None = None,
+    name: int = _abi.API_NAME,
+    capsule: str = _abi.API_CAPSULE,
+) -> object:
+    """A capsule for `__nativecall_api__`, right or wrong."""
+    made = _abi.kept(ffi.new("NcNativeApi *"))
+    made.size = ffi.sizeof("NcNativeApi") if size is None else size
+    made.name = name
+    for field, function in (("find", find), ("entry", entry)):
+        address = 0 if function is None else _providers.api[function]
+        setattr(made, field, ffi.cast(ffi.typeof(getattr(made, field)), address))
+    return _providers.capsule(_abi.number(made), capsule)
+
+
+def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Any:
+    """An object of a Python class with `__nativecall_api__`."""
+    return offering(type("Tier2", (base,), {_abi.API_ATTRIBUTE: capsule, **namespace}), entries)
+
+
+def offering(kind: type, entries: Entries) -> Any:
+    """An object whose tier 2 functions give these entries."""
+    made = kind()
+    memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
+    for position, (text, flags, function) in enumerate(entries):
+        memory[position].flags, memory[position].funcptr = flags, function
+        # Not interned: a provider of tier 2 compares characters.
+        memory[position].signature = _abi.kept(ffi.new("char[]", text.encode()))
+    _providers.set_word(made, _API, _abi.number(memory))
+    return made

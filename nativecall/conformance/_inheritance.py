@@ -1,0 +1,83 @@
+"""The rules of inheritance, carried out on lists: what the table of a class must be."""
+
+from __future__ import annotations
+
+from . import _abi
+from ._abi import CALL_KEYS
+
+Row = tuple[int, int, int]
+
+
+class Family:
+    """Classes with the rows that each brings itself; the tables that follow from them.
+
+    Attributes
+    ----------
+    own : dict
+        By class: its own rows, and the offset of the call table that it brings; 0 for none.
+    """
+
+    def __init__(self) -> None:
+        self.own: dict[type, tuple[list[Row], int]] = {}
+
+    def add(self, kind: type, rows: list[Row], offset: int = 0) -> type:
+        self.own[kind] = rows, offset
+        return kind
+
+    def _brings(self, kind: type) -> bool:
+        rows, offset = self.own[kind]
+        return offset != 0 or any([row[0] in CALL_KEYS for row in rows])
+
+    def hides(self, kind: type) -> bool:
+        """Whether a class has an overridden call, so that it offers no call table."""
+        mro = kind.__mro__
+        first = next((one for one in mro if one in self.own and self._brings(one)), None)
+        if first is None:
+            return False
+        before = mro[: mro.index(first)]
+        # An extensible class with a __call__ of its own; one of another metaclass can get one.
+        return any(["__call__" in vars(one) or one not in self.own for one in before])
+
+    def offset(self, kind: type) -> int:
+        """The direct offset of a class."""
+        first = next((one for one in kind.__mro__ if one in self.own and self._brings(one)), None)
+        return 0 if first is None or self.hides(kind) else self.own[first][1]
+
+    def rows(self, kind: type) -> list[Row]:
+        """The rows of a class, in their positions."""
+        first = next((one for one in kind.__mro__ if one in self.own and self._brings(one)), None)
+        brought = (
+            [] if first is None or self.hides(kind) else [row[0] for row in self.own[first][0]]
+        )
+        dropped = False
+        made: list[Row] = []
+        behind = [one for one in kind.__mro__[1:] if one in self.own]
+        for base in behind:
+            for place, found in enumerate(self.rows(base)):
+                row = found
+                if found[0] in CALL_KEYS and found[0] not in brought:
+                    row, dropped = (1, 0, 0), True
+                if row[0] == 1:
+                    if place == len(made):
+                        made.append(row)
+                elif row[0] not in [one[0] for one in made]:
+                    made.append(row)
+        while dropped and made and made[-1][0] == 1:
+            made.pop()
+        for base in [*reversed(behind), kind]:
+            for row in self.own[base][0]:
+                if row[0] in CALL_KEYS and row[0] not in brought:
+                    continue
+                keys = [one[0] for one in made]
+                if row[0] == 1:
+                    made += [row] * (base is kind)
+                elif row[0] in keys:
+                    made[keys.index(row[0])] = row
+                else:
+                    made.append(row)
+        return made
+
+
+def table(kind: type) -> tuple[list[Row], int]:
+    """Rows and direct offset of a class, as they are."""
+    return _abi.rows(kind), int(_abi.extension(kind).etp_obj_custom_slots_offset)

@@ -1,0 +1,23 @@
+# csrc/conformance/providers.c
+from collections.abc import Callable
+
+functions: tuple[int, ...]
+api: dict[str, int]
+words: int
+size: int
+
+def make_type(
+    name: str,
+    kind: str,
+    rows: list[tuple[int, int, int]],
+    room: int,
+    offset: int,
+    base: type | None,
+    /,
+) -> tuple[type, int]: ...
+def ready(type: type, rows: int, /) -> int: ...
+def set_word(object: object, i: int, value: int, /) -> None: ...
+def view(object: object, /) -> Callable[..., object]: ...
+def append(table: int, entries: list[tuple[int, int, int]], /) -> None: ...
+def store(address: int, value: int, /) -> None: ...
+def capsule(address: int, name: str, /) -> object: ...

@@ -1,0 +1,200 @@
+"""Runtimes that do not suit, and what a newcomer must say of each.
+
+A case puts something into the runtime's place. `meet` does so in a process of its own, imports a
+module there, and tells what came of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+from . import _abi
+from ._abi import ffi
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: `python -c` with this loads the kit without the package (see __init__.py).
+LOAD = """
+import importlib.util as util, sys
+spec = util.spec_from_file_location(
+    "nativecall_conformance", sys.argv[1] + "/__init__.py", submodule_search_locations=sys.argv[1:2]
+)
+module = sys.modules[spec.name] = util.module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
+_MEET = LOAD + "from nativecall_conformance import _unfit\n_unfit.main(*sys.argv[2:])\n"
+FOLDER = str(Path(__file__).parent)
+#: Seconds that a process of the kit may take.
+LIMIT = 120
+
+
+def _module(**attributes: object) -> types.ModuleType:
+    made = types.ModuleType(_abi.MODULE)
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    return made
+
+
+def _capsule(address: int, name: str) -> object:
+    from . import _providers
+
+    found: object = _providers.capsule(address, name)
+    return found
+
+
+def _set(struct: Any, field: str, value: int) -> None:
+    """Set a number, or a pointer to an address."""
+    kind = dict(ffi.typeof(struct).item.fields)[field].type
+    setattr(struct, field, value if kind.kind == "primitive" else ffi.cast(kind, value))
+
+
+def _runtime(**changes: Any) -> types.ModuleType:
+    """A runtime that looks right, but for some fields; none of its functions can be called."""
+    made = _abi.kept(ffi.new("NcRuntime *"))
+    made.abi_version, made.struct_size = _abi.ABI_VERSION, ffi.sizeof("NcRuntime")
+    made.type_size, made.slot_size = _abi.HEAP_TYPE + 32, 24
+    made.provider = _abi.kept(ffi.new("char[]", b"the kit"))
+    for field in ("metatype", "registry", "intern", "ready"):
+        _set(made, field, id(type))
+    for field, value in changes.items():
+        _set(made, field, value)
+    return _module(
+        runtime_v1=_capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
+    )
+
+
+_NONE = (
+    r"sys\.modules\['_extensibletype'\] is .*, which is not an extensibletype runtime that .* "
+    r"\(ABI \d+\) can use: it has no capsule 'runtime_v1'"
+)
+_SIZES = (
+    r".* was built for extensibletype ABI \d+ \(sizes \d+/\d+/\d+\), but {}, which was imported "
+    r"first, provides ABI {} \(sizes {}/{}/{}\); rebuild the older of the two"
+)
+_NULL = (
+    r"the extensibletype runtime of {}, which was imported first, is not one that .* \(ABI \d+\) "
+    r"can use: its '{}' is NULL; rebuild the former"
+)
+
+
+def _sizes(**changes: int) -> tuple[Callable[[], object], str]:
+    """A runtime whose numbers do not suit, and the message."""
+    right = {
+        "abi_version": _abi.ABI_VERSION,
+        "struct_size": ffi.sizeof("NcRuntime"),
+        "type_size": _abi.HEAP_TYPE + 32,
+        "slot_size": 24,
+    } | changes
+    provider = "the kit" if right["abi_version"] and "provider" not in changes else "another module"
+    numbers = [right[name] for name in ("abi_version", "struct_size", "type_size", "slot_size")]
+    return lambda: _runtime(**changes), _SIZES.format(provider, *numbers)
+
+
+def _null(field: str) -> tuple[Callable[[], object], str]:
+    provider = "another module" if field == "provider" else "the kit"
+    return lambda: _runtime(**{field: 0}), _NULL.format(provider, field)
+
+
+#: What stands in the runtime's place, and the ImportError of who comes to it.
+CASES: dict[str, tuple[Callable[[], object], str]] = {
+    "None": (lambda: None, _NONE),
+    "an object without attributes": (object, _NONE),
+    "a module without a capsule": (_module, _NONE),
+    "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
+    "a capsule of another name": (
+        lambda: _module(runtime_v1=_capsule(id(type), "_extensibletype.runtime_v2")),
+        _NONE,
+    ),
+    "the metaclass alone": (lambda: _module(extensibletype_v1=type), _NONE),
+    "the first draft's capsule 'extensibletype_v1' alone": (
+        lambda: _module(extensibletype_v1=_capsule(id(type), "extensibletype_v1")),
+        _NONE,
+    ),
+    "ABI version 0": _sizes(abi_version=0),
+    "ABI version 2": _sizes(abi_version=2),
+    "a struct of 16 bytes": _sizes(struct_size=16),
+    "larger types": _sizes(type_size=_abi.HEAP_TYPE + 40),
+    "smaller types": _sizes(type_size=_abi.HEAP_TYPE),
+    "other slots": _sizes(slot_size=16),
+    "another version without a provider": _sizes(abi_version=2, provider=0),
+} | {
+    f"'{field}' that is NULL": _null(field)
+    for field in ("provider", "metatype", "registry", "intern", "ready")
+}
+
+
+def _grow() -> None:
+    """Put a larger struct in place of the runtime that is there."""
+    found = _abi.runtime()
+    memory = _abi.kept(ffi.new("char[4096]", b"\x5a" * 4095))
+    ffi.memmove(memory, found, ffi.sizeof("NcRuntime"))
+    ffi.cast("NcRuntime *", memory).struct_size = 4096
+    setattr(sys.modules[_abi.MODULE], _abi.ATTRIBUTE, _capsule(_abi.number(memory), _abi.CAPSULE))
+
+
+def main(case: str, first: str, target: str) -> None:
+    """What `meet` runs in a process of its own; the last line that it prints is JSON."""
+    sys.path.insert(0, os.getcwd())
+    if first:
+        importlib.import_module(first)
+        if case:
+            _grow()
+    else:
+        sys.modules[_abi.MODULE] = CASES[case][0]()  # type: ignore[assignment]  # the point
+    before = sys.modules.get(_abi.MODULE)
+    error: BaseException | None = None
+    try:
+        importlib.import_module(target)
+    except BaseException as raised:
+        error = raised
+    told = {
+        "import_error": isinstance(error, ImportError),
+        "error": "" if error is None else type(error).__name__,
+        "message": "" if error is None else str(error),
+        "same": sys.modules.get(_abi.MODULE, ...) is before,
+    }
+    print("\n" + json.dumps(told), flush=True)
+
+
+def meet(target: str, case: str = "", first: str = "") -> str | None:
+    """Import a module where something else is in the runtime's place; what is wrong, or None.
+
+    Parameters
+    ----------
+    target : str
+        The module that comes second.
+    case : str
+        Of `CASES`; with `first`, anything: the runtime of that one is made to look larger.
+    first : str
+        The module that is imported first and brings the runtime.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _MEET, FOLDER, case, first, target],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return f"the process ended with {done.returncode}: {done.stderr[-200:]}"
+    told = json.loads(lines[-1])
+    if first:
+        return f"{told['error']}: {told['message']}" if told["error"] else None
+    if not told["error"]:
+        return f"{target} is imported all the same"
+    if not told["import_error"]:
+        return f"{told['error']} in place of ImportError: {told['message']}"
+    if re.fullmatch(CASES[case][1], told["message"]) is None:
+        return f"the ImportError says {told['message']!r}"
+    return None if told["same"] else "what stood in the runtime's place is gone"

@@ -1,0 +1,329 @@
+"""`python -m nativecall.conformance`: the foreign modules pass it, and each of their broken
+variants fails with the rules that it breaks named, and no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nativecall.conformance._rules import DOCUMENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOW = {"unfit", "unfit-newcomer", "newcomer", "larger"}  # dozens of processes
+
+
+@pytest.fixture(scope="module")
+def kit(builder):
+    """Runs the kit where the foreign modules are."""
+    folder = builder.directory / "foreign"
+    folder.mkdir(exist_ok=True)
+
+    def kit(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "nativecall.conformance", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=folder,
+            check=False,
+        )
+
+    return kit
+
+
+def verdicts_of(kit, role, place, *options):
+    """What the kit says of each rule: {name: (status, found)}."""
+    done = kit(f"--{role}", place, "--json", *options)
+    assert done.returncode in (0, 1), done.stderr
+    told = json.loads(done.stdout)
+    assert told[role] == place
+    broken = [one for one in told["rules"] if one["status"] == "broken"]
+    assert told["broken"] == len(broken)
+    assert done.returncode == (1 if broken else 0)
+    assert all([one["heading"] in DOCUMENTS[one["document"]] for one in told["rules"]])
+    return {one["rule"]: (one["status"], one["found"]) for one in told["rules"]}
+
+
+@pytest.fixture
+def verdicts(kit):
+    """The same, for tests that judge one module."""
+    return lambda *arguments: verdicts_of(kit, *arguments)
+
+
+def absent(found):
+    return {name for name, (status, _) in found.items() if status == "absent"}
+
+
+def broken(found):
+    return {name: text for name, (status, text) in found.items() if status == "broken"}
+
+
+# -- who keeps the rules ---------------------------------------------------------------------------
+
+NO_API = {"object-slots", "api-struct", "api-find", "api-missing", "api-agrees"}
+NO_SLOTS = {
+    *("slot-table-header", "slot-zero-row", "slot-hash-sizes", "slot-found", "slot-cells"),
+    *("slot-keys", "slot-table-constant", "call-slots", "offset", "subclass", "override"),
+    "object-slots",
+}
+NO_CALLS = {"call-table", "interned", "packed", "view", "api-agrees"}
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [("callable", NO_API), ("view", NO_API), ("tier2", NO_SLOTS | NO_CALLS)],
+)
+def test_a_foreign_provider_passes(foreign, verdicts, name, lacks):
+    foreign("provider", "foreign_provider")
+    found = verdicts("provider", f"foreign_provider:{name}")
+    assert broken(found) == {}
+    assert absent(found) == lacks
+
+
+def test_a_foreign_consumer_passes(foreign, verdicts):
+    foreign("consumer", "foreign_consumer")
+    found = verdicts("consumer", "foreign_consumer:find")
+    assert broken(found) == {}
+    assert absent(found) == set()
+
+
+def test_a_foreign_runtime_passes(foreign, verdicts):
+    foreign("runtime", "foreign_runtime")
+    found = verdicts("runtime", "foreign_runtime")
+    assert broken(found) == {}
+    assert absent(found) == set()
+
+
+def test_our_own_runtime_and_callables_pass(foreign, verdicts, builder):
+    folder = foreign("provider", "foreign_provider")
+    own = """
+import nativecall as nc
+m = nc.load("m", "double cos(double); double atan2(double, double);")
+f = nc.wrap({"d:d": m.cos, "O:O": id(m), "d:dd": m.atan2, "d:" + 14 * "T{dd}": id(m)})
+view = f.builtin
+class Sub(nc.NativeCallable):
+    pass
+sub = Sub({"i:i": 1 << 12})
+"""
+    (folder / "own_provider.py").write_text(own)
+    for name in ("f", "view", "sub", "Sub"):
+        found = verdicts("provider", f"own_provider:{name}")
+        assert broken(found) == {}
+    assert broken(verdicts("runtime", "nativecall")) == {}
+
+
+WAYS = """
+import kit_consumer, kit_look
+from support import packed
+
+def entry(obj, signature, refuse, by_slot):
+    try:
+        found = kit_consumer.entry(obj, signature, refuse, by_slot)
+    except AssertionError:  # an entry that came between its look for an entry and for a function
+        found = kit_consumer.entry(obj, signature, refuse, by_slot)
+    return found and found[1]
+
+def by_offset(obj, signature, refuse):
+    return entry(obj, signature, refuse, False)
+
+def by_slot(obj, signature, refuse):
+    return entry(obj, signature, refuse, True)
+
+def by_words(obj, signature, refuse):
+    words = packed.pack(signature)
+    if len(words) == 1:  # of objects with a packed table; the others are looked up by text
+        return kit_look.word(obj, words[0], refuse) or look(obj, signature, refuse, ask=False)
+    return kit_consumer.packed(obj, b"".join([w.to_bytes(8, "little") for w in words]), refuse)
+
+def look(obj, signature, refuse, ask=True):
+    found = kit_look.find(obj, signature, refuse)
+    if found is None and ask:
+        found = kit_look.ask(obj, signature, refuse)
+    return found and found[1]
+"""
+NO_TIER2 = {"api", "api-inherited", "api-newer", "api-wrong", "api-checked", "api-of-the-type"}
+
+
+@pytest.mark.parametrize(
+    ("way", "lacks"),
+    [("by_offset", NO_TIER2), ("by_slot", NO_TIER2), ("by_words", NO_TIER2), ("look", set())],
+)
+def test_our_own_readers_pass(builder, include, kit, way, lacks):
+    for source in ("consumer", "look"):
+        headers = include if source == "consumer" else include / "nativecall"
+        name = f"kit_{source}"
+        builder.extension(f"{source}.c", name, include=headers, directory="foreign")
+    (builder.directory / "foreign" / "ways.py").write_text(
+        f"import sys; sys.path.append({str(ROOT / 'tests')!r})\n{WAYS}"
+    )
+    found = verdicts_of(kit, "consumer", f"ways:{way}")
+    assert broken(found) == {}
+    assert absent(found) == lacks
+
+
+# -- who breaks them -------------------------------------------------------------------------------
+
+#: By role and name: what each macro breaks; "more" stands for all that cannot work without it.
+BROKEN = {
+    ("provider", "callable"): {
+        "GIL_FLAG": "needs-gil",
+        "FLAG_BITS": "flags",
+        "CONVENTION": "convention",
+        "CANONICAL": "canonical packed",
+        "INTERN": "interned",
+        "COUNT": "call-table",
+        "PACKED_ORDER": "packed",
+        "SHIFT": "offset",
+    },
+    ("provider", "tier2"): {
+        "API_SIZE": "api-struct",
+        "API_REFUSE": "api-find",
+        "API_ADDRESS": "api-find",
+    },
+    ("consumer", "find"): {
+        "FIRST": "finds more",
+        "SLOT": "slot-only slot-elsewhere view subclass override",
+        "REFUSE": "refuse duplicates view unknown-convention api-checked",
+        "FLAGS": "later-abi api-checked",
+        "VIEW": "view",
+        "METHOD": "method",
+        "DERIVED": "derived-metaclass",
+        "PAST": "past-the-metaclass",
+        "CRASH": "no-slots override",
+        "RAISES": "plain-objects finds more",
+        "API_SIZE": "api-wrong",
+        "API_TRUST": "api-checked",
+    },
+    ("runtime", ""): {
+        "NAME": "names fields joined",
+        "VERSION": "fields joined",
+        "HASH": "intern-header registry",
+        "NUL": "interns intern-header registry",
+        "LIMIT": "intern-limit",
+        "REGISTRY": "registry",
+        "CELLS": "slot-tables more",
+        "ZERO_ROW": "slot-tables more",
+        "SHIFT": "ready call-tables call-assigned bases-past nativecall-works",
+        "WRITE_BACK": "ready-merges",
+        "POSITION": "inherits bases-assigned call-tables",
+        "OVERRIDE": "call-tables call-assigned nativecall-works old-tables",
+        "CALL_ASSIGNED": "call-assigned old-tables",
+        "RETIRED": "old-tables",
+        "BASES": "bases-past",
+    },
+}
+CASES = [
+    (role, name, macro, {*rules.split()})
+    for (role, name), cases in BROKEN.items()
+    for macro, rules in cases.items()
+]
+
+
+@pytest.fixture(scope="module")
+def judged(foreign, kit):
+    """What the kit says of each broken module; the processors share the work."""
+    from nativecall.conformance import __main__ as command
+
+    def judge(case):
+        role, name, macro, _ = case
+        module = f"foreign_{role}_{macro}"
+        foreign(role, module, f"BROKEN_{macro}")
+        asked = [one.name for one in command._rules.of(role) if one.name not in SLOW]
+        options = [word for one in asked for word in ("--rule", one)]
+        return verdicts_of(kit, role, f"{module}:{name}" if name else module, *options)
+
+    sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return {
+            (case[0], case[2]): found
+            for case, found in zip(CASES, pool.map(judge, CASES), strict=True)
+        }
+
+
+@pytest.mark.parametrize(("role", "name", "macro", "rules"), CASES, ids=[c[2] for c in CASES])
+def test_a_broken_one_fails_with_its_rules_named(judged, role, name, macro, rules):
+    found = broken(judged[role, macro])
+    if "more" in rules:
+        assert rules - {"more"} <= {*found}
+    else:
+        assert {*found} == rules, found
+
+
+def test_a_runtime_that_joins_another_version_fails(foreign, kit):
+    foreign("runtime", "foreign_joins", "BROKEN_HANDSHAKE")
+    found = verdicts_of(kit, "runtime", "foreign_joins", "--rule", "unfit-newcomer")
+    assert broken(found) == {
+        "unfit-newcomer": "where there is ABI version 0: foreign_joins is imported all the same "
+        "(and 2 others)"
+    }
+
+
+def test_a_crash_is_told_and_the_rest_is_checked(judged):
+    found = judged["consumer", "CRASH"]
+    assert found["no-slots"] == (
+        "broken",
+        "the process ended with signal SIGSEGV while this was checked",
+    )
+    assert found["api-of-the-type"] == ("kept", "")
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_one_line_a_rule_with_its_section(foreign, kit):
+    foreign("provider", "foreign_provider_GIL_FLAG", "BROKEN_GIL_FLAG")
+    done = kit(
+        *("--provider", "foreign_provider_GIL_FLAG:callable"),
+        *("--rule", "needs-gil", "--rule", "flags", "--rule", "api-find"),
+    )
+    assert done.returncode == 1
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    where = "docs/abi/provide.md"
+    assert f"✓ flags no bit of a flag is set that version 1 does not have {where}, 'Flags'" in lines
+    assert (
+        "✗ needs-gil what handles objects or sets exceptions needs the GIL "
+        f"{where}, 'Flags'" in lines
+    )
+    assert "needs-gil: 'O:O' has 'O' and not NC_FLAG_NEEDS_GIL" in lines
+    assert lines[-1] == "1 of 3 rules are kept, 1 broken"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of the arguments --provider --consumer --runtime is required"),
+        (["--runtime", "no_such_module"], "'no_such_module' cannot be loaded: ModuleNotFoundError"),
+        (["--provider", "no_colon"], "the object must be given as MODULE:NAME (got 'no_colon')"),
+        (["--provider", "math:nothing"], "no 'nothing' in 'math'"),
+        (["--consumer", "math:pi"], "'math:pi' cannot be loaded: TypeError: it is no function"),
+        (["--runtime", "math", "--rule", "no"], "a runtime has no rule 'no'; it has names, fields"),
+    ],
+)
+def test_what_cannot_be_used_is_status_2(kit, arguments, message):
+    done = kit(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_that_brings_nothing_is_no_runtime(kit):
+    done = kit("--runtime", "math", "--rule", "names", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["rules"][0]["found"] == "importing 'math' puts nothing at '_extensibletype'"
+
+
+def test_what_the_module_prints_is_no_part_of_the_report(kit, builder):
+    folder = builder.directory / "foreign"
+    folder.mkdir(exist_ok=True)
+    (folder / "talks.py").write_text("print('{\"rule\": 5}')\ndef find(*given): print('found')\n")
+    done = kit("--consumer", "talks:find", "--rule", "plain-objects", "--json")
+    assert json.loads(done.stdout)["broken"] == 0
+    assert "found" in done.stderr
