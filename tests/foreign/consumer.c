@@ -92,7 +92,14 @@ static int api_of(PyTypeObject *type, const Api **out)
     *out = NULL;
     for (i = 0; i < PyTuple_GET_SIZE(type->tp_mro); i++) {
         PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(type->tp_mro, i);
-        PyObject *value = PyDict_GetItemString(base->tp_dict, "__nativecall_api__");
+#if PY_VERSION_HEX >= 0x030C0000
+        PyObject *dict = PyType_GetDict(base);
+#else
+        PyObject *dict = Py_XNewRef(base->tp_dict);
+#endif
+        PyObject *value = PyDict_GetItemString(dict, "__nativecall_api__");
+        int overrides = PyDict_GetItemString(dict, "__call__") != NULL;
+        Py_DECREF(dict); /* the type keeps it, and what is in it */
         if (value == Py_None) {
             return 0;
         }
@@ -112,7 +119,7 @@ static int api_of(PyTypeObject *type, const Api **out)
             *out = api;
             return 0;
         }
-        if (PyDict_GetItemString(base->tp_dict, "__call__") != NULL) {
+        if (overrides) {
             return 0;
         }
     }

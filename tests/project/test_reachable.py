@@ -105,7 +105,8 @@ def reachable():
     modules = [nc, core]
     for found in pkgutil.walk_packages(nc.__path__, "nativecall."):
         name = found.name
-        if not any(word in name for word in ("__main__", "_core", "._cli", ".conformance", "numba")):
+        others = ("__main__", "_core", "._cli", ".conformance", "numba")
+        if not any(word in name for word in others):
             modules.append(importlib.import_module(name))
     seen, found = set(), []
     for module in modules:
