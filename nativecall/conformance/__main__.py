@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .._cli.output import Column, CommandError, Output, Row
+from .._cli.output import CommandError, Output
 from . import _consumer, _provider, _rules, _runtime, _unfit  # noqa: F401  # they register rules
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CHILD = _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
 _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
-_STYLES = {"kept": "good", "broken": "bad", "absent": ""}
+_STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,17 +141,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if broken else 0
     output = Output()
     output.heading(f"{place} as a {role}")
-    columns = [Column(title) for title in ("", "rule", "what it says", "where")]
-    output.table(
-        columns,
-        [
-            Row(_SIGNS[status], one.name, one.says, f"{one.document}, {one.heading!r}")
-            for one, status, _ in rules
-        ],
-    )
+    width = max([len(one.name) for one, _, _ in rules])
     for one, status, found in rules:
+        where = f"({one.document}, {one.heading!r})"
+        output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {where}", _STYLES[status])
         if found:
-            output.text(f"{one.name}: {found}", _STYLES[status] or "dim")
+            output.text(f"  {'':{width}}  {found}", _STYLES[status])
     output.space()
     kept = len([status for _, status, _ in rules if status == "kept"])
     verdict = f"{broken} broken" if broken else "none is broken"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 import types
+from abc import ABCMeta, abstractmethod
 
 from . import _abi, _provider, _providers, _unfit
 from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
@@ -469,8 +470,6 @@ def bases_past(it: Runtime) -> None:
 
 @rule("runtime", "metaclasses", "Python classes", "metaclasses that derive from the runtime's")
 def metaclasses(it: Runtime) -> None:
-    from abc import ABCMeta, abstractmethod
-
     it.suits()
     meta = type("Both", (ABCMeta, _abi.metatype()), {})
     base = make_type("Base", _CALLS, offset=WORDS[0])
