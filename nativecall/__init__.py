@@ -12,6 +12,7 @@ GIL and without boxing, and call it directly.
 
 from ._callable.callable import NativeCallable
 from ._callable.entry import Entry
+from ._callable.wrap import native_of as _native_of  # noqa: F401  # box.h asks for it
 from ._callable.wrap import wrap
 from ._callback import Callback, callback
 from ._errors import (
@@ -27,7 +28,8 @@ from ._lib import types as _types
 from ._library import Library, load
 from ._signature.signature import Signature
 from ._slots import Slot, customslots, extensibletype, get_include
-from ._values.boxes import own_entry as _own_entry  # noqa: F401  # box.h asks for it
+from ._values.boxes import own_entry as _own_entry  # noqa: F401  # the same
+from ._values.boxes import register_box
 from ._version import __version__ as __version__
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "get_errno",
     "get_include",
     "load",
+    "register_box",
     "wrap",
 ]
 

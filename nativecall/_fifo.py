@@ -1,11 +1,11 @@
-"""Dicts that keep a bounded number of things alive: first in, first out.
+"""Dicts that keep a bounded number of things alive, which can be made again.
 
 Guarantee: any thread may use one at any time; the bound may be passed by as many as put at once.
 """
 
 from __future__ import annotations
 
-__all__ = ["Fifo"]
+__all__ = ["Cache", "Fifo"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,3 +26,17 @@ class Fifo(dict["Key", "Value"]):
             # A copy is made at once, whatever other threads do; the iterator of a dict is not.
             self.pop(next(iter([*self])), None)
         self[key] = value
+
+
+class Cache(dict["Key", "Value"]):
+    """A dict that forgets everything when a key comes to `limit` others."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def keep(self, key: Key, value: Value) -> Value:
+        """Set an item, unless another thread has done so meanwhile; what is set now."""
+        if len(self) >= self.limit:
+            self.clear()
+        return self.setdefault(key, value)

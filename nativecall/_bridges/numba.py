@@ -23,7 +23,7 @@ gets what that says instead; with ``errors="python"`` the exception is set, for 
 Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
 an error convention, however often they are wrapped.
 
-Nothing here imports Numba: whose object comes here has done so.
+Nothing here imports Numba: an object of it exists, so it has been imported.
 """
 
 from __future__ import annotations

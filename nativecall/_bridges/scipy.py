@@ -19,7 +19,7 @@ from .._signature.spelling import canonical, parse
 from .._values import boxes
 from .._values.boxes import Function
 from .._values.failure import convention
-from .capsule import from_entry, spelling
+from .PyCapsule import from_entry, spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _chosen(
 
 
 def _as(part: NativeCallable, form: str) -> NativeCallable:
-    """One entry by the signature that SciPy calls, and with failures that it hears of.
+    """One entry by the signature that SciPy calls, and with failures reported as it expects.
 
     A status without a convention is what SciPy takes it for.
     """

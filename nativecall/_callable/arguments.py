@@ -12,6 +12,7 @@ from itertools import islice
 
 from .. import _lib
 from .._errors import SignatureError, refuse_reload
+from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import CType
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View
@@ -92,7 +93,7 @@ def _same(wanted: CType, found: CType) -> bool:
 def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function."""
     signature = ctype.text[2:-1]
-    native: Any = value if isinstance(value, _types.CallableBase) else _types.viewed(value)
+    native = boxes.native(value)
     if native is not None:
         rows = native._offered()
     else:
@@ -132,8 +133,7 @@ def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
         )
 
 
-_CALLEE_LIMIT = 4096
-_callees: dict[str, Signature] = {}  # of Python functions that were arguments
+_callees: Cache[str, Signature] = Cache(4096)  # of Python functions that were arguments
 
 
 def _python_function(
@@ -142,10 +142,8 @@ def _python_function(
     """A function pointer that runs a Python function, and the Stash for its exceptions."""
     signature = _callees.get(ctype.named)
     if signature is None:
-        signature = Signature(ctype.result, ctype.args, ctype.variadic)
-        if len(_callees) >= _CALLEE_LIMIT:
-            _callees.clear()
-        _callees[ctype.named] = signature
+        made = Signature(ctype.result, ctype.args, ctype.variadic)
+        signature = _callees.keep(ctype.named, made)
     size = 0 if ctype.result.kind == "void" else ctype.result.size
     name = getattr(function, "__name__", None)
     stash = _types.Stash()

@@ -387,19 +387,14 @@ class NativeCallable(_types.CallableBase):
 
         Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
         """
-        return boxes.bridge("ctypes").from_entry(self._for_box(signature))
+        return boxes.bridge("_ctypes").from_callable(self, signature)
 
     def to_cffi(self, signature: str | Signature | None = None) -> Any:
         """A cffi function pointer to an entry; it keeps this callable alive.
 
         cffi drops the GIL around every call, so an entry that needs it is refused.
         """
-        entry = self._for_box(signature)
-        if entry._chosen(None)[2] & _lib.FLAG_NEEDS_GIL:
-            raise ValueError(
-                f"{self.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
-            )
-        return boxes.bridge("cffi").from_entry(entry)
+        return boxes.bridge("_cffi_backend").from_callable(self, signature)
 
     def to_capsule(self, signature: str | Signature | None = None) -> object:
         """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
@@ -408,7 +403,7 @@ class NativeCallable(_types.CallableBase):
         Cython) must call with the GIL what needs it; nativecall and its headers know from the
         capsule.
         """
-        return boxes.bridge("capsule").from_entry(self._for_box(signature))
+        return boxes.bridge("PyCapsule").from_callable(self, signature)
 
     def to_scipy(
         self, signature: str | Signature | None = None, user_data: object = None

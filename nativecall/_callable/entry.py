@@ -18,7 +18,7 @@ from .._values.failure import CONVENTIONS, check_errors, convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal, TypedDict
+    from typing import Literal, TypedDict
 
     from .._types import CallSpec
     from .._values.failure import Errors
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         owner: object
 
 
-_types = _lib.types
 _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
@@ -199,7 +198,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     name = None
     owner: object = None
     known: Signature | None = None
-    native: Any = target if isinstance(target, _types.CallableBase) else _types.viewed(target)
+    native = boxes.native(target)
     if native is not None:
         known, address, inherited = native._chosen(wanted)
         owner, name = native, native.__name__

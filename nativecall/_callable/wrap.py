@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .. import _lib
+from .._errors import SignatureError
+from .._values import boxes
 from .callable import NativeCallable
 
 TYPE_CHECKING = False
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._values.failure import Errors
     from .entry import Gil
-
-_types = _lib.types
 
 
 def wrap(
@@ -40,7 +39,8 @@ def wrap(
         named by a C declaration; a `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by
         `numba.njit`, which is compiled for `signature`, or without one has the entries that it was
         compiled for already, and others on demand (`specialize`), as another provider's callable
-        has; or a mapping from signatures to such targets, for overloads.
+        has; what `register_box` made known; or a mapping from signatures to such targets, for
+        overloads.
     signature : str or Signature, optional
         ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
         where the target knows it; one that contradicts the target is refused. **The caller vouches
@@ -64,8 +64,8 @@ def wrap(
     Returns
     -------
     NativeCallable
-        `target` itself when it is a native callable, or the built-in view of one, and nothing else
-        is asked.
+        `target` itself when it is a native callable, or the built-in view of one, or a registered
+        box that stands for one, and nothing else is asked.
 
     Raises
     ------
@@ -86,10 +86,9 @@ def wrap(
     """
     plain = (name, doc, owner, gil, errors, errno) == (None, None, None, "hold", "none", False)
     if plain and not isinstance(target, Mapping):
-        native = target if isinstance(target, NativeCallable) else _types.viewed(target)
-        if native is not None:
-            restricted: NativeCallable = native if signature is None else native[signature]
-            return restricted
+        native = boxes.native(target)
+        if isinstance(native, NativeCallable):
+            return native if signature is None else native[signature]
     return NativeCallable(
         target,
         signature,
@@ -100,3 +99,21 @@ def wrap(
         errors=errors,
         errno=errno,
     )
+
+
+def native_of(obj: object) -> NativeCallable | None:
+    """The native callable for an object of another library; None where nothing native is known.
+
+    Consumers in C ask this about objects that they do not know themselves (box.h), by the name
+    `nativecall._native_of`. A function that no signature describes is called through Python.
+    """
+    try:
+        native = boxes.native(obj)
+        if native is None:
+            found = boxes.function(obj)
+            if found is None or found.signature is None or not found.address:
+                return None
+            native = NativeCallable(obj)
+    except SignatureError:
+        return None
+    return native if isinstance(native, NativeCallable) else None

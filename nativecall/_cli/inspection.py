@@ -28,10 +28,10 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
     """
     obj = find(place)
     output = Output()
-    native = obj if isinstance(obj, NativeCallable) else _lib.types.viewed(obj)
-    if native is not None:
-        found = _show_callable(output, place, native, view=native is not obj)
-        made: NativeCallable | None = native
+    native = boxes.native(obj)
+    made: NativeCallable | None
+    if isinstance(native, NativeCallable):
+        found, made = _show_callable(output, place, native, obj), native
     else:
         found, made = _show_foreign(output, place, obj)
     if made is not None and forms:
@@ -93,10 +93,13 @@ def _type_name(kind: type) -> str:
 # -- showing --------------------------------------------------------------------------------------
 
 
-def _show_callable(output: Output, place: str, native: NativeCallable, *, view: bool) -> bool:
+def _show_callable(output: Output, place: str, native: NativeCallable, obj: object) -> bool:
     """A native callable: whether native code finds entries in it."""
     count = len(native.signatures)
-    what = "the built-in view of a native callable" if view else "a native callable"
+    what = "a native callable"
+    if native is not obj:
+        is_view = _lib.types.viewed(obj) is not None
+        what = ("the built-in view of " if is_view else f"a {_type_name(type(obj))}, ") + what
     output.heading(f"{place} is {what} with {count} {'entry' if count == 1 else 'entries'}")
     if count:
         output.table(*entry_rows([native]))

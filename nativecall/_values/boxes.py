@@ -1,9 +1,15 @@
-"""Who knows a foreign box: finds the bridge for an object of another library.
+"""Boxes: objects of other libraries that hold a C function or a pointer, and who knows them.
 
-A bridge (a module in `nativecall._bridges`) knows one library's objects. It is found by the name of
-the module that defines the object's type, and loaded only then; so nothing is imported for a
-library that the program does not use. A bridge may have
+A bridge knows the boxes of one library. It is found by an object's type, or one that this inherits
+from: by the name of the top-level module that defines it (``numba``), or by the type's own name if
+its C code names no module (``PyCapsule``). So are built-in functions, by what they are bound to.
 
+The modules in `nativecall._bridges` are bridges, each for the types that its name says; others are
+added with `register_box`, or by an entry point. A bridge is imported when the first object of its
+library is met, and imports nothing that this object's library has not imported. It may have
+
+    native(obj) -> NativeCallable | None
+                                          the native callable that an object stands for
     function(obj) -> Function | None      the C function inside a box
     own_entry(obj) -> NativeCallable | None
                                           the entry that a box of ours was made of
@@ -14,11 +20,12 @@ library that the program does not use. A bridge may have
     instance(obj, signature, errors) -> Function | None
                                           the C function that it has, or compiles, for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
+    from_callable(f, signature, ...)      makes a box of a native callable's entry
 
-and answers None for objects that it does not know after all. Objects of other providers, which
+and answers None for objects that it does not know after all. C code asks too, if this package is
+imported (box.h): so a new box needs a bridge, and nothing else. Objects of other providers, which
 have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
-module they are of. It may make boxes as well, of an entry
-or of a callable (`from_entry`, `from_callable`): `bridge` gives it to who asks for one.
+module they are of.
 
 Boxes that are made here keep the entry that they were made of (`NativeCallable._for_box`), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
@@ -28,14 +35,16 @@ address that the box holds.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 from .. import _lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
-    from typing import Any, Protocol, Self
+    from typing import Any, Protocol, Self, TypeAlias
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
@@ -63,17 +72,9 @@ if TYPE_CHECKING:
             self, spec: CallSpec, address: int, flags: int, owner: object, name: str | None = None
         ) -> Self: ...
         def _choose(self, fixed: int) -> None: ...
+        def _offered(self) -> list[tuple[str, int, int]]: ...
 
-
-# The top-level module that a box's type is defined in, or inherits from: its bridge.
-_BRIDGES = {
-    "_ctypes": "ctypes",
-    "ctypes": "ctypes",
-    "_cffi_backend": "cffi",
-    "numba": "numba",
-    "scipy": "scipy",
-}
-_BUILTIN_BRIDGES = {"PyCapsule": "capsule", "CArgObject": "ctypes"}
+    Reader: TypeAlias = Callable[[Any], object]
 
 
 class Function:
@@ -123,7 +124,7 @@ class Pointer:
         Where the pointer itself lies, if the box is a variable of C that holds it.
     is_memory : bool
         Whether the box has the memory itself, as an array does: then it must be aligned. An address
-        that a pointer holds is the user's to vouch for: handles may be odd.
+        that a pointer holds is not checked: handles may be odd.
     """
 
     __slots__ = ("address", "is_memory", "owner", "pointee", "variable")
@@ -168,36 +169,195 @@ class Struct:
         self.kept = kept
 
 
+# -- who knows an object -------------------------------------------------------------------------
+
+_PACKAGE = "nativecall._bridges"
+_BUILTIN_FUNCTION = type(len)
+_NO_BOXES = (type(Function.__init__), type(Function.__init__.__get__(0)))  # functions, methods
+# Read from types themselves, because metaclasses may have attributes of these names.
+_mro_of = type.__dict__["__mro__"].__get__
+_module_of = type.__dict__["__module__"].__get__
+_name_of = type.__dict__["__name__"].__get__
+_bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a module that is not imported yet
+_entry_points_are_read = False
+
+
+class _Registered:
+    """A bridge that was added: what reads the boxes of a library, or the name of it."""
+
+    def __init__(self, library: str, reader: str | Reader) -> None:
+        self.library = library
+        self.reader = reader
+
+    def native(self, obj: object) -> Native | None:
+        reader = self.reader
+        if isinstance(reader, str):
+            module, _, name = reader.partition(":")
+            try:
+                imported: Reader = getattr(import_module(module), name)
+            except (AttributeError, ImportError) as error:
+                raise ImportError(
+                    f"{reader!r}, which reads the boxes of {self.library!r}, cannot be imported: "
+                    f"{error}"
+                ) from error
+            self.reader = reader = imported
+        found = reader(obj)
+        made = _native(found)
+        if made is None and found is not None:
+            raise TypeError(
+                f"what reads the boxes of {self.library!r} must return a native callable or None "
+                f"(got {type(found).__name__})"
+            )
+        return made
+
+
+def register_box(library: str, reader: str | Reader) -> None:
+    """Teach nativecall the functions inside of another library's objects.
+
+    From then on `wrap`, function arguments and C consumers (callback.h, dynamiccall.h) take these
+    objects as the native callables that `reader` makes of them.
+
+    Parameters
+    ----------
+    library : str
+        The top-level module that defines the types of the objects, or a type that they inherit
+        from; the type's own name if its C code names no module.
+    reader : callable or str
+        ``reader(obj)`` returns a native callable, which keeps alive what it needs (see `owner` of
+        `wrap`), or None for an object without a function. It is also asked for built-in functions
+        that are bound to such objects. ``"MODULE:FUNCTION"`` is imported when the first of the
+        objects is met.
+
+    Raises
+    ------
+    ValueError
+        When the library's boxes are known already, or a name is none.
+
+    Notes
+    -----
+    A package that is not imported by then registers with an entry point, which is read when the
+    first object is met that no bridge knows::
+
+        [project.entry-points."nativecall.boxes"]
+        their_library = "my_package:reader"
+
+    A library of one's own needs none of that: its types can have a call table (docs/abi.md).
+
+    Examples
+    --------
+    >>> import types, nativecall
+    >>> Kernel = type("Kernel", (types.SimpleNamespace,), {"__module__": "their_library"})
+    >>> def reader(kernel):
+    ...     return nativecall.wrap(kernel.address, "d:d", owner=kernel)
+    >>> nativecall.register_box("their_library", reader)
+    >>> nativecall.wrap(Kernel(address=nativecall.load("m").address("cos")))(0.0)
+    1.0
+    """
+    for label, value in (("library", library), ("reader", reader)):
+        if not isinstance(value, str) and not (label == "reader" and callable(value)):
+            what = "a str" if label == "library" else "a callable or a str"
+            raise TypeError(f"{label!r} must be {what} (got {type(value).__name__})")
+    if not library.isidentifier():
+        raise ValueError(f"'library' must be the name of a top-level module (got {library!r})")
+    if isinstance(reader, str) and not all(reader.partition(":")):
+        raise ValueError(f"'reader' must be given as MODULE:FUNCTION (got {reader!r})")
+    if _known().setdefault(library, made := _Registered(library, reader)) is not made:
+        raise ValueError(f"the boxes of {library!r} are known already")
+
+
 def bridge(name: str) -> ModuleType:
-    """The bridge of a library: the one place where a bridge is imported, and only by its name."""
-    return import_module(f"nativecall._bridges.{name}")
+    """A bridge of this package: the one place where one is imported, and only by its name."""
+    return import_module(f"{_PACKAGE}.{name}")
+
+
+def _known() -> dict[str, ModuleType | _Registered | None]:
+    """The bridges, by what they know."""
+    if not _bridges:
+        from pkgutil import iter_modules
+
+        names = [found.name for found in iter_modules(import_module(_PACKAGE).__path__)]
+        _bridges.update(dict.fromkeys(names))
+    return _bridges
+
+
+def _read_entry_points() -> None:
+    """Add the bridges of packages that are installed, without importing them."""
+    global _entry_points_are_read
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="nativecall.boxes"):
+        _known().setdefault(point.name, _Registered(point.name, point.value))
+    _entry_points_are_read = True
+
+
+def _is_pythons(cls: type, root: str) -> bool:
+    """Whether a type is one of Python itself, or of the program."""
+    if root != "builtins":
+        return root == "__main__" or root in sys.stdlib_module_names
+    import builtins
+    import types
+
+    return any([one is cls for one in (*vars(builtins).values(), *vars(types).values())])
+
+
+def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
+    """The bridge for a type, by itself; also one that an entry point has, if `registered`."""
+    try:
+        root = _module_of(cls)
+    except AttributeError:
+        return None
+    if not isinstance(root, str):
+        return None
+    root = root.partition(".")[0]
+    key = _name_of(cls) if root == "builtins" else root
+    bridges = _known()
+    if key not in bridges:
+        if not registered or _entry_points_are_read or _is_pythons(cls, root):
+            return None
+        _read_entry_points()
+    found = bridges.get(key)
+    if found is None and key in bridges:
+        found = bridges[key] = bridge(key)
+    return found
 
 
 def _ask(obj: object, question: str, *given: object) -> Any:
     """The first answer of the bridges that may know `obj`; None when none has one."""
-    asked = ""
-    for cls in type(obj).__mro__:
-        root = str(cls.__module__).partition(".")[0]
-        # Types of C modules that do not say which module they are from.
-        name = _BUILTIN_BRIDGES.get(cls.__name__) if root == "builtins" else _BRIDGES.get(root)
-        if name is not None and name != asked:
-            asked = name
-            answer = _answer(name, question, obj, given)
+    if type(obj) in _NO_BOXES:
+        return None
+    asked = None
+    types = _mro_of(type(obj)) or ()  # a type that is being made has none
+    if type(obj) is _BUILTIN_FUNCTION:
+        types += _mro_of(type(obj.__self__)) or ()  # type: ignore[attr-defined]  # a built-in has one
+    for cls in types:
+        found = _bridge_of(cls, question == "native")
+        if found is not None and found is not asked:
+            asked = found
+            find = getattr(found, question, None)
+            answer = None if find is None else find(obj, *given)
             if answer is not None:
                 return answer
-    # A function of cffi's API mode is a plain built-in: its library object tells.
-    if type(obj) is type(len):
-        library = getattr(obj, "__self__", None)
-        if type(library).__module__ == "_cffi_backend":
-            return _answer("cffi", question, obj, given)
     if question in ("instance", "signatures") and _lib.types.native_offer(obj) is not None:
-        return _answer("native", question, obj, given)
+        return getattr(bridge("native"), question)(obj, *given)
     return None
 
 
-def _answer(name: str, question: str, obj: object, given: tuple[object, ...]) -> object:
-    find = getattr(bridge(name), question, None)
-    return None if find is None else find(obj, *given)
+# -- what it is asked ----------------------------------------------------------------------------
+
+
+def _native(obj: object) -> Native | None:
+    """The native callable that `obj` is, or is the built-in view of."""
+    if issubclass(type(obj), _lib.types.CallableBase):
+        return obj  # type: ignore[return-value]  # that it is one is known
+    return _lib.types.viewed(obj)
+
+
+def native(obj: object) -> Native | None:
+    """The native callable that `obj` is, is the built-in view of, or stands for."""
+    found = _native(obj)
+    if found is None:
+        found = _ask(obj, "native")
+    return found
 
 
 def holds_entry(obj: object, address: int) -> bool:
@@ -246,9 +406,7 @@ def signatures(obj: object) -> list[Signature] | None:
 
 def is_python_function(obj: object) -> bool:
     """Whether `obj` can be called from Python, and holds no C function."""
-    if not callable(obj) or isinstance(obj, _lib.types.CallableBase):
-        return False
-    if _lib.types.viewed(obj) is not None or function(obj) is not None:
+    if not callable(obj) or native(obj) is not None or function(obj) is not None:
         return False
     return _lib.types.native_offer(obj) is None
 

@@ -147,7 +147,7 @@ def test_ctypes_types_that_share_parts_are_read_once():
         made.append(type("S", (ctypes.Structure,), {"_fields_": [("a", both), ("b", both)]}))
     for _ in range(60):
         function = ctypes.CFUNCTYPE(None, *[ctypes.POINTER(function)] * 2)
-    from nativecall._bridges.ctypes import ctype_of
+    from nativecall._bridges._ctypes import ctype_of
 
     for kind in (made[-1], function):
         assert len(ctype_of(kind).text) < 4096

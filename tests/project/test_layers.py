@@ -41,7 +41,7 @@ LAYERS: list[tuple[str, str]] = [
 MOST_LEVELS = 8
 #: The modules that import others by a name that they compute, and what.
 BY_NAME = {
-    "_values.boxes": "a bridge, by the library whose box it is asked about",
+    "_values.boxes": "a bridge, by the type whose box it is asked about",
     "_cli.inspection": "what the user names",
     "conformance._child": "the same",
     "conformance._unfit": "the same",

@@ -19,7 +19,8 @@
  *   2. objects whose type has __nativecall_api__ (nativeapi.h), which native callables have for the
  *      entries that their specialize hook makes: a missing one is asked for here
  *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
- *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h)
+ *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h); if the package is imported, also
+ *      the native callables that it makes of others (nativecall.register_box)
  *   4. any Python callable, through the callback function of an accepted signature
  *   (detail/callbackfunctions.h); one with
  *      user_data is preferred, because it needs no slot of the pool
@@ -38,7 +39,7 @@
  * the GIL or sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do
  * both: `cdef api double f(double)` sets an exception and returns -1 unless it is noexcept, and
  * crashes without the GIL if it uses Python objects. Here such functions count as needing nothing
- * and reporting nothing, and whoever passes one vouches for that; but a LowLevelCallable around a
+ * and reporting nothing, and the user who passes one vouches for that; but a LowLevelCallable around a
  * function pointer of ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all
  * of them over.
  *
@@ -217,8 +218,9 @@ NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned 
     return message;
 }
 
-/* Raises TypeError for an object that none of the accepted signatures fits. */
-NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
+/* Raises TypeError for an object that none of the accepted signatures fits. `native`: the callable
+ * that the package makes of it, or NULL. */
+NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *native, const NcBox *box,
                                 const NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     PyObject *wanted = NULL;
@@ -235,7 +237,7 @@ NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
             return;
         }
     }
-    offers = nc_message_offers(obj, box, options);
+    offers = nc_message_offers(native != NULL ? native : obj, box, options);
     if (offers != NULL) {
         PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
                      offers);
@@ -376,6 +378,7 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
                                   NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     NcBox box;
+    PyObject *native = NULL; /* what the package makes of obj */
     int opened = 0;
     int found;
     size_t i;
@@ -402,12 +405,16 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
         opened = nc_box_open(obj, &box);
         found = opened > 0 ? nc_callback_from_box(callback, obj, &box, accepted, count) : opened;
     }
+    if (found == 0 && opened == 0 && (found = nc_box_native(obj, &native)) == 0 && native != NULL) {
+        found = nc_callback_from_entries(callback, native, accepted, count);
+    }
     if (found == 0 && PyCallable_Check(obj)) {
         found = nc_callback_from_python(callback, obj, accepted, count);
     }
     if (found == 0) {
-        nc_callback_refuse(obj, opened > 0 ? &box : NULL, accepted, count, options);
+        nc_callback_refuse(obj, native, opened > 0 ? &box : NULL, accepted, count, options);
     }
+    Py_XDECREF(native);
     return found > 0 ? 0 : -1;
 }
 

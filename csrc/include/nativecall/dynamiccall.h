@@ -16,8 +16,9 @@
  *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
  *
  * Entries are those of native callables and their views, of types with __nativecall_api__ (what
- * find() gives for the signature, and what entry() tells), and the one function of another
- * library's box (boxes.h) that needs no user_data.
+ * find() gives for the signature, and what entry() tells), the one function of another library's box
+ * (boxes.h) that needs no user_data, and those of native callables that the package makes of other
+ * objects (nativecall.register_box).
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
@@ -149,7 +150,8 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
     return 0;
 }
 
-/* All that obj offers to a caller of an interned signature. 0, or -1 with an exception. */
+/* All that obj offers to a caller of an interned signature. 1; 0 when it is nothing that the headers
+ * know; -1 with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
@@ -162,7 +164,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
         nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
     }
     if (call->function != NULL) {
-        return 0;
+        return 1;
     }
     obj = nc_native_behind(obj);
     if (nc_nativeapi_of(obj, &api) < 0) {
@@ -176,7 +178,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
         while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
             nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
         }
-        return 0;
+        return 1;
     }
     opened = nc_box_open(obj, &box);
     if (opened > 0 && box.address == NULL) {
@@ -186,7 +188,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (opened > 0 && box.unknown == NULL && !box.has_user_data) {
         nc_call_offer(call, box.signature.text, box.flags, box.address);
     }
-    return opened < 0 ? -1 : 0;
+    return opened;
 }
 
 /* A signature in a message: for its text and nc_call_ellipsis() of it. */
@@ -203,6 +205,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 {
     NcSignatureText text;
     const char *interned;
+    PyObject *native = NULL; /* what the package makes of obj */
     int status;
 
     memset(call, 0, sizeof *call);
@@ -233,17 +236,26 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                      interned, nc_call_ellipsis(interned), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
-    if (nc_call_search(call, obj, interned) < 0) {
+    status = nc_call_search(call, obj, interned);
+    if (status == 0 && (status = nc_box_native(obj, &native)) == 0 && native != NULL) {
+        status = nc_call_search(call, native, interned);
+    }
+    if (status < 0) {
+        Py_XDECREF(native);
         return -1;
     }
     if (call->function == NULL && !PyCallable_Check(obj)) {
+        Py_XDECREF(native);
         PyErr_Format(PyExc_TypeError,
                      "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", interned,
                      nc_call_ellipsis(interned), obj);
         return -1;
     }
-    Py_INCREF(obj);
-    call->callable = obj;
+    if (native == NULL || call->function == NULL) {
+        Py_XDECREF(native);
+        native = Py_NewRef(obj);
+    }
+    call->callable = native;
     return 0;
 }
 
@@ -420,7 +432,7 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallCh
 }
 
 /* Whether a native call of `callable` failed: 0, or -1 with an exception and without a result. An
- * object that nobody wants is dropped. What runs Python code may leave an exception unreported. */
+ * object that is not wanted is dropped. What runs Python code may leave an exception unreported. */
 NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject **object, int wanted)
 {
     const uintptr_t raising = NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL;

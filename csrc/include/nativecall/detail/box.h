@@ -4,6 +4,7 @@
  *          type, but nothing of us. boxes.h opens them.
  * Own:     what nativecall made of a native callable (`f.to_capsule()` and its like) has the entry
  *          with it, because no box says all that an entry does. nc_box_own_entry() finds it.
+ * Others:  of boxes that no header opens the package may know the function; nc_box_native() asks it.
  * Imports: nothing, ever. An object of a library exists only if that library is in sys.modules, and
  *          is asked through its own attributes.
  * Errors:  an attribute that is missing is no error: a box that does not tell its function's type
@@ -153,23 +154,45 @@ NC_STATIC int nc_box_named_type(PyObject *name, NcSignatureText *out)
 
 /* ---- our own --------------------------------------------------------------------------------- */
 
+/* What a function of the package answers about obj, if the package is imported: a native callable,
+ * a new reference; NULL for None or with an exception. */
+NC_STATIC PyObject *nc_box_ask(const char *question, PyObject *obj)
+{
+    PyObject *ask = nc_box_imported("nativecall", question);
+    PyObject *answer = ask != NULL ? PyObject_CallOneArg(ask, obj) : NULL;
+    Py_XDECREF(ask);
+    if (answer == NULL || answer == Py_None || PyCustomSlots_Import() < 0) {
+        Py_XDECREF(answer);
+        answer = NULL;
+    }
+    return answer;
+}
+
+/* Asks the package for the native callable of an object that boxes.h does not know: it has bridges
+ * for more libraries, and such that others registered (nativecall.register_box). *out is a new
+ * reference, or NULL where there is none. 0, or -1 with an exception. */
+NC_STATIC int nc_box_native(PyObject *obj, PyObject **out)
+{
+    PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : obj;
+    *out = NULL;
+    if (self != NULL && !PyModule_Check(self) && !PyFunction_Check(obj) && !PyMethod_Check(obj) &&
+        !PyType_Check(obj)) { /* not the commonest callables of all */
+        *out = nc_box_ask("_native_of", obj);
+    }
+    return *out == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
 /* Takes signature and flags from the entry that nativecall made a box of, if it is one of its
  * boxes. The entry is believed for the very function that the box holds. 1, 0, or -1 with an
  * exception. */
 NC_STATIC int nc_box_own_entry(PyObject *obj, NcBox *box)
 {
-    PyObject *own_entry = nc_box_imported("nativecall", "_own_entry");
-    PyObject *callable = own_entry != NULL ? PyObject_CallOneArg(own_entry, obj) : NULL;
-    const PyNativeCallableEntry *entry = NULL;
-    Py_XDECREF(own_entry);
+    PyObject *callable = nc_box_ask("_own_entry", obj);
+    const PyNativeCallableEntry *entry;
     if (callable == NULL) {
         return nc_box_shrug();
     }
-    if (PyCustomSlots_Import() < 0) {
-        Py_DECREF(callable);
-        return -1;
-    }
-    entry = callable != Py_None ? nc_native_next(callable, NULL) : NULL;
+    entry = nc_native_next(callable, NULL);
     if (entry != NULL && nc_calltable_funcptr(entry) == box->address) {
         nc_text_init(&box->signature);
         box->unknown = nc_text_put(&box->signature, entry->signature) == NC_OK

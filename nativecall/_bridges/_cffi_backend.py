@@ -62,7 +62,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         return None
     address = int(cffitype.ffi().cast("uintptr_t", obj))
     while True:
-        # What keeps a pointer's destructor shows it to nobody but the collector.
+        # Only the collector can see what holds a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
             if type(one) is cffitype.Keep and holds_entry(one.owner, address):
@@ -128,9 +128,14 @@ def _pointee(kind: FFIType) -> CType | None:
     return found
 
 
-def from_entry(entry: NativeCallable) -> FFIData:
+def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> FFIData:
     """A cffi function pointer, which has its entry with it."""
-    signature, address, _ = entry._chosen(None)
+    entry = callable._for_box(wanted)
+    signature, address, flags = entry._chosen(None)
+    if flags & _lib.FLAG_NEEDS_GIL:
+        raise ValueError(
+            f"{callable.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
+        )
     gap = types.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")

@@ -315,11 +315,12 @@ def _cast(obj: Foreign, kind: Foreign) -> Foreign:
         raise MemoryError from None
 
 
-def from_entry(entry: NativeCallable) -> Foreign:
+def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> Foreign:
     """A ctypes function pointer, which has its entry with it.
 
     Calls through it drop the GIL where the entry asks for that, else they hold it.
     """
+    entry = callable._for_box(wanted)
     signature, address, flags = entry._chosen(None)
     gap = types.gap(signature, flattened=False)
     if gap is not None:

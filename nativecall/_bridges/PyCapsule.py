@@ -77,6 +77,11 @@ def _spell(ctype: CType) -> str:
     return _SPELLINGS.get(ctype.text) or ctype.c_declaration().strip()
 
 
+def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> object:
+    """A capsule of an entry, named by its C declaration."""
+    return from_entry(callable._for_box(wanted))
+
+
 def from_entry(entry: NativeCallable, name: str | None = None) -> object:
     """A capsule with an entry in it, named by its C declaration or as a consumer spells that."""
     signature, address, _ = entry._chosen(None)

@@ -1,0 +1,309 @@
+"""Boxes that others add: `register_box`, entry points, and bridges that are one file.
+
+The boxes are objects of tests/ext/foreignbox.c, which knows nothing of nativecall.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+import weakref
+from types import SimpleNamespace
+
+import pytest
+
+import nativecall as nc
+from support import build
+
+MODULE = "nc_tests_foreign"
+ROOT = struct.pack("d", 3)  # the root of 9
+
+
+def reader(kernel):
+    """A native callable of a Kernel; None for all else."""
+    if not hasattr(kernel, "address"):
+        return None
+    return nc.wrap({kernel.type: kernel.address}, owner=kernel, name="kernel")
+
+
+@pytest.fixture(scope="session")
+def foreign(builder, include):
+    """The module of tests/ext/foreignbox.c, with its boxes registered."""
+    module = build.load_extension(builder.extension("foreignbox.c", MODULE, include=include))
+    nc.register_box(MODULE, reader)
+    nc.register_box("Nameless", reader)
+    return module
+
+
+@pytest.fixture(scope="session")
+def c(builder, include):
+    """The modules of tests/ext/boxes.c (callback.h) and tests/ext/dispatch.c (dynamiccall.h)."""
+    made = [
+        build.load_extension(builder.extension(source, name, include=include))
+        for source, name in (("boxes.c", "registered_boxes"), ("dispatch.c", "registered_calls"))
+    ]
+    return SimpleNamespace(boxes=made[0], calls=made[1])
+
+
+@pytest.mark.parametrize("kind", ["Kernel", "Nameless"])
+def test_a_registered_box_is_wrapped(foreign, kind):
+    f = nc.wrap(getattr(foreign, kind)(False))
+    assert (f(9.0), f.signatures, f.__name__) == (3.0, ("d:d",), "kernel")
+    g = nc.wrap(getattr(foreign, kind)(True), "int (int)", name="g")
+    assert (g(5), g.signatures, g.__name__) == (-5, ("i:i",), "g")
+
+
+def test_a_subclass_and_what_is_bound_to_a_box(foreign):
+    class Mine(foreign.Kernel):
+        pass
+
+    assert nc.wrap(Mine(False))(4.0) == 2.0
+    asked = []
+
+    def bound(obj):
+        asked.append(obj)
+        return reader(obj.__self__)
+
+    class Theirs(foreign.Kernel):
+        __module__ = "nc_tests_bound.inner"
+
+    nc.register_box("nc_tests_bound", bound)
+    method = Theirs(False).bound
+    assert nc.wrap(method)(4.0) == 2.0
+    assert asked == [method]
+
+
+def test_the_box_lives_as_long_as_its_callable(foreign):
+    class Mine(foreign.Kernel):
+        pass
+
+    kernel = Mine(False)
+    alive = weakref.ref(kernel)
+    f = nc.wrap(kernel)
+    del kernel
+    gc.collect()
+    assert alive() is not None
+    assert f(9.0) == 3.0
+    del f
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_registered_box_is_a_function_argument(foreign, lib, fails):
+    apply = lib.function("apply", "d:X{d:d}d")
+    assert apply(foreign.Kernel(False), 16.0) == 4.0
+    assert apply.bind(foreign.Kernel(False))(16.0) == 4.0
+    wrong = foreign.Kernel(True)
+    with fails(
+        TypeError,
+        f"argument 1 of 'apply' must be a function 'd:d'; {wrong!r} offers 'i:i'",
+    ):
+        apply(wrong, 16.0)
+    with fails(nc.NoEntryError, "no native entry for 'd:d'; 'kernel' offers 'i:i'"):
+        nc.wrap(wrong, "d:d")
+
+
+def test_options_of_a_registered_box(foreign):
+    f = nc.wrap(foreign.Kernel(False), gil="release", doc="its root")
+    assert (f(9.0), f.__doc__, f.entries[0].gil) == (3.0, "its root", "release")
+
+
+def test_c_code_without_a_header_for_the_box_calls_it(foreign, c, fails):
+    kernel = foreign.Kernel(False)
+    assert c.boxes.take(kernel, "d:d", 0) == kernel.address
+    assert c.boxes.count(foreign.Kernel(True), 7) == (-7, True)
+    wrong = foreign.Kernel(True)
+    with fails(TypeError, f"no function for 'd:d' in {wrong!r}; it offers 'i:i'"):
+        c.boxes.take(wrong, "d:d", 0)
+    call = c.calls.prepare(kernel, "d:f")
+    assert (c.calls.way(call), c.calls.call(call, (struct.pack("f", 9),))) == ("promoted", ROOT)
+    with fails(TypeError, f"no function for 'd:d' in {wrong!r}, and Python cannot call it"):
+        c.calls.prepare(wrong, "d:d")
+
+
+def test_c_code_keeps_what_it_calls(foreign, c):
+    def on_demand(kernel):
+        made = nc.wrap(kernel.address, kernel.type, owner=kernel)
+        made.specialize = lambda f, signature: kernel.address if signature == "d:d" else None
+        return made
+
+    class Late(foreign.Kernel):
+        __module__ = "nc_tests_late"
+
+    nc.register_box("nc_tests_late", on_demand)
+    kernel = Late(False)
+    alive = weakref.ref(kernel)
+    call = c.calls.prepare(kernel, "d:d")
+    del kernel
+    gc.collect()
+    assert alive() is not None
+    assert c.calls.call(call, (struct.pack("d", 9),)) == ROOT
+    del call
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_reader_may_know_nothing_or_fail(foreign, c, fails):
+    class Other:
+        __module__ = "nc_tests_other"
+        answer: object = None
+
+        def __call__(self, x):
+            return 2 * x
+
+    def answered(kernel):
+        if isinstance(kernel.answer, Exception):
+            raise kernel.answer
+        return kernel.answer
+
+    nc.register_box("nc_tests_other", answered)
+    kernel = Other()
+    with pytest.raises(TypeError, match=r"^'target' must be an address, .* \(got Other\)$"):
+        nc.wrap(kernel)
+    assert c.boxes.count(kernel, 7) == (14, False), "called through Python"
+    kernel.answer = 5
+    message = (
+        "what reads the boxes of 'nc_tests_other' must return a native callable or None (got int)"
+    )
+    for use in (nc.wrap, lambda kernel: c.boxes.count(kernel, 7)):
+        with fails(TypeError, message):
+            use(kernel)
+    kernel.answer = LookupError("its own")
+    for use in (nc.wrap, lambda kernel: c.boxes.count(kernel, 7)):
+        with fails(LookupError, "its own"):
+            use(kernel)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exception", "message"),
+    [
+        ((5, reader), TypeError, "'library' must be a str (got int)"),
+        (("lib", 5), TypeError, "'reader' must be a callable or a str (got int)"),
+        (
+            ("lib.inner", reader),
+            ValueError,
+            "'library' must be the name of a top-level module (got 'lib.inner')",
+        ),
+        (
+            ("lib", "module"),
+            ValueError,
+            "'reader' must be given as MODULE:FUNCTION (got 'module')",
+        ),
+        (("numba", reader), ValueError, "the boxes of 'numba' are known already"),
+        (("Nameless", reader), ValueError, "the boxes of 'Nameless' are known already"),
+    ],
+)
+def test_wrong_registrations(foreign, fails, arguments, exception, message):
+    with fails(exception, message):
+        nc.register_box(*arguments)
+
+
+def test_a_reader_that_cannot_be_imported(foreign, fails):
+    class Broken(foreign.Kernel):
+        __module__ = "nc_tests_broken"
+
+    nc.register_box("nc_tests_broken", "math:no_such_reader")
+    for _ in range(2):
+        with fails(
+            ImportError,
+            "'math:no_such_reader', which reads the boxes of 'nc_tests_broken', cannot be "
+            "imported: module 'math' has no attribute 'no_such_reader'",
+        ):
+            nc.wrap(Broken(False))
+
+
+PLUGIN = """
+import nativecall
+
+def reader(kernel):
+    return nativecall.wrap(kernel.address, kernel.type, owner=kernel)
+"""
+INSTALLED = """
+import importlib.util, sys
+sys.path.insert(0, sys.argv[1])
+import nativecall as nc
+spec = importlib.util.spec_from_file_location("MODULE", sys.argv[2])
+foreign = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(foreign)
+nc.wrap(nc.load("m").function("cos", "d:d").to_ctypes())
+print("nc_tests_plugin" in sys.modules)
+print(nc.wrap(foreign.Kernel(False))(9.0), "nc_tests_plugin" in sys.modules)
+""".replace("MODULE", MODULE)
+
+
+def test_an_entry_point_adds_a_box(builder, foreign, python, tmp_path):
+    """Its module is imported when the first of the boxes is met, and not before."""
+    (tmp_path / "nc_tests_plugin.py").write_text(PLUGIN)
+    installed = tmp_path / "nc_tests_plugin-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: nc_tests_plugin\n")
+    (installed / "entry_points.txt").write_text(
+        f"[nativecall.boxes]\n{MODULE} = nc_tests_plugin:reader\nnumba = none:such\n"
+    )
+    shown = python(INSTALLED, tmp_path, foreign.__file__)
+    assert shown == "False\n3.0 True\n"
+
+
+BRIDGE = """
+from nativecall._signature.spelling import parse
+from nativecall._values.boxes import Function
+
+def function(obj):
+    return Function(obj.address, parse(obj.type), obj)
+"""
+ONE_FILE = """
+import importlib.util, sys
+import nativecall as nc
+import nativecall._bridges
+nativecall._bridges.__path__.append(sys.argv[1])
+
+def module(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+kernel = module("MODULE", sys.argv[2]).Kernel(False)
+boxes = module("registered_boxes", sys.argv[3])
+print(nc.wrap(kernel)(9.0), boxes.take(kernel, "d:d", 0) == kernel.address)
+""".replace("MODULE", MODULE)
+
+
+def test_a_bridge_is_one_file(foreign, c, python, tmp_path):
+    """Python and C code know a box when a file in the bridges' folder does."""
+    (tmp_path / f"{MODULE}.py").write_text(BRIDGE)
+    assert python(ONE_FILE, tmp_path, foreign.__file__, c.boxes.__file__) == "3.0 True\n"
+
+
+LIBRARIES = {
+    "_ctypes": "import ctypes; box = ctypes.CDLL(None).abs",
+    "_cffi_backend": (
+        "import cffi; box = cffi.FFI().cast('int (*)(int)', nc.load(None).address('abs'))"
+    ),
+    "PyCapsule": "box = nc.load(None).function('abs', 'i:i').to_capsule()",
+    "scipy": (
+        "import scipy; box = scipy.LowLevelCallable("
+        "nc.load(None).function('abs', 'i:i').to_capsule())"
+    ),
+    "numba": "import numba; box = numba.cfunc('int32(int32)')(lambda x: abs(x))",
+}
+ALONE = """
+import sys
+import nativecall as nc
+SETUP
+before = {*sys.modules}
+assert nc.wrap(box, "i:i")(-5) == 5
+after = {*sys.modules} - before
+print(*sorted(name for name in after if name.startswith("nativecall._bridges.")))
+print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "numba", "numpy"}))
+"""
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_wrapping_one_box_imports_no_other_library(python, name):
+    bridges, libraries = python(ALONE.replace("SETUP", LIBRARIES[name])).split("\n")[:2]
+    assert f"nativecall._bridges.{name}" in bridges.split() or name == "PyCapsule"
+    # A LowLevelCallable is made of a capsule, or of a function pointer of ctypes or cffi.
+    other = {*bridges.split()} - {f"nativecall._bridges.{name}"}
+    assert other <= ({"nativecall._bridges.PyCapsule"} if name == "scipy" else set())
+    assert libraries == ""
