@@ -10,6 +10,7 @@ for Python functions that are passed as function-pointer arguments (arguments.py
 from __future__ import annotations
 
 from .. import _lib
+from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View, object_offsets
@@ -118,8 +119,7 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 # -- callbacks -----------------------------------------------------------------------------------
 
-_LIMIT = 1024
-_specs: dict[object, tuple[CallbackSpec, str]] = {}
+_specs: Cache[object, tuple[CallbackSpec, str]] = Cache(1024)
 
 
 def _spec(signature: Signature) -> tuple[CallbackSpec, str]:
@@ -144,10 +144,7 @@ def _spec(signature: Signature) -> tuple[CallbackSpec, str]:
             record=_record(result) if is_struct else None,
             writer=write if is_struct else None,
         )
-        found = made, key(signature)
-        if len(_specs) >= _LIMIT:
-            _specs.clear()
-        _specs[wanted] = found
+        found = _specs.keep(wanted, (made, key(signature)))
     return found
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import weakref
 
 from .. import _lib
-from .._fifo import Fifo
+from .._fifo import Cache, Fifo
 from .._signature.signature import Signature
 from .._values import callspec
 from .._values.variadic import extra_argument
@@ -131,7 +131,7 @@ def _remember(wanted: str, made: Trampoline) -> Trampoline:
         found = first()
         if found is not None:
             break
-        # Nobody uses the other one any more.
+        # The other one is not used any more.
         if _made.get(wanted) is first:
             del _made[wanted]
     # Of dead references, and of trampolines that are only remembered, there is a bounded number.
@@ -167,11 +167,11 @@ def variadic(
     name = callable.__name__
     owner = weakref.ref(callable)
     fixed = len(signature.args)
-    calls: dict[str, Callable[..., object]] = {}
+    calls: Cache[str, Callable[..., object]] = Cache(_MAX_VARIADIC)
     others: Callable[..., object] | None = None
 
     def make(types: list[CType]) -> Callable[..., object] | None:
-        # Nobody can say const after the fixed arguments: memory of any kind passes.
+        # const cannot be said after the fixed arguments: memory of any kind passes.
         readonly = (*signature.readonly, *[True] * len(types))
         whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
         entry = owner()
@@ -198,10 +198,7 @@ def variadic(
             if others is None:
                 others = fallback_for(fewest, name, address, flags, owner)
             return others(*values)
-        if len(calls) >= _MAX_VARIADIC:
-            calls.clear()
-        calls[wanted] = call
-        return call(*given)
+        return calls.keep(wanted, call)(*given)
 
     return fallback
 

@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 from .. import _lib
 from .._errors import SignatureError
+from .._fifo import Cache
 from .._signature.ctype import CType
 from .._signature.derived import object_offsets
 from .._signature.signature import Signature
@@ -105,8 +106,7 @@ def lowering(restype: Foreign) -> tuple[Foreign, type | None]:
     return lower, _Float if isinstance(restype().value, float) else _Int
 
 
-_LIMIT = 1024
-_specs: dict[object, tuple[CallbackSpec, Foreign]] = {}
+_specs: Cache[object, tuple[CallbackSpec, Foreign]] = Cache(1024)
 
 
 def _spec(
@@ -140,10 +140,7 @@ def _spec(
             lower=lower,
             holder=holder,
         )
-        found = spec, callback_type(restype, kinds)
-        if len(_specs) >= _LIMIT:
-            _specs.clear()
-        _specs[key] = found
+        found = _specs.keep(key, (spec, callback_type(restype, kinds)))
     return found
 
 

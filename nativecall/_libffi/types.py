@@ -13,6 +13,7 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
 
 from .._errors import SignatureError
+from .._fifo import Cache
 from .._signature.ctype import SCALARS, CType, is_native, part_of, scalar
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct
 from .._signature.signature import Signature
@@ -301,7 +302,7 @@ def _make_struct(struct: Struct, plain: bool) -> Foreign:
 
 
 # Any pointer after the fixed arguments.
-_prototypes: dict[tuple[str, bool, bool, bool], Foreign] = {}
+_prototypes: Cache[tuple[str, bool, bool, bool], Foreign] = Cache(_CACHE_LIMIT)
 
 
 def prototype(
@@ -332,14 +333,11 @@ def prototype(
             "_argtypes_": tuple(_argument_types(signature, plain)),
             "_restype_": _result_type(result, plain),
         }
-        found = type("NativeFunction", (CFuncPtr,), members)
-        if len(_prototypes) >= _CACHE_LIMIT:
-            _prototypes.clear()
-        _prototypes[key] = found
+        found = _prototypes.keep(key, type("NativeFunction", (CFuncPtr,), members))
     return found
 
 
-_callback_types: dict[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = {}
+_callback_types: Cache[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = Cache(_CACHE_LIMIT)
 
 
 def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool = False) -> Foreign:
@@ -356,10 +354,7 @@ def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool 
     if found is None:
         flags = FUNCFLAG_CDECL | (FUNCFLAG_USE_ERRNO if errno else 0)
         members = {"_flags_": flags, "_argtypes_": key[1], "_restype_": restype}
-        found = type("NativeCallback", (CFuncPtr,), members)
-        if len(_callback_types) >= _CACHE_LIMIT:
-            _callback_types.clear()
-        _callback_types[key] = found
+        found = _callback_types.keep(key, type("NativeCallback", (CFuncPtr,), members))
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+from .._fifo import Cache
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar
 from .derived import Array, Pointer, Struct
 
@@ -19,8 +20,7 @@ _ORDERS = "@^=<>!"
 _FOREIGN = ">!" if sys.byteorder == "little" else "<"
 _POINTERS = ("pointer", "voidptr", "function")
 _MAX_DIGITS = 18
-_CACHE_LIMIT = 1024
-_answers: dict[tuple[str, int, str], bool] = {}
+_answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
 
 def suits(ctype: CType, format: str, itemsize: int) -> bool:
@@ -47,9 +47,7 @@ def suits(ctype: CType, format: str, itemsize: int) -> bool:
             known = itemsize == ctype.size and _same(_Reader(format).whole(), ctype)
         except _Unreadable:
             known = False
-        if len(_answers) >= _CACHE_LIMIT:
-            _answers.clear()
-        _answers[key] = known
+        _answers.keep(key, known)
     return known
 
 

@@ -16,6 +16,7 @@ import sys
 
 from .. import _lib
 from .._errors import SignatureError, refuse_reload
+from .._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ class CType:
         raise TypeError(f"{type(self).__name__} is not a C type by itself")
 
 
-_interned: dict[str, CType] = {}
-_INTERN_LIMIT = 4096  # forgotten all at once beyond; equality never depends on identity
+# Equality never depends on identity.
+_interned: Cache[str, CType] = Cache(4096)
 
 
 def intern(
@@ -178,9 +179,7 @@ def intern(
     )
     for attribute, value in attributes.items():
         object.__setattr__(self, attribute, value)
-    if len(_interned) >= _INTERN_LIMIT:
-        _interned.clear()
-    return _interned.setdefault(named, self)
+    return _interned.keep(named, self)
 
 
 def check_length(text: int, named: int) -> None:

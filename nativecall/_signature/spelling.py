@@ -21,6 +21,7 @@ C declaration is read.
 from __future__ import annotations
 
 from .._errors import SignatureError
+from .._fifo import Cache
 from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, refusal
 from .derived import Array, FunctionPointer, Struct, View, pointer
 from .signature import Signature
@@ -360,8 +361,7 @@ def _calls(source: str) -> bool:
     return any([part.lstrip(_SPACE)[:1] not in _DIGITS for part in source.split("(")[1:]])
 
 
-_cache: dict[tuple[str, str | None], Signature] = {}
-_CACHE_LIMIT = 2048  # emptied when full
+_cache: Cache[tuple[str, str | None], Signature] = Cache(2048)
 
 
 def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None) -> Signature:
@@ -404,10 +404,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
         return found
     if not source.strip(_SPACE):
         raise SignatureError("a signature is empty", source, 1, hint=_FORMS)
-    signature = _READERS[form or _form(source)](source)
-    if len(_cache) >= _CACHE_LIMIT:
-        _cache.clear()
-    return _cache.setdefault(key, signature)
+    return _cache.keep(key, _READERS[form or _form(source)](source))
 
 
 def _known_hint(hint: object) -> str:

@@ -7,6 +7,7 @@ for all callables whose types, argument names and read-only promises are equal.
 from __future__ import annotations
 
 from .. import _lib
+from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.signature import Signature
@@ -37,8 +38,7 @@ def letter(ctype: CType) -> str:
     }[ctype.kind]
 
 
-_made: dict[object, CallSpec] = {}
-_LIMIT = 4096
+_made: Cache[object, CallSpec] = Cache(4096)
 
 
 def of(signature: Signature) -> CallSpec:
@@ -46,10 +46,7 @@ def of(signature: Signature) -> CallSpec:
     key = (signature.function.named, signature.names, signature.readonly)
     found = _made.get(key)
     if found is None:
-        found = _types.callspec(signature)
-        if len(_made) >= _LIMIT:
-            _made.clear()
-        _made[key] = found
+        found = _made.keep(key, _types.callspec(signature))
     return found
 
 
@@ -86,15 +83,12 @@ def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, boo
     return letter(arg), code if code in known else "", size, count, alignment, readonly
 
 
-_of_arguments: dict[str, CallSpec] = {}
+_of_arguments: Cache[str, CallSpec] = Cache(4096)
 
 
 def of_argument(ctype: CType) -> CallSpec:
     """The call spec of a function of one argument, for `pin` and `match`."""
     found = _of_arguments.get(ctype.named)
     if found is None:
-        found = of(Signature(VOID, (ctype,)))
-        if len(_of_arguments) >= _LIMIT:
-            _of_arguments.clear()
-        _of_arguments[ctype.named] = found
+        found = _of_arguments.keep(ctype.named, of(Signature(VOID, (ctype,))))
     return found

@@ -18,6 +18,7 @@ from itertools import islice
 
 from .. import _lib
 from .._errors import refuse_reload
+from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Struct, View, object_offsets
@@ -351,8 +352,7 @@ def load_result(ctype: CType, address: int) -> object:
     return load(ctype, address, owned=True)
 
 
-_NAMED_LIMIT = 1024
-_named_tuples: dict[str, Callable[..., object]] = {}
+_named_tuples: Cache[str, Callable[..., object]] = Cache(1024)
 
 
 def named_tuple(struct: Struct) -> Callable[..., object]:
@@ -361,8 +361,4 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
     if known is not None:
         return known
     make: Any = namedtuple
-    made: Callable[..., object] = make("Struct", struct.field_names, rename=True)
-    if len(_named_tuples) >= _NAMED_LIMIT:
-        _named_tuples.clear()
-    _named_tuples[struct.named] = made
-    return made
+    return _named_tuples.keep(struct.named, make("Struct", struct.field_names, rename=True))

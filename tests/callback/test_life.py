@@ -404,7 +404,7 @@ def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
     def function(pointer: Any, factor: float) -> float:
         return pointer.x0 * factor
 
-    kept, limit = pythonfunction._specs, pythonfunction._LIMIT
+    kept, limit = pythonfunction._specs, pythonfunction._specs.limit
     kept.clear()
     before = nc.callback(text(0), function)
     (key,) = kept

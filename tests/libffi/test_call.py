@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall._fifo import Cache
 from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
 from support.modes import GENERATED
@@ -754,7 +755,7 @@ KEPT_TYPES = """
 import ctypes, gc, itertools, sys, weakref
 import nativecall as nc
 from nativecall._libffi import callback, types as libffi
-libffi._CACHE_LIMIT = callback._LIMIT = 16
+libffi._callback_types.limit = callback._specs.limit = 16
 cos = nc.load("m").address("cos")
 kept = len(libffi._FUNCTION_TYPES)
 types = []
@@ -780,7 +781,7 @@ def test_ctypes_keeps_no_type_of_a_python_function(python, monkeypatch):
 def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
     monkeypatch.setattr(libffi, "_made", {})
     monkeypatch.setattr(libffi, "_shared", [])
-    monkeypatch.setattr(libffi, "_prototypes", {})
+    monkeypatch.setattr(libffi, "_prototypes", Cache(32))
     monkeypatch.setattr(libffi, "_CACHE_LIMIT", 32)
     cos = nc.load("m").address("cos")
     theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)

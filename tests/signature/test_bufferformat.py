@@ -106,9 +106,9 @@ def test_answers_are_kept_up_to_a_bound() -> None:
     """Then all are dropped, and found again."""
     number, record = parse_type("d"), parse_type("T{di}")
     bufferformat._answers.clear()
-    for size in range(bufferformat._CACHE_LIMIT):
+    for size in range(bufferformat._answers.limit):
         assert suits(number, "d", size) is (size == 8)
-    assert len(bufferformat._answers) == bufferformat._CACHE_LIMIT
+    assert len(bufferformat._answers) == bufferformat._answers.limit
     assert suits(record, "T{d:x:i:n:}", record.size)
     assert list(bufferformat._answers.values()) == [True], "the others are gone"
     assert suits(number, "d", 8)

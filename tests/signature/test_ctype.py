@@ -301,4 +301,4 @@ def test_interning_forgets_but_equality_stays() -> None:
     for length in range(1, 9000):
         derived.Array(ct.scalar("b"), (length,))
     assert parse_type("T{ddd:keep:}") == before
-    assert len(ct._interned) <= ct._INTERN_LIMIT
+    assert len(ct._interned) <= ct._interned.limit

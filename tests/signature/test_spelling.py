@@ -242,9 +242,9 @@ def test_parse_takes_signatures_and_function_types() -> None:
 
 def test_parse_remembers_texts() -> None:
     assert parse("d:ddd") is parse("d:ddd")
-    for length in range(spelling._CACHE_LIMIT + 1):
+    for length in range(spelling._cache.limit + 1):
         parse("v:" + "d" * (length % 50) + " " * (length // 50))
-    assert len(spelling._cache) <= spelling._CACHE_LIMIT
+    assert len(spelling._cache) <= spelling._cache.limit
 
 
 def test_signatures_are_values() -> None:

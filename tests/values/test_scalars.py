@@ -462,7 +462,7 @@ def test_call_specs_are_kept_up_to_a_bound():
         return callspec.of(Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"]))
 
     before = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
-    first, _ = _filled(callspec._made, callspec._LIMIT, make)
+    first, _ = _filled(callspec._made, callspec._made.limit, make)
     assert make(0) is not first
     after = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
     for f in (before, after):
@@ -473,7 +473,7 @@ def test_plans_of_single_types_are_kept_up_to_a_bound():
     def make(number):
         return callspec.of_argument(parse_type(f"&T{{d:x{number}:}}"))
 
-    first, _ = _filled(callspec._of_arguments, callspec._LIMIT, make)
+    first, _ = _filled(callspec._of_arguments, callspec._of_arguments.limit, make)
     callspec._made.clear()
     assert make(0) is not first
     memory = np.array([2.5]).view([("x0", "d")])
@@ -492,7 +492,7 @@ def test_classes_of_structs_are_kept_up_to_a_bound():
     def make(number):
         return storage.named_tuple(parse_type(f"T{{i:x{number}:i:rem:}}"))
 
-    first, _ = _filled(storage._named_tuples, storage._NAMED_LIMIT, make)
+    first, _ = _filled(storage._named_tuples, storage._named_tuples.limit, make)
     new = make(0)
     assert new is not first
     assert before(9, 2).x0 == 4
@@ -503,7 +503,7 @@ def test_classes_of_structs_are_kept_up_to_a_bound():
 
 def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
     """Then all are dropped; the functions are called as before."""
-    monkeypatch.setattr(arguments, "_CALLEE_LIMIT", 8)
+    monkeypatch.setattr(arguments._callees, "limit", 8)
     sort = nc.load("c").function("qsort", "v:&dQQX{i:PP}").address()
 
     def make(number):
