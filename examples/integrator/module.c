@@ -126,14 +126,10 @@ static PyMethodDef functions[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "numerics",
-    "An integrator, a root finder and an ODE stepper that take any callable.",
-    -1,
-    functions,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "numerics",
+    .m_doc = "An integrator, a root finder and an ODE stepper that take any callable.",
+    .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit_numerics(void)

@@ -74,14 +74,10 @@ static PyMethodDef functions[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "midpoint",
-    "The midpoint rule over any callable.",
-    -1,
-    functions,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "midpoint",
+    .m_doc = "The midpoint rule over any callable.",
+    .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit_midpoint(void)

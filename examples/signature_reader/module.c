@@ -203,14 +203,10 @@ static PyMethodDef functions[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "signature_reader",
-    "Reads the native signatures of any object, and calls the best of them.",
-    -1,
-    functions,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "signature_reader",
+    .m_doc = "Reads the native signatures of any object, and calls the best of them.",
+    .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit_signature_reader(void)

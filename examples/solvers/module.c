@@ -222,14 +222,10 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "solvers",
-    "A root finder and a solver of differential equations that take any callable.",
-    -1,
-    methods,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "solvers",
+    .m_doc = "A root finder and a solver of differential equations that take any callable.",
+    .m_size = -1,
+    .m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit_solvers(void)

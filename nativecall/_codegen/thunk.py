@@ -8,19 +8,7 @@ does is told in thunkcode.py.
 
 from __future__ import annotations
 
-from .._adapt.plan import (
-    Bound,
-    Constant,
-    Convert,
-    Given,
-    Load,
-    Memory,
-    Node,
-    Plan,
-    Result,
-    Room,
-    Written,
-)
+from .._adapt import plan as nodes
 from .._signature.signature import Signature
 from . import abi, engine
 from .thunkcode import EXPORT, ThunkCode
@@ -31,25 +19,25 @@ __all__ = ["changes_nothing", "intermediate", "key", "thunk"]
 # -- one for each shape --------------------------------------------------------------------------
 
 
-def _described(node: Node | None) -> str:
+def _described(node: nodes.Node | None) -> str:
     match node:
-        case Given(index, _):
+        case nodes.Given(index, _):
             return f"a{index}"
-        case Load(pointer, offset, type):
+        case nodes.Load(pointer, offset, type):
             return f"l{pointer.index}+{offset}{shape(type)}"
-        case Convert(value, type, step, exact):
+        case nodes.Convert(value, type, step, exact):
             return f"c({_described(value)}){shape(type)}{step}{'=' * exact}"
-        case Memory(values, type):
+        case nodes.Memory(values, type):
             return f"m({','.join(map(_described, values))}){shape(type)}"
-        case Constant(value, type):
+        case nodes.Constant(value, type):
             return f"k{value}{shape(type)}"
-        case Bound(offset, type):
+        case nodes.Bound(offset, type):
             return f"b{offset}{shape(type)}"
-        case Room(type):
+        case nodes.Room(type):
             return f"r{type.size}/{type.alignment}"
-        case Result(type):
+        case nodes.Result(type):
             return f"R{shape(type)}"
-        case Written(type):
+        case nodes.Written(type):
             return f"W{shape(type)}"
     return "-"
 
@@ -58,7 +46,7 @@ def _shapes(signature: Signature) -> str:
     return f"{shape(signature.result)}:{''.join(map(shape, signature.args))}"
 
 
-def key(plan: Plan) -> str:
+def key(plan: nodes.Plan) -> str:
     """What determines the code of a thunk."""
     return " ".join(
         [
@@ -73,7 +61,7 @@ def key(plan: Plan) -> str:
     )
 
 
-def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
+def thunk(plan: nodes.Plan) -> tuple[int, engine.Code] | None:
     """The address of the code for a plan, and what keeps it; None where none can be generated.
 
     `engine.NoRoom` where memory is too short for it now.
@@ -94,7 +82,7 @@ def thunk(plan: Plan) -> tuple[int, engine.Code] | None:
     return code.address(EXPORT), code
 
 
-def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> bool:
+def changes_nothing(plan: nodes.Plan, convention: abi.Convention | None = None) -> bool:
     """Whether the function itself can be called in the thunk's place.
 
     So it is when it finds each of its arguments in the register where the caller put it, and others
@@ -117,16 +105,16 @@ def changes_nothing(plan: Plan, convention: abi.Convention | None = None) -> boo
     passed = ("void", "value") if plan.result is None else ("value",)
     if outer.result.how not in passed or inner.result.how not in passed:
         return False
-    if not isinstance(plan.result, Result | None):
+    if not isinstance(plan.result, nodes.Result | None):
         return False
     given = outer.registers()
     for node, register in zip(plan.arguments, inner.registers(), strict=True):
-        if not isinstance(node, Given) or register is None or given[node.index] != register:
+        if not isinstance(node, nodes.Given) or register is None or given[node.index] != register:
             return False
     return True
 
 
-def intermediate(plan: Plan, convention: abi.Convention | None = None) -> str | None:
+def intermediate(plan: nodes.Plan, convention: abi.Convention | None = None) -> str | None:
     """The LLVM IR of a plan's thunk; None where no convention describes it.
 
     Parameters
@@ -142,7 +130,7 @@ def intermediate(plan: Plan, convention: abi.Convention | None = None) -> str | 
 
 
 def _lowerings(
-    plan: Plan, convention: abi.Convention | None = None
+    plan: nodes.Plan, convention: abi.Convention | None = None
 ) -> tuple[abi.Lowering, abi.Lowering]:
     """How the thunk is called, and how it calls."""
     platform = abi.known(convention)

@@ -13,20 +13,7 @@ import sys
 from _ctypes import get_errno, set_errno
 
 from .. import _lib
-from .._adapt.plan import (
-    HEADER,
-    Bound,
-    Constant,
-    Convert,
-    Given,
-    Load,
-    Memory,
-    Node,
-    Plan,
-    Result,
-    Room,
-    Written,
-)
+from .._adapt import plan as nodes
 from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType
 from .._values import callspec, storage
@@ -60,7 +47,7 @@ class _Failed(Exception):
 
 
 def interpreted(
-    plan: Plan, target: int, maker: Maker, data: bytes, kept: object
+    plan: nodes.Plan, target: int, maker: Maker, data: bytes, kept: object
 ) -> tuple[int, object]:
     """The address of a callback that carries out a plan, and what keeps it.
 
@@ -128,14 +115,16 @@ def interpreted(
 class _Run:
     """What the callback runs: it raises, or returns what ctypes takes, None for the sentinel."""
 
-    def __init__(self, plan: Plan, target: int, maker: Maker, data: bytes, kept: object) -> None:
+    def __init__(
+        self, plan: nodes.Plan, target: int, maker: Maker, data: bytes, kept: object
+    ) -> None:
         # Here and not in the callback, whose machine code may stay a while when it is closed.
         self.kept = kept
         self.plan = plan
         self.maker = maker
-        self.data = ctypes.create_string_buffer(HEADER + len(data) + 16)
+        self.data = ctypes.create_string_buffer(nodes.HEADER + len(data) + 16)
         self.base = (ctypes.addressof(self.data) + 15) & ~15
-        _write(self.base + HEADER, data)
+        _write(self.base + nodes.HEADER, data)
         by_errno = "errno" in (plan.before.shown_by, plan.after.shown_by)
         self.uses_errno = by_errno or bool(plan.flags & _lib.FLAG_ERRNO)
         self.inner = plan.inner.result
@@ -249,31 +238,31 @@ class _Call:
         self.memory.append(block)
         return (ctypes.addressof(block) + 15) & ~15
 
-    def value(self, node: Node) -> int:
+    def value(self, node: nodes.Node) -> int:
         match node:
-            case Given(index, _):
+            case nodes.Given(index, _):
                 return self.argument(index)
-            case Load(pointer, offset, _):
+            case nodes.Load(pointer, offset, _):
                 return _word(self.argument(pointer.index)) + offset
-            case Convert(source, _, _, _):
+            case nodes.Convert(source, _, _, _):
                 return self.converted(_type_of(source), self.value(source), node)
-            case Memory(values, item):
+            case nodes.Memory(values, item):
                 at = self.reserve(len(values) * item.size)
                 for index, one in enumerate(values):
                     _copy(at + index * item.size, self.value(one), item.size)
                 return self.pointer(at)
-            case Constant(number, ctype):
+            case nodes.Constant(number, ctype):
                 at = self.reserve(ctype.size)
                 _write(at, number.to_bytes(ctype.size, sys.byteorder))
                 return at
-            case Bound(offset, _):
+            case nodes.Bound(offset, _):
                 return self.run.base + offset
-            case Room(ctype):
+            case nodes.Room(ctype):
                 self.room = self.reserve(ctype.size)
                 return self.pointer(self.room)
-            case Written(_):
+            case nodes.Written(_):
                 return self.room
-            case Result(_):
+            case nodes.Result(_):
                 return self.answer
         raise TypeError(node)
 
@@ -282,7 +271,7 @@ class _Call:
         ctypes.c_void_p.from_address(at).value = address
         return at
 
-    def converted(self, source: CType, at: int, node: Convert) -> int:
+    def converted(self, source: CType, at: int, node: nodes.Convert) -> int:
         made = self.reserve(node.type.size)
         letters = callspec.letter(source), callspec.letter(node.type)
         if not _lib.types.convert_number(letters[0], at, letters[1], made, node.exact):
@@ -306,6 +295,6 @@ def _copy(target: int, source: int, size: int) -> None:
     _lib.ffi.memmove(cast("char *", target), cast("char *", source), size)
 
 
-def _type_of(node: Node) -> CType:
-    found: CType = VOIDPTR if isinstance(node, (Memory, Room)) else node.type
+def _type_of(node: nodes.Node) -> CType:
+    found: CType = VOIDPTR if isinstance(node, (nodes.Memory, nodes.Room)) else node.type
     return found
