@@ -14,6 +14,7 @@
 #include "object/failure.h"
 #include "codegen/symbols.h"
 #include "values/memory.h"
+#include "ground/address.h"
 #include "ground/exceptions.h"
 #include "cli/probe.h"
 #include "values/records.h"
@@ -34,15 +35,12 @@ static int refuse_again(PyObject *hook)
 /* set_call_hooks(generate, make_fallback, failure, specialize) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *hooks[4];
-    if (!PyArg_ParseTuple(args, "OOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3]) ||
-        refuse_again(nc_hooks.generate) < 0) {
+    if (refuse_again(nc_hooks.generate) < 0 ||
+        !PyArg_ParseTuple(args, "OOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
+                          &nc_hooks.failure, &nc_hooks.specialize)) {
         return NULL;
     }
-    nc_hooks.generate = Py_NewRef(hooks[0]);
-    nc_hooks.make_fallback = Py_NewRef(hooks[1]);
-    nc_hooks.failure = Py_NewRef(hooks[2]);
-    nc_hooks.specialize = Py_NewRef(hooks[3]);
+    Py_INCREF(args); /* keeps them as long as the process */
     Py_RETURN_NONE;
 }
 
@@ -50,20 +48,13 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
  * describe) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *hooks[8];
-    if (!PyArg_ParseTuple(args, "OOOOOOOO", &hooks[0], &hooks[1], &hooks[2], &hooks[3], &hooks[4],
-                          &hooks[5], &hooks[6], &hooks[7]) ||
-        refuse_again(nc_hooks.store) < 0) {
+    if (refuse_again(nc_hooks.store) < 0 ||
+        !PyArg_ParseTuple(args, "OOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
+                          &nc_hooks.match, &nc_hooks.struct_buffer, &nc_hooks.store, &nc_hooks.load,
+                          &nc_hooks.record, &nc_hooks.describe)) {
         return NULL;
     }
-    nc_hooks.pointer_argument = Py_NewRef(hooks[0]);
-    nc_hooks.pointer_type = Py_NewRef(hooks[1]);
-    nc_hooks.match = Py_NewRef(hooks[2]);
-    nc_hooks.struct_buffer = Py_NewRef(hooks[3]);
-    nc_hooks.store = Py_NewRef(hooks[4]);
-    nc_hooks.load = Py_NewRef(hooks[5]);
-    nc_hooks.record = Py_NewRef(hooks[6]);
-    nc_hooks.describe = Py_NewRef(hooks[7]);
+    Py_INCREF(args); /* keeps them as long as the process */
     Py_RETURN_NONE;
 }
 
@@ -88,14 +79,8 @@ static PyObject *store_scalar(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "COO!U", &letter, &value, &PyLong_Type, &address, &who)) {
         return NULL;
     }
-    memory = PyLong_AsVoidPtr(address);
-    if (memory == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "cannot store at address 0");
-        }
-        return NULL;
-    }
-    if (nc_convert_scalar(who, -1, value, (char)letter, memory) < 0) {
+    memory = nc_address(address, "cannot store at address 0");
+    if (memory == NULL || nc_convert_scalar(who, -1, value, (char)letter, memory) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -110,14 +95,8 @@ static PyObject *load_scalar(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "CO!", &letter, &PyLong_Type, &address)) {
         return NULL;
     }
-    memory = PyLong_AsVoidPtr(address);
-    if (memory == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "cannot load from address 0");
-        }
-        return NULL;
-    }
-    return nc_scalar_to_python((char)letter, memory);
+    memory = nc_address(address, "cannot load from address 0");
+    return memory != NULL ? nc_scalar_to_python((char)letter, memory) : NULL;
 }
 
 /* value_letter(object): what a number is by itself, "" for anything else. */
@@ -223,7 +202,7 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* capsule_entry(capsule): the callable of one entry that a capsule of `capsule` owns, if its
- * function is the one that the capsule holds; else None. Nobody else has the destructor. */
+ * function is the one that the capsule holds; else None. No other capsule has the destructor. */
 static PyObject *capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     const char *name;
@@ -404,17 +383,11 @@ static int module_exec(PyObject *module)
     }
     nc_symbols_ready();
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
-        PyType_Ready(&NcGenerated_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Trampoline", (PyObject *)&NcGenerated_Type) < 0 ||
-        PyType_Ready(&NcStub_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Stub", (PyObject *)&NcStub_Type) < 0 ||
-        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 ||
-        nc_pycallback_ready(module) < 0 || nc_records_ready(module) < 0 ||
-        PyType_Ready(&Library_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Library", (PyObject *)&Library_Type) < 0 ||
-        PyType_Ready(&NcMemory_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Memory", (PyObject *)&NcMemory_Type) < 0 ||
-        nc_callable_ready(module) < 0 ||
+        PyModule_AddType(module, &NcGenerated_Type) < 0 ||
+        PyModule_AddType(module, &NcStub_Type) < 0 || nc_buffers_ready() < 0 ||
+        nc_exceptions_ready(module) < 0 || nc_pycallback_ready(module) < 0 ||
+        nc_records_ready(module) < 0 || PyModule_AddType(module, &Library_Type) < 0 ||
+        PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||

@@ -3,6 +3,7 @@
 #include "pycallbackobject.h"
 
 #include "ctypescall.h"
+#include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/stub.h"
 #include "values/records.h"
@@ -46,12 +47,9 @@ static PyObject *pycallback_new(PyTypeObject *type, PyObject *args, PyObject *kw
             PyErr_SetString(PyExc_TypeError, "the code of a PyCallback() is (address, owner)");
             return NULL;
         }
-        machine_code = PyLong_AsVoidPtr(PyTuple_GET_ITEM(code, 0));
+        machine_code = nc_address(PyTuple_GET_ITEM(code, 0), "there is no code at address 0");
         owner = PyTuple_GET_ITEM(code, 1);
         if (machine_code == NULL) {
-            if (!PyErr_Occurred()) {
-                PyErr_SetString(PyExc_ValueError, "there is no code at address 0");
-            }
             return NULL;
         }
     }
@@ -170,14 +168,8 @@ static PyObject *pycallback_store(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO!", &value, &PyLong_Type, &address)) {
         return NULL;
     }
-    out = PyLong_AsVoidPtr(address);
-    if (out == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "cannot store at address 0");
-        }
-        return NULL;
-    }
-    if (nc_pycallback_store((NcPyCallback *)(void *)object, value, out) < 0) {
+    out = nc_address(address, "cannot store at address 0");
+    if (out == NULL || nc_pycallback_store((NcPyCallback *)(void *)object, value, out) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -245,9 +237,7 @@ PyTypeObject NcPyCallback_Type = {
 int nc_pycallback_ready(PyObject *module)
 {
     nc_pycallback_set_interpreter();
-    return PyType_Ready(&NcCallbackSpec_Type) < 0 || PyType_Ready(&NcPyCallback_Type) < 0 ||
-                   PyModule_AddObjectRef(module, "CallbackSpec", (PyObject *)&NcCallbackSpec_Type) <
-                       0
+    return PyModule_AddType(module, &NcCallbackSpec_Type) < 0
                ? -1
-               : PyModule_AddObjectRef(module, "PyCallback", (PyObject *)&NcPyCallback_Type);
+               : PyModule_AddType(module, &NcPyCallback_Type);
 }

@@ -6,6 +6,7 @@
 #include "object/callablecalls.h"
 #include "object/failure.h"
 #include "values/records.h"
+#include "ground/address.h"
 #include "ground/stack.h"
 #include "ground/stub.h"
 
@@ -145,11 +146,8 @@ static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (!PyArg_ParseTuple(args, "iO!O", &flags, &PyLong_Type, &address, &keep)) {
         return NULL;
     }
-    method = PyLong_AsVoidPtr(address);
+    method = nc_address(address, "the code of a trampoline cannot be at address 0");
     if (method == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "the code of a trampoline cannot be at address 0");
-        }
         return NULL;
     }
     if (flags != METH_NOARGS && flags != METH_O && flags != METH_FASTCALL) {

@@ -2,6 +2,8 @@
  * exceptions.h has the table. */
 #include "exceptions.h"
 
+#include "links.h"
+
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -129,7 +131,7 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
     exception = stash->exception;
     stash->exception = NULL;
     if (exception == NULL) {
-        Py_DECREF(first); /* somebody called __del__, which has reported it */
+        Py_DECREF(first); /* a call of __del__ has reported it */
         return value;
     }
     Py_XDECREF(value);
@@ -169,9 +171,9 @@ PyTypeObject NcStash_Type = {
 typedef struct Mark {
     PyThreadState *thread;
     PyObject *exception; /* borrowed, for comparison; NULL: none */
-    PyObject *deferred;  /* to be set when somebody looks; NULL: none */
+    PyObject *deferred;  /* to be set when it is looked for; NULL: none */
     struct Mark *next;
-    struct Mark *previous;
+    struct Mark **from;
 } Mark;
 
 /* For threads that there was no memory for, as long as they have an exception. */
@@ -213,24 +215,7 @@ static int is_spare(const Mark *mark)
 static void link_mark(Mark *mark, PyThreadState *thread)
 {
     mark->thread = thread;
-    mark->previous = NULL;
-    mark->next = marks;
-    if (marks != NULL) {
-        marks->previous = mark;
-    }
-    marks = mark;
-}
-
-static void unlink_mark(Mark *mark)
-{
-    if (mark->next != NULL) {
-        mark->next->previous = mark->previous;
-    }
-    if (mark->previous != NULL) {
-        mark->previous->next = mark->next;
-    } else {
-        marks = mark->next;
-    }
+    NC_LINK(marks, mark);
 }
 
 /* Changes a mark; a spare that holds nothing is free from then on. */
@@ -241,7 +226,7 @@ static void change_mark(Mark *mark, PyObject *exception, PyObject *deferred)
     mark->deferred = deferred;
     add_left(holds(mark) - held);
     if (is_spare(mark) && !holds(mark)) {
-        unlink_mark(mark);
+        NC_UNLINK(mark);
         memset(mark, 0, sizeof(*mark));
     }
 }
@@ -257,7 +242,7 @@ static void free_mark(PyObject *capsule)
     Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
     PyObject *deferred = mark->deferred;
     change_mark(mark, NULL, NULL);
-    unlink_mark(mark);
+    NC_UNLINK(mark);
     PyMem_Free(mark);
     if (deferred != NULL) {
         nc_exception_report(deferred, NULL);
@@ -341,7 +326,7 @@ static void sweep(void)
     }
 }
 
-/* Somebody looks: what was deferred is set. Another one that is set came of it. */
+/* An exception is looked for: what was deferred is set. Another one that is set came of it. */
 static void end_mark(Mark *mark)
 {
     PyObject *deferred = mark->deferred;
@@ -355,7 +340,7 @@ static void end_mark(Mark *mark)
 }
 
 /* What CPython runs between two instructions of Python code: there no exception can be set, but one
- * that nobody looked for. */
+ * that was not looked for. */
 static int look_here(void)
 {
     Mark *mark;
@@ -571,8 +556,7 @@ int nc_exceptions_ready(PyObject *module)
 {
     Check *check;
     int status;
-    if (PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&NcStash_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Stash", (PyObject *)&NcStash_Type) < 0 ||
+    if (PyType_Ready(&Reraiser_Type) < 0 || PyModule_AddType(module, &NcStash_Type) < 0 ||
         PyType_Ready(&Check_Type) < 0) {
         return -1;
     }

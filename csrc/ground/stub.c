@@ -1,6 +1,8 @@
 /* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
 #include "stub.h"
 
+#include "links.h"
+
 #include "nativecall/detail/callbackcalls.h"
 
 #include <stdint.h>
@@ -126,7 +128,7 @@ typedef struct Pages {
     NcStubSlot *last;
     size_t used;
     struct Pages *next; /* of those with free slots */
-    struct Pages *previous;
+    struct Pages **from;
 } Pages;
 
 static Pages *with_room;
@@ -164,28 +166,6 @@ static void append_free(Pages *pages, NcStubSlot *slot)
     pages->last = slot;
 }
 
-static void put_in_list(Pages *pages)
-{
-    pages->previous = NULL;
-    pages->next = with_room;
-    if (with_room != NULL) {
-        with_room->previous = pages;
-    }
-    with_room = pages;
-}
-
-static void take_from_list(Pages *pages)
-{
-    if (pages->previous != NULL) {
-        pages->previous->next = pages->next;
-    } else {
-        with_room = pages->next;
-    }
-    if (pages->next != NULL) {
-        pages->next->previous = pages->previous;
-    }
-}
-
 /* More room; or why there is none, with *memory_is_short where that is the reason. */
 static const char *make_pages(int *memory_is_short)
 {
@@ -214,7 +194,7 @@ static const char *make_pages(int *memory_is_short)
     for (size_t at = STUB_BYTES; at < page_size; at += STUB_BYTES) {
         append_free(pages, slot_of(memory + at));
     }
-    put_in_list(pages);
+    NC_LINK(with_room, pages);
     return NULL;
 
 fail:
@@ -245,7 +225,7 @@ void *nc_stub_new(void *code, void *context)
     slot = pages->first;
     pages->first = (NcStubSlot *)slot->context;
     if (pages->first == NULL) {
-        take_from_list(pages);
+        NC_UNLINK(pages);
     }
     pages->used++;
     slot->context = context;
@@ -265,11 +245,11 @@ void nc_stub_free(void *stub)
     append_free(pages, slot_of(stub));
     pages->used--;
     if (was_full) {
-        put_in_list(pages);
+        NC_LINK(with_room, pages);
     }
     /* One empty pair stays, so that a loop that makes and frees one stub maps nothing. */
-    if (pages->used == 0 && (pages->next != NULL || pages->previous != NULL)) {
-        take_from_list(pages);
+    if (pages->used == 0 && (pages->next != NULL || with_room != pages)) {
+        NC_UNLINK(pages);
         unmap(pages->stubs, 2 * page_size);
         free(pages);
     }

@@ -545,12 +545,8 @@ int nc_callable_ready(PyObject *module)
         (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_PACKED);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    if (PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
-        PyType_Ready(&NcCallSpec_Type) < 0) {
-        return -1;
-    }
-    return PyModule_AddObjectRef(module, "CallableBase", (PyObject *)&NcCallable_Type) < 0 ||
-                   PyModule_AddObjectRef(module, "CallSpec", (PyObject *)&NcCallSpec_Type) < 0
+    return PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
+                   PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type) < 0
                ? -1
-               : 0;
+               : PyModule_AddType(module, &NcCallSpec_Type);
 }

@@ -1,6 +1,7 @@
 /* csrc/object/failure.c: errno, and results that mean failure. */
 #include "failure.h"
 
+#include "ground/address.h"
 #include "nativecall/detail/callbackcalls.h"
 
 #include <errno.h>
@@ -89,10 +90,7 @@ PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "O!p", &PyLong_Type, &address, &owned)) {
         return NULL;
     }
-    found = (PyObject *)PyLong_AsVoidPtr(address);
-    if (found == NULL && !PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ValueError, "there is no object at address 0");
-    }
+    found = (PyObject *)nc_address(address, "there is no object at address 0");
     return owned ? found : Py_XNewRef(found);
 }
 

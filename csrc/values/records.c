@@ -243,9 +243,7 @@ PyTypeObject NcRecord_Type = {
 
 int nc_records_ready(PyObject *module)
 {
-    return PyType_Ready(&NcPointerReader_Type) < 0 || PyType_Ready(&NcRecord_Type) < 0 ||
-                   PyModule_AddObjectRef(module, "PointerReader",
-                                         (PyObject *)&NcPointerReader_Type) < 0
+    return PyModule_AddType(module, &NcPointerReader_Type) < 0
                ? -1
-               : PyModule_AddObjectRef(module, "Record", (PyObject *)&NcRecord_Type);
+               : PyModule_AddType(module, &NcRecord_Type);
 }
