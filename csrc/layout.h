@@ -83,7 +83,7 @@ typedef struct {
     void *target;                /* what trampolines call: the single's function pointer */
     PyCFunction method;          /* of generated code, or NULL */
     void *const *symbols;        /* what that refers to (symbols.c) */
-    NcNativeTable native;        /* both tables of the entries: what native callers find (D6) */
+    NcNativeTable native;        /* both tables of the entries: what native callers find */
     NcCallSpec *spec;            /* of a single with or without `parts`; NULL while empty */
     uintptr_t flags;             /* NC_FLAG_* of a single */
     NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
@@ -93,7 +93,7 @@ typedef struct {
     NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
     PyObject *only;              /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
-    PyObject *specializer;       /* whom to ask for missing entries (specialize.py); NULL: nobody */
+    PyObject *specializer;       /* makes missing entries (specialize.py); NULL: nothing does */
     PyObject *name;              /* str */
     PyObject *doc;               /* str or None */
     PyObject *module;            /* str or None: __module__ of the built-in view */

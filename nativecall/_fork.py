@@ -39,7 +39,7 @@ _held: list[list[Any]] = []  # what the thread that forks has to release
 
 def _importing(brief: bool) -> bool:
     """Whether another thread is importing what is ours or, if `brief`, is about to."""
-    # CPython has no public way to see it. A lock exists as long as somebody imports its module.
+    # CPython has no public way to see it. A lock exists as long as a thread imports its module.
     locks: dict[object, Any] = getattr(_bootstrap, "_module_locks", {})
     others = (get_ident(),) if brief else (get_ident(), None)
     for name, reference in [*locks.items()]:
@@ -62,7 +62,7 @@ def _before() -> None:
         holders = _holders()
         for module in holders:
             module.hold()
-        # Nobody begins to import while this is held; the fork itself takes it, too.
+        # No thread begins to import while this is held; the fork itself takes it, too.
         _imp.acquire_lock()
         waited = time.monotonic() - start
         ready = not _importing(waited < _BRIEF) and holders == _holders()

@@ -87,7 +87,7 @@ struct NcPyCallback {
     PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
     PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
     void *stub;             /* the C function pointer; owned; NULL with ctypes */
-    PyObject *spares[NC_PYCALLBACK_SPARES]; /* floats that nobody else holds, for arguments */
+    PyObject *spares[NC_PYCALLBACK_SPARES]; /* floats with one reference, for arguments */
     size_t spare_count;
     char code;          /* letter of the result */
     int python_errors;  /* 1: exceptions stay set also where there is no call from Python */

@@ -25,7 +25,8 @@ static NC_THREAD_LOCAL struct {
     uintptr_t high;
 } bounds;
 
-/* The lowest address of the stack and the first one above it; the same where nobody tells. */
+/* The lowest address of the stack and the first one above it; the same where the system does not
+ * tell. */
 static void ask(uintptr_t *low, uintptr_t *high)
 {
     *low = *high = 0;

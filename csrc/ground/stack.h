@@ -9,7 +9,7 @@
  * KiB. It is for the Python function, for what it calls, and for the C code up to the next
  * callback.
  *
- * A frame outside of the bounds that are known belongs to a stack of somebody else, made for a
+ * A frame outside of the bounds that are known belongs to a stack of other code, made for a
  * coroutine or a signal: nothing is known of that, so there is room. All but nc_stack_left need
  * the GIL. */
 #ifndef NC_STACK_H

@@ -1,5 +1,5 @@
-/* csrc/object/failure.h: errno, and results that mean failure (D11), for calls of entries that say
- * so. */
+/* csrc/object/failure.h: errno, and results that mean failure, for calls of entries whose flags say
+ * so (docs/abi.md, "Flags"). */
 #ifndef NC_FAILURE_H
 #define NC_FAILURE_H
 

@@ -48,7 +48,8 @@ RESULTS = {
     "Z": ("double _Complex", "PyComplex_FromDoubles(creal(result), cimag(result))"),
     "P": ("void *", "nc_pointer_to_python(self, result)"),
 }
-# A float complex has no conversion of its own here: libffi's price is fair for what nobody exports.
+# A float complex has no conversion of its own here: libraries hardly export such functions, so
+# calls through libffi will do.
 ARGUMENTS = {
     "d": "double",
     "f": "float",

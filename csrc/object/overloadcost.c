@@ -92,7 +92,7 @@ static int match_number(char wanted, PyObject *value)
 }
 
 /* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough,
- * aligned, and writable unless it is promised that nobody writes. */
+ * aligned, and writable unless the callee promises not to write. */
 static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {

@@ -28,7 +28,7 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
 
 /* The result of any type that is in `memory`. */
 PyObject *nc_load_result(NcCallable *self, void *memory);
-/* Gives up the objects in a result that nobody gets, while an exception is set. */
+/* Gives up the objects in a result that is dropped, while an exception is set. */
 void nc_drop_result(NcCallable *self, void *memory);
 
 #endif

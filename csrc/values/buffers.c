@@ -179,7 +179,7 @@ static int find_view(PyObject *object, void *found)
     return 0;
 }
 
-/* Whose memory a buffer is; borrowed, NULL where nobody says so. */
+/* Whose memory a buffer is; borrowed, NULL where it is not known. */
 static PyObject *root_of(PyObject *object)
 {
     while (object != NULL) {

@@ -38,7 +38,7 @@ extern PyTypeObject NcPin_Type;
 /* 0; 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; -1. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 /* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
- * it; with neither, nobody was asked. buffer.buf is the address then, buffer or not. The `before`
+ * it; with neither, nothing was asked. buffer.buf is the address then, buffer or not. The `before`
  * pointers in front of `out` are checked where code ran. */
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
                           size_t before);

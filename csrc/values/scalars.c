@@ -197,7 +197,7 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-/* NumPy's bool is no integer to Python, but a scalar of one bool to whoever asks for its buffer. */
+/* NumPy's bool is no integer to Python, but its buffer is a scalar of one bool. */
 PyObject *nc_integer_of(PyObject *value)
 {
     Py_buffer buffer;

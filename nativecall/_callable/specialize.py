@@ -1,9 +1,9 @@
 """`f.specialize`: a hook that is asked for the entries that a native callable does not have yet.
 
-SEP 201 leaves it open how a table gets the signatures that nobody foresaw. Here a look for
+SEP 201 leaves it open how a table gets the signatures that were not foreseen. Here a look for
 one, through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through
 callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, asks the hook for it,
-and adds the answer to the table. Readers of the table itself ask nobody and go on meanwhile.
+and adds the answer to the table. Readers of the table itself ask nothing and go on meanwhile.
 
 Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it
 ("single-flight"). The others wait for the answer, with no lock held but that of the flight. That
@@ -128,7 +128,7 @@ def ask(whole: Native, text: str) -> None:
 
 
 def ask_for_native(whole: Native, text: str) -> None:
-    """`ask` for a C consumer, which vouches for nothing: no hook sees what is no signature."""
+    """`ask` for a C consumer, whose signature is checked first: no hook sees what is none."""
     try:
         canonical = parse(text).text == text
     except SignatureError:

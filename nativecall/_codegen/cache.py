@@ -38,7 +38,7 @@ __all__ = ["Cache", "Usage", "directory"]
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # object files
 _LARGE = 1 << 16  # bytes; larger object files are not kept in memory, so 64 MB are the most
-_ABANDONED = 3600.0  # seconds after which a file that is still being written is nobody's
+_ABANDONED = 3600.0  # seconds after which a file that is still being written has no writer
 
 _SUFFIX = ".ncobj"
 _PARTIAL = ".ncpart"
@@ -46,7 +46,7 @@ _MAGIC = b"ncobj\x00\x00\x01"
 # magic, key, length of the object file, its SHA-256; the object file follows.
 _HEADER = struct.Struct("<8s32sQ32s")
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
-# Neither waits for who writes to a pipe, nor goes where a link leads.
+# Opening a pipe does not wait for a writer, and links are not followed.
 _READING: int = (
     os.O_RDONLY | _TEXT_MODE_OFF | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 )

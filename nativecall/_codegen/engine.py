@@ -424,7 +424,7 @@ def release() -> None:
 
 
 def begin_anew() -> None:
-    """What other threads were compiling does not come in a child, and nobody waits for it."""
+    """What other threads were compiling does not come in a child, and no thread waits for it."""
     _flights.clear()
 
 

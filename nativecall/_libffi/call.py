@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .types import Foreign
 
 _types = _lib.types
-_MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
+_MOST_UNASKED = 1 << 10  # bytes by value that are passed without asking whether the stack has room
 _EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))
 
 
@@ -92,7 +92,7 @@ def fallback_for(
             if index < len(fixed):
                 held = pin(spec, name, index, value)
             else:
-                # Nobody can say const after the fixed arguments: memory of any kind passes.
+                # const cannot be said after the fixed arguments: memory of any kind passes.
                 who = f"argument {index + 1} of '{name}'"
                 held = pin(callspec.of(_EXTRA_POINTER), who, -1, value)
             keep.append(held)

@@ -394,7 +394,7 @@ def hold() -> None:
     # In the order in which they are taken one inside the other. This thread has one only where it
     # forks in the middle of its own reading.
     _take(_lock)
-    # No other FFI follows this one now. Those before it are of use to nobody in the child.
+    # No other FFI follows this one now. The child has no use for those before it.
     if _told is not None:
         _take(getattr(_told.ffi, "_lock", None))
     _take(getattr(cparser, "lock", None))

@@ -149,7 +149,7 @@ def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None =
         # 'const' belongs to what `arg` points to, which is a pointer itself.
         return arg.pointee.declare("const *" + name, spell)
     if isinstance(arg, View) and spell is None:
-        # The elements are const; nobody writes to the descriptor in any case.
+        # The elements are const; C does not write to the descriptor in any case.
         data, *extents = arg.descriptor.fields
         declared = [field.type.declare(str(field.name)) for field in extents]
         members = "; ".join([_declare_const(data.type, "data"), *declared])

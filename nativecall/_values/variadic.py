@@ -1,6 +1,6 @@
 """What values are to C that follow the fixed arguments of a variadic function.
 
-Nobody declares them, so each has the C type that the value itself suggests, after C's default
+They are not declared, so each has the C type that the value itself suggests, after C's default
 argument promotions.
 """
 

@@ -10,7 +10,7 @@
  *     PyCustomSlots_FindOnObject(obj, id, pos)     the same, but the object's own row goes first
  *     PyCustomSlots_Flags(obj, id, pos)            the word of flags in that row, or 0
  *
- * Everything but Import can be called without the GIL, by whoever holds a reference to the object
+ * Everything but Import can be called without the GIL, by code that holds a reference to the object
  * (or to its type). A row that was found stays valid as long as the type. Before Import has
  * succeeded, and for every object that knows nothing of slots, the answer is "none". */
 #ifndef NATIVECALL_CUSTOMSLOTS_H

@@ -5,7 +5,7 @@
  *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
- * Two ways lead to an object's call table (D6): the offset in its type (CEP 1000), which is the
+ * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the
  * shortest, and the row of the slot table (SEP 201), which providers without the offset can have
  * too. Both give the same table. A callable's built-in view (`f.builtin`) is accepted wherever the
  * callable is; it costs one predicted branch on the way to a miss.
@@ -236,7 +236,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
 }
 
 /* The entry of an interned signature none of whose flags is in `refuse`, or NULL. A NULL signature,
- * which is what nc_interned_find gives for one that nobody interned, finds nothing. */
+ * which is what nc_interned_find gives for one that is not interned, finds nothing. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {

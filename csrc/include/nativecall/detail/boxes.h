@@ -164,7 +164,7 @@ NC_STATIC int nc_box_scipy(PyObject *obj, NcBox *box)
     if (box->user_data == NULL && PyErr_Occurred()) {
         return -1;
     }
-    /* None: the context is what the inner capsule had, and nobody asked for it to be passed. */
+    /* None: the context is what the inner capsule had, and was not given to be passed on. */
     box->has_user_data = PyTuple_GET_ITEM(obj, 2) != Py_None;
     while (PyTuple_Check(origin) && (is = nc_box_is_scipy(origin)) > 0) {
         origin = PyTuple_GET_ITEM(origin, 1);

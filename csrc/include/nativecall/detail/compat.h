@@ -120,7 +120,7 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
-/* The thread state of whoever has the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12 on
+/* The thread state that has the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12 on
  * that is this thread's own; before, it may be another's. Any thread may ask. */
 NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
 {

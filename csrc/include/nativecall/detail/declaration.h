@@ -9,10 +9,10 @@
  *             typedefs of <stdint.h>, <stddef.h>, Python, NumPy, cffi and Numba, and Cython's
  *             mangled typedefs ("__pyx_t_double_complex", "__pyx_t_5numpy_float64_t",
  *             "__pyx_t_5scipy_6linalg_11cython_blas_d").
- *             A pointer to a type that nobody knows, or to a struct, is "P".
+ *             A pointer to an unknown type, or to a struct, is "P".
  *             "int __pyx_skip_dispatch", which Cython appends to a `cpdef` function, is left out:
  *             functions of a module do not look at it, and a caller that leaves out the last
- *             argument harms nobody where callers clean up, which all ABIs that we know do.
+ *             argument does no harm where callers clean up, which all ABIs that we know do.
  * Errors:     NC_E_FORMAT for what is no declaration of a function, NC_E_MISSING for a type that
  *             is passed by value and not known, NC_E_TOOLONG.
  * Ownership:  nothing is allocated.
@@ -40,7 +40,7 @@ typedef struct {
     const char *code; /* of a typedef, NULL for the built-in types below */
     int is_void, is_bool, is_char, is_int, is_float, is_double, is_complex;
     int is_short, longs, is_signed, is_unsigned;
-    int opaque; /* a struct, a union, or a name that nobody knows */
+    int opaque; /* a struct, a union, or an unknown name */
     int object; /* PyObject */
     int words;  /* how many told the type */
 } NcDeclaredType;

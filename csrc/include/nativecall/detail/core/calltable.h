@@ -8,7 +8,7 @@
  * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
  *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
  *             the count, and a scan ends at the first NULL signature. No entries: a shared static
- *             table of one entry that nobody finds; the pointer is never NULL. NcCallTable is the
+ *             table of one entry that no lookup finds; the pointer is never NULL. NcCallTable is the
  *             writer's side, its first field is that pointer: put an NcCallTable into the object,
  *             and its offset is the slot's objoffset.
  *
@@ -61,7 +61,7 @@ extern "C" {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* The table of an object without entries. The flags suit no reader, so that not even a NULL
- * signature finds it, which is what nc_interned_find gives for a string that nobody interned. */
+ * signature finds it, which is what nc_interned_find gives for a string that is not interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 

@@ -123,7 +123,7 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
 }
 
 /* The type that the call tables of a type come from by its MRO; NULL where there are none, and where
- * the type hides them (D12): a call in Python runs something else than where they come from, or may
+ * the type hides them: a call in Python runs something else than where they come from, or may
  * do so at any time. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
@@ -408,7 +408,7 @@ NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own,
     return 0;
 }
 
-/* Tables and private part of a type that nobody can reach any more. */
+/* Tables and private part of a type that no code can reach any more. */
 NC_STATIC void nc_type_release(NcTypePrivate *keeps)
 {
     NcRetiredTable *link;
