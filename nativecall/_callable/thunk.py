@@ -20,7 +20,7 @@ from .._adapt import messages, rules
 from .._adapt.plan import HEADER, Bound, Plan
 from .._errors import NoEntryError, SignatureError
 from .._fifo import Fifo
-from .._signature.ctype import CType
+from .._signature.ctype import CType, Immutable
 from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -89,11 +89,12 @@ class _Maker:
         return f"<native function {self.name} {self.plan.outer.text!r}>"
 
 
-class Thunk:
+class Thunk(Immutable):
     """What owns a thunk: its code and data, the function that it calls, and how it was made."""
 
     __slots__ = ("function", "how", "keep", "stack")
 
+    _shown = "the owner of a thunk"
     function: Native
     how: tuple[object, ...]
     keep: object
@@ -101,26 +102,10 @@ class Thunk:
     stack: int
 
     def __init__(self, function: Native, how: tuple[object, ...], keep: object, stack: int) -> None:
-        if hasattr(self, "keep"):
-            raise AttributeError("the owner of a thunk is immutable; it has been made already")
-        values = ("function", function), ("how", how), ("stack", stack), ("keep", keep)
-        for name, value in values:
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"the owner of a thunk is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"the owner of a thunk is immutable; cannot delete {name!r}")
+        self._fill(function=function, how=how, stack=stack, keep=keep)
 
     def __repr__(self) -> str:
         return f"<thunk of {self.function!r}>"
-
-    def __copy__(self) -> Thunk:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Thunk:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the native callable that it owns")

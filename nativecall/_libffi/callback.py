@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._signature.ctype import CType
+from .._signature.ctype import CType, Immutable
 from .._signature.derived import object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
@@ -33,29 +33,20 @@ _running: list[tuple[Foreign, PyCallback]] = []
 object_callbacks: WeakValueDictionary[int, PyCallback] = WeakValueDictionary()
 
 
-class Owner:
+class Owner(Immutable):
     """Keeps a function pointer of ctypes, and the core's PyCallback that it calls."""
 
     __slots__ = ("__weakref__", "both", "callback", "pointer")
 
+    _shown = "an Owner"
     pointer: Foreign
     callback: PyCallback
     both: tuple[Foreign, PyCallback]
 
     def __init__(self, pointer: Foreign, callback: PyCallback) -> None:
-        if hasattr(self, "pointer"):
-            raise AttributeError("an Owner is immutable; it has been made already")
         if not isinstance(callback, _types.PyCallback):
             raise TypeError(f"'callback' must be a PyCallback (got {type(callback).__name__})")
-        object.__setattr__(self, "callback", callback)
-        object.__setattr__(self, "both", (pointer, callback))
-        object.__setattr__(self, "pointer", pointer)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an Owner is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"an Owner is immutable; cannot delete {name!r}")
+        self._fill(callback=callback, both=(pointer, callback), pointer=pointer)
 
     def __del__(
         self,

@@ -21,7 +21,7 @@ from .._fifo import Cache
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final, Literal
+    from typing import Any, Final, Literal, Self
 
     Kind = Literal[
         "void",
@@ -49,6 +49,7 @@ __all__ = [
     "VOIDPTR",
     "WORD",
     "CType",
+    "Immutable",
     "PyObjectPointer",
     "Scalar",
     "Void",
@@ -72,7 +73,35 @@ MAX_NDIM: Final = 64  # dimensions of an array or a view, NumPy's own limit
 WORD: Final = 8 if sys.maxsize > 2**32 else 4
 
 
-class CType:
+class Immutable:
+    """A value that is made once, by `_fill`, and is its own copy.
+
+    `_shown` is what messages call it.
+    """
+
+    __slots__ = ()
+    _shown: str
+
+    def _fill(self, **attributes: object) -> None:
+        if hasattr(self, next(iter(attributes))):
+            raise AttributeError(f"{self._shown} is immutable; it has been made already")
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self._shown} is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self._shown} is immutable; cannot delete {name!r}")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class CType(Immutable):
     """A C type.
 
     Attributes
@@ -90,6 +119,7 @@ class CType:
 
     __slots__ = ("alignment", "depth", "kind", "named", "size", "text")
 
+    _shown = "a CType"
     kind: Kind
     text: str
     named: str
@@ -101,12 +131,7 @@ class CType:
         # Others could say anything of memory.
         if cls.__module__ not in (__name__, f"{__package__}.derived"):
             raise TypeError(f"{cls.__name__!r} cannot be a subclass of a CType")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a {type(self).__name__} is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} is immutable; cannot delete {name!r}")
+        cls._shown = f"a {cls.__name__}"
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -123,12 +148,6 @@ class CType:
 
     def __str__(self) -> str:
         return self.text
-
-    def __copy__(self) -> CType:
-        return self
-
-    def __deepcopy__(self, memo: object) -> CType:
-        return self
 
     def c_declaration(self, name: str = "") -> str:
         """Spell the type in C, or declare `name` with it, for people to read.
@@ -174,11 +193,15 @@ def intern(
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
     self = object.__new__(cls)
-    attributes.update(
-        kind=kind, text=text, named=named, size=size, alignment=alignment, depth=depth
+    self._fill(
+        kind=kind,
+        text=text,
+        named=named,
+        size=size,
+        alignment=alignment,
+        depth=depth,
+        **attributes,
     )
-    for attribute, value in attributes.items():
-        object.__setattr__(self, attribute, value)
     return _interned.keep(named, self)
 
 

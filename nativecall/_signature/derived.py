@@ -9,7 +9,18 @@ from __future__ import annotations
 import sys
 
 from .._errors import SignatureError, refuse_reload
-from .ctype import MAX_NDIM, VOIDPTR, WORD, CType, admit, check_length, intern, join, scalar
+from .ctype import (
+    MAX_NDIM,
+    VOIDPTR,
+    WORD,
+    CType,
+    Immutable,
+    admit,
+    check_length,
+    intern,
+    join,
+    scalar,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +168,7 @@ def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None =
     return "const " + arg.declare(name, spell)
 
 
-class Field:
+class Field(Immutable):
     """One field of a `Struct`.
 
     Attributes
@@ -170,21 +181,13 @@ class Field:
 
     __slots__ = ("name", "offset", "type")
 
+    _shown = "a Field"
     name: str | None
     type: CType
     offset: int
 
     def __init__(self, name: str | None, type: CType, offset: int) -> None:
-        if hasattr(self, "offset"):
-            raise AttributeError("a Field is immutable; it has been made already")
-        for attribute, value in (("name", name), ("type", type), ("offset", offset)):
-            object.__setattr__(self, attribute, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Field is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Field is immutable; cannot delete {name!r}")
+        self._fill(name=name, type=type, offset=offset)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Field):

@@ -7,7 +7,7 @@ write.
 from __future__ import annotations
 
 from .._errors import refuse_reload
-from .ctype import CType
+from .ctype import CType, Immutable
 from .derived import FunctionPointer
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ refuse_reload(globals(), "Signature")
 __all__ = ["Signature"]
 
 
-class Signature:
+class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
     Immutable and hashable. Two signatures are equal when their canonical texts are: names and
@@ -65,6 +65,7 @@ class Signature:
         "written",
     )
 
+    _shown = "a Signature"
     text: str
     written: str
     result: CType
@@ -84,8 +85,6 @@ class Signature:
         readonly: Sequence[bool] | None = None,
         written: str | None = None,
     ) -> None:
-        if hasattr(self, "readonly"):
-            raise AttributeError("a Signature is immutable; it has been made already")
         function = FunctionPointer(result, args, variadic)
         count = len(function.args)
         for label, given in (("names", names), ("readonly", readonly)):
@@ -93,18 +92,16 @@ class Signature:
                 raise ValueError(
                     f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
                 )
-        text = function.text[2:-1]
-        for attribute, value in (
-            ("function", function),
-            ("text", text),
-            ("written", function.named[2:-1] if written is None else written),
-            ("result", function.result),
-            ("args", function.args),
-            ("variadic", function.variadic),
-            ("names", (None,) * count if names is None else tuple(names)),
-            ("readonly", (False,) * count if readonly is None else tuple(readonly)),
-        ):
-            object.__setattr__(self, attribute, value)
+        self._fill(
+            function=function,
+            text=function.text[2:-1],
+            written=function.named[2:-1] if written is None else written,
+            result=function.result,
+            args=function.args,
+            variadic=function.variadic,
+            names=(None,) * count if names is None else tuple(names),
+            readonly=(False,) * count if readonly is None else tuple(readonly),
+        )
 
     def c_declaration(self, name: str = "") -> str:
         """Declare a function called `name` in C, for people to read.
@@ -116,12 +113,6 @@ class Signature:
         'double norm(int32_t, double *)'
         """
         return self.function.declare_function(name, self.names, self.readonly)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Signature is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Signature is immutable; cannot delete {name!r}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Signature):
@@ -136,12 +127,6 @@ class Signature:
 
     def __repr__(self) -> str:
         return f"Signature({self.text!r})"
-
-    def __copy__(self) -> Signature:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Signature:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (
