@@ -81,9 +81,7 @@
 #include "nativecallable.h"
 #include "detail/callbackfunctions.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
  * interned form in it. */
@@ -471,8 +469,6 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
     return failed != 0 ? -1 : 0;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

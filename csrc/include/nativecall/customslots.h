@@ -18,9 +18,7 @@
 
 #include "extensibletype.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* 0, or -1 with ImportError when the process's metaclass is of an incompatible version. Installs
  * the bundled metaclass when this is the first module to ask, so consumers and providers can be
@@ -100,8 +98,6 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const 
     return nc_slottable_find(table, (uintptr_t)(const void *)key);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

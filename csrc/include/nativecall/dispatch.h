@@ -42,9 +42,7 @@
 #include "detail/core/packedliteral.h"
 #include "detail/values.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* Which entries the first two ways pass over, with the GIL and without. */
 #define NC_DISPATCH_REFUSE (NC_ERRORS_MASK | NC_FLAG_RELEASE_GIL)
@@ -109,8 +107,6 @@ extern "C" {
     (void)sizeof(char[nc_arguments == NC_ARITY(words) && nc_gives == NC_GIVES(result) ? 1 : -1]);  \
     NC_DISPATCH_TRY(result, words)
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

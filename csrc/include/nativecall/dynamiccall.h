@@ -45,9 +45,7 @@
 #include "detail/registercall.h"
 #include "detail/values.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
 
@@ -494,8 +492,6 @@ NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const 
     return NC_OK;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -47,9 +47,7 @@
 
 #include "detail/core/metaclass.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #if !defined(_WIN32)
 /* The registry of this copy while it is the published one. A fork may not happen while another
@@ -338,8 +336,6 @@ NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, cons
     return 0;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

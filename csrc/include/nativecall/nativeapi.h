@@ -41,9 +41,7 @@
 #include "detail/core/calltable.h"
 #include "detail/compat.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
 #define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
@@ -214,8 +212,6 @@ NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const N
     return NULL;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

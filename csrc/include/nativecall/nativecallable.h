@@ -23,9 +23,7 @@
 #include "nativetable.h"
 #include "detail/core/packed.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* Interns a canonical signature (docs/abi/signatures.md), to compare with. 0, or -1 with an
  * exception. */
@@ -420,8 +418,6 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
     return nc_native_packed_else(obj, word, refuse);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -37,9 +37,7 @@
 #include "detail/core/packedtable.h"
 #include "detail/core/signaturecursor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 typedef struct {
     NcCallTable calls;
@@ -134,8 +132,6 @@ NC_STATIC void nc_nativetable_clear(NcNativeTable *table)
     nc_packedtable_clear(&table->packed);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

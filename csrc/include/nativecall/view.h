@@ -46,9 +46,7 @@
 
 #include "detail/core/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 

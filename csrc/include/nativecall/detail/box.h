@@ -20,9 +20,7 @@
 #include "declaration.h"
 #include "../nativecallable.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 typedef struct {
     const char *kind;    /* "a ctypes function pointer", for messages; static */
@@ -275,8 +273,6 @@ NC_STATIC void nc_box_struct_end(NcBoxStruct *self, size_t size, size_t alignmen
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

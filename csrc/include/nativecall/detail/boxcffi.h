@@ -12,9 +12,7 @@
 
 #include "box.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 NC_STATIC int nc_cffi_function(PyObject *ctype, NcSignatureText *out, int depth);
 
@@ -218,8 +216,6 @@ NC_STATIC int nc_box_cffi_api(PyObject *obj, NcBox *box)
     return PyErr_Occurred() ? -1 : status;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

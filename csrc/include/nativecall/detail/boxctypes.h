@@ -11,9 +11,7 @@
 
 #include "box.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 NC_STATIC int nc_ctypes_type(PyObject *type, NcSignatureText *out, int depth);
 
@@ -269,8 +267,6 @@ done:
     return status;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -17,9 +17,7 @@
 #include "boxcffi.h"
 #include "boxctypes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- Numba ----------------------------------------------------------------------------------- */
 
@@ -219,8 +217,6 @@ NC_STATIC int nc_box_open(PyObject *obj, NcBox *box)
     return found;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

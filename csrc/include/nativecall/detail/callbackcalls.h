@@ -49,9 +49,7 @@
 #include "compat.h"
 #include "core/runtime.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_CALLBACK_POOL 16 /* functions for each signature without user_data */
 
@@ -421,8 +419,6 @@ NC_STATIC int nc_callback_end(NcCallback *callback)
     return goes_on;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

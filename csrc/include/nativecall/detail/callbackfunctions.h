@@ -25,9 +25,7 @@
 #include "callbackcalls.h"
 #include "values.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
@@ -121,8 +119,6 @@ extern "C" {
                                  (, NC_LIST names), index, nc_data = data;                         \
                                  , sentinel, call)
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

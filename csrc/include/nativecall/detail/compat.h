@@ -14,9 +14,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
@@ -293,8 +291,6 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 /* Whether some objects are immortal, so that their counts do not change (PEP 683, 3.12). */
 #define NC_HAS_IMMORTALS (PY_VERSION_HEX >= 0x030C0000)
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -22,9 +22,7 @@
 
 #include "typenames.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -378,8 +376,6 @@ NC_STATIC int nc_declaration_function(const char *text, size_t length, NcSignatu
     return nc_text_canonical(out);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -15,9 +15,7 @@
 #include "core/numbers.h"
 #include "core/signaturecursor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_CALL_MAX_ARGUMENTS 32
 
@@ -130,8 +128,6 @@ NC_NOINLINE void nc_call_widen(const NcCallType *from, const void *in, const NcC
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -29,9 +29,7 @@
 
 #include "core/signaturecursor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_REGISTERCALL_FLOATS 8
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__) && UINTPTR_MAX > 0xFFFFFFFF
@@ -354,8 +352,6 @@ NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *func
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -12,9 +12,7 @@
 #include "core/base.h"
 #include "core/signaturetext.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_DECLARATION_SIZE 512     /* bytes of a signature from a box, its zero byte included */
 #define NC_DECLARATION_MAX_DEPTH 16 /* function pointers in function pointers */
@@ -219,8 +217,6 @@ NC_STATIC const char *nc_declaration_mangled(const char *name, size_t length)
     return nc_declaration_typedef(at, (size_t)(end - at));
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

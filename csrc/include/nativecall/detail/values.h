@@ -28,9 +28,7 @@
 
 #include "core/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #ifdef __cplusplus
 #define NC_BOOL bool
@@ -442,8 +440,6 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
         return nc_status;                                                                          \
     }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

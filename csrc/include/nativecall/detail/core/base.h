@@ -17,9 +17,7 @@
 
 #include "compiler.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
@@ -129,8 +127,6 @@ NC_DEFINE_ATOMIC(uintptr, uintptr_t, uintptr_t)
 
 #undef NC_DEFINE_ATOMIC
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -54,9 +54,7 @@
 
 #include "lookup.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -220,8 +218,6 @@ NC_STATIC void nc_calltable_clear(NcCallTable *calls)
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -26,6 +26,15 @@
 #define NC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #endif
 
+/* Around what C++ is to link as C does. */
+#ifdef __cplusplus
+#define NC_C_BEGIN extern "C" {
+#define NC_C_END }
+#else
+#define NC_C_BEGIN
+#define NC_C_END
+#endif
+
 /* Everything is static: two copies of a header in one process never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline

@@ -41,9 +41,7 @@
 
 #include "base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_HASH_K0 UINT64_C(0x9E3779B97F4A7C15)
 #define NC_HASH_K1 UINT64_C(0xBF58476D1CE4E5B9)
@@ -109,8 +107,6 @@ NC_STATIC_INLINE uint64_t nc_hash_bytes(const void *data, size_t length)
     return hash ^ hash >> 32;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -59,9 +59,7 @@
 #include "base.h"
 #include "hash.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- mutex ----------------------------------------------------------------------------------- */
 
@@ -440,8 +438,6 @@ NC_STATIC_INLINE const char *nc_interned_find(const NcRegistry *registry, const 
     return nc_intern_probe(table, bytes, length, nc_hash_bytes(bytes, length), &cell);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -10,9 +10,7 @@
 
 #include "base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -118,8 +116,6 @@ NC_HOT_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
     return funcptr;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

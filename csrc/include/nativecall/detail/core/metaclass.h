@@ -12,9 +12,7 @@
 #include "slotmapping.h"
 #include "typetable.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
@@ -424,8 +422,6 @@ NC_STATIC PyTypeObject *nc_metatype_bundled(void)
     return PyType_Ready(&metatype) < 0 ? NULL : &metatype;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

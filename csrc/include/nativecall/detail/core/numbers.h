@@ -14,9 +14,7 @@
 
 #include "scalars.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- floats that C has no type for ----------------------------------------------------------- */
 
@@ -168,8 +166,6 @@ NC_STATIC void nc_write_float(char code, long double number, void *at)
 #undef NC_WRITE
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

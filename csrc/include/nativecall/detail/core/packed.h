@@ -42,9 +42,7 @@
 #include "packedlookup.h"
 #include "signaturetext.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -276,8 +274,6 @@ NC_STATIC_INLINE void nc_packed_replace(uint64_t *entry, size_t count, void *fun
     nc_store_release_ptr(entry + count, funcptr);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -12,9 +12,7 @@
 
 #include "base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -219,8 +217,6 @@ NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
     return funcptr;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -24,9 +24,7 @@
 
 #include "packed.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* The table of an object without entries. */
 NC_UNUSED static const uint64_t nc_packedtable_empty = 0;
@@ -182,8 +180,6 @@ NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

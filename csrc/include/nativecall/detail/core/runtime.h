@@ -13,9 +13,7 @@
 #include "../../nativecall_abi.h"
 #include "lookup.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* A value of a dict, a new reference; NULL when missing, or with an exception:
  * PyDict_GetItemString says "missing" for want of memory too. */
@@ -89,8 +87,6 @@ NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
     return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

@@ -16,9 +16,7 @@
 
 #include "base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* What sort of type it is, of which those of scalars are in the table. */
 enum {
@@ -184,8 +182,6 @@ NC_STATIC_INLINE char nc_scalar_canonical(char code)
     }
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

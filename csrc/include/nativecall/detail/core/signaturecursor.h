@@ -13,9 +13,7 @@
 
 #include "signaturetext.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* Walks the types of one level. Copy it to come back to a place; to leave a level, forget its
  * cursor: the one outside is already behind the type that was entered. */
@@ -147,8 +145,6 @@ NC_STATIC int nc_signature_dimension(const NcSignatureType *type, size_t axis, s
     return NC_OK;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

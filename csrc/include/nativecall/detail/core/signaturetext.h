@@ -20,9 +20,7 @@
 
 #include "scalars.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_SIGNATURE_MAX_LENGTH 4096 /* characters of a text */
 #define NC_SIGNATURE_MAX_DEPTH 64    /* levels of nesting */
@@ -556,8 +554,6 @@ NC_STATIC int nc_signature_canonical(const char *text, size_t length, char *out,
     return NC_OK;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

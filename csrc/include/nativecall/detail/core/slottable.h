@@ -62,9 +62,7 @@
 
 #include "lookup.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 #define NC_SLOTTABLE_MAX_ROWS ((size_t)65536)
 
@@ -397,8 +395,6 @@ fail:
     return status;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif

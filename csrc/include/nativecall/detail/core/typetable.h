@@ -17,9 +17,7 @@
 #include "runtime.h"
 #include "slottable.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 typedef struct NcRetiredTable {
     PyCustomSlotTable *table;
@@ -426,8 +424,6 @@ NC_STATIC void nc_type_release(NcTypePrivate *keeps)
     PyMem_Free(keeps);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif
