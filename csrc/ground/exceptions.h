@@ -33,7 +33,7 @@
  * position; until then other threads run slower.
  *
  * A mark says which exception a thread was left with. It is borrowed, for comparison only: once the
- * exception is not set any more, in whatever way it went, the mark is void, and the code that looks next
+ * exception is not set any more, in whatever way it went, the mark is void, and what looks next
  * removes it. Marks end with their threads. Where memory is short, one of a few that are kept for
  * that is used.
  *
@@ -78,7 +78,7 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
  * marks than there was memory for, it is reported with `object`. */
 void nc_exception_leave(PyObject *exception, PyObject *object);
 
-/* Keeps an exception, which it takes, to be set when one is looked for. Where it cannot be kept it is
+/* Keeps an exception, which it takes, to be set on request. Where it cannot be kept it is
  * reported with `object`. */
 void nc_exception_defer(PyObject *exception, PyObject *object);
 

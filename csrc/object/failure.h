@@ -1,5 +1,5 @@
 /* csrc/object/failure.h: errno, and results that mean failure, for calls of entries whose flags say
- * so (docs/abi.md, "Flags"). */
+ * so (docs/abi/provide.md, "Flags"). */
 #ifndef NC_FAILURE_H
 #define NC_FAILURE_H
 

@@ -109,6 +109,8 @@ def native_of(obj: object) -> NativeCallable | None:
     """
     try:
         native = boxes.native(obj)
+        if native is obj:
+            return None
         if native is None:
             found = boxes.function(obj)
             if found is None or found.signature is None or not found.address:

@@ -241,7 +241,7 @@ def register_box(library: str, reader: str | Reader) -> None:
         [project.entry-points."nativecall.boxes"]
         their_library = "my_package:reader"
 
-    A library of one's own needs none of that: its types can have a call table (docs/abi.md).
+    A library of your own needs none of that: its types can have call tables (docs/abi/provide.md).
 
     Examples
     --------

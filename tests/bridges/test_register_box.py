@@ -117,8 +117,28 @@ def test_c_code_without_a_header_for_the_box_calls_it(foreign, c, fails):
         c.boxes.take(wrong, "d:d", 0)
     call = c.calls.prepare(kernel, "d:f")
     assert (c.calls.way(call), c.calls.call(call, (struct.pack("f", 9),))) == ("promoted", ROOT)
-    with fails(TypeError, f"no function for 'd:d' in {wrong!r}, and Python cannot call it"):
-        c.calls.prepare(wrong, "d:d")
+    call = c.calls.prepare(wrong, "q:q")
+    assert (c.calls.way(call), c.calls.call(call, (struct.pack("q", 9),))) == (
+        "boxed",
+        struct.pack("q", -9),
+    )
+
+
+def test_a_callable_that_hides_its_entries_is_called_by_python(foreign, c):
+    """Also where it stands for a box: its own __call__ is what counts."""
+
+    class Twice(nc.NativeCallable):
+        def __call__(self, x):
+            return 2 * x
+
+    class Hiding(foreign.Kernel):
+        __module__ = "nc_tests_hiding"
+
+    nc.register_box("nc_tests_hiding", lambda kernel: Twice(kernel.address, "i:i"))
+    for obj in (Twice(foreign.Kernel(True).address, "i:i"), Hiding(True)):
+        call = c.calls.prepare(obj, "q:q")
+        assert c.calls.way(call) == "boxed"
+        assert c.calls.call(call, (struct.pack("q", 9),)) == struct.pack("q", 18)
 
 
 def test_c_code_keeps_what_it_calls(foreign, c):

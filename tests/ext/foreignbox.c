@@ -1,8 +1,8 @@
 /* tests/ext/foreignbox.c: a library that has boxes of its own and knows nothing of nativecall.
  *
  * Kernel(is_int) holds one of its C functions and tells its address and its type;
- * `Nameless` is the same as a type that names no module; kernel.bound is a built-in function that is
- * bound to the kernel. */
+ * `Nameless` is the same as a type that names no module; kernel.bound is a built-in function that
+ * is bound to the kernel. */
 #include "module.h"
 
 #include <math.h>

@@ -39,7 +39,7 @@
  * the GIL or sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do
  * both: `cdef api double f(double)` sets an exception and returns -1 unless it is noexcept, and
  * crashes without the GIL if it uses Python objects. Here such functions count as needing nothing
- * and reporting nothing, and the user who passes one vouches for that; but a LowLevelCallable around a
+ * and reporting nothing, and who passes one vouches for that; but a LowLevelCallable around a
  * function pointer of ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all
  * of them over.
  *

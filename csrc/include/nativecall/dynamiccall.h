@@ -16,9 +16,8 @@
  *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
  *
  * Entries are those of native callables and their views, of types with __nativecall_api__ (what
- * find() gives for the signature, and what entry() tells), the one function of another library's box
- * (boxes.h) that needs no user_data, and those of native callables that the package makes of other
- * objects (nativecall.register_box).
+ * find() gives for the signature, and what entry() tells), the one function of another library's
+ * box (boxes.h) that needs no user_data, and what the package knows (nativecall.register_box).
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
@@ -148,13 +147,14 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
     return 0;
 }
 
-/* All that obj offers to a caller of an interned signature. 1; 0 when it is nothing that the headers
- * know; -1 with an exception. */
+/* All that obj, the call's, offers to a caller of an interned signature, or the native callable
+ * that the package makes of it, which is the call's then. Negative with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
     const NcNativeApi *api = NULL;
     NcBox box;
+    PyObject *native;
     size_t position = 0;
     int opened;
 
@@ -186,6 +186,10 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (opened > 0 && box.unknown == NULL && !box.has_user_data) {
         nc_call_offer(call, box.signature.text, box.flags, box.address);
     }
+    if (opened == 0 && (opened = nc_box_native(obj, &native)) == 0 && native != NULL) {
+        Py_SETREF(call->callable, native);
+        opened = nc_call_search(call, native, signature);
+    }
     return opened;
 }
 
@@ -203,7 +207,6 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 {
     NcSignatureText text;
     const char *interned;
-    PyObject *native = NULL; /* what the package makes of obj */
     int status;
 
     memset(call, 0, sizeof *call);
@@ -234,27 +237,18 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                      interned, nc_call_ellipsis(interned), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
+    call->callable = Py_NewRef(obj);
     status = nc_call_search(call, obj, interned);
-    if (status == 0 && (status = nc_box_native(obj, &native)) == 0 && native != NULL) {
-        status = nc_call_search(call, native, interned);
-    }
-    if (status < 0) {
-        Py_XDECREF(native);
-        return -1;
-    }
-    if (call->function == NULL && !PyCallable_Check(obj)) {
-        Py_XDECREF(native);
+    if (status >= 0 && call->function == NULL && !PyCallable_Check(call->callable)) {
         PyErr_Format(PyExc_TypeError,
                      "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", interned,
                      nc_call_ellipsis(interned), obj);
-        return -1;
+        status = -1;
     }
-    if (native == NULL || call->function == NULL) {
-        Py_XDECREF(native);
-        native = Py_NewRef(obj);
+    if (status < 0) {
+        Py_CLEAR(call->callable);
     }
-    call->callable = native;
-    return 0;
+    return status < 0 ? -1 : 0;
 }
 
 /* Ends what prepare began. GIL required; a second release does nothing. */
@@ -351,10 +345,8 @@ NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
     case NC_KIND_INT:
         return nc_call_unbox_integer(type, result, at);
     case NC_KIND_FLOAT:
-        if (nc_unbox_double(result, &number) < 0) {
-            return -1;
-        }
-        return nc_call_unbox_float(type, result, number, at);
+        return nc_unbox_double(result, &number) < 0 ? -1
+                                                    : nc_call_unbox_float(type, result, number, at);
     case NC_KIND_COMPLEX:
         both = PyComplex_AsCComplex(result);
         if (both.real == -1.0 && PyErr_Occurred()) {

@@ -10,7 +10,7 @@
  * types with bit 22 of tp_flags; CPython uses that bit for itself since 3.10, so here a type is
  * known by its metatype alone.
  *
- * Handshake. A process has one metaclass and one registry of interned keys; the first module makes them.
+ * Handshake. A process has one metaclass and one registry of interned keys, the first module's.
  * PyExtensibleType_Import() looks for sys.modules["_extensibletype"]; what it finds there decides:
  *
  *   nothing                            this copy's metaclass is made ready and published

@@ -210,9 +210,9 @@ NC_STATIC_INLINE void *nc_slice_set(void *slice, size_t room, const void *data,
     return slice;
 }
 
-#ifdef __cplusplus
-}
+NC_C_END
 
+#ifdef __cplusplus
 #define NC_SLICE_COPY_(like) nc_slice_address(__Pyx_memviewslice(like))
 
 template <typename Slice> Slice *nc_slice_address(Slice &&slice)

@@ -4,7 +4,7 @@
  *          type, but nothing of us. boxes.h opens them.
  * Own:     what nativecall made of a native callable (`f.to_capsule()` and its like) has the entry
  *          with it, because no box says all that an entry does. nc_box_own_entry() finds it.
- * Others:  of boxes that no header opens the package may know the function; nc_box_native() asks it.
+ * Others:  the package may know boxes that no header opens; nc_box_native() asks it.
  * Imports: nothing, ever. An object of a library exists only if that library is in sys.modules, and
  *          is asked through its own attributes.
  * Errors:  an attribute that is missing is no error: a box that does not tell its function's type

@@ -8,7 +8,7 @@
  * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
  *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
  *             the count, and a scan ends at the first NULL signature. No entries: a shared static
- *             table of one entry that no lookup finds; the pointer is never NULL. NcCallTable is the
+ *             table of one entry that is never found; the pointer is never NULL. NcCallTable is the
  *             writer's side, its first field is that pointer: put an NcCallTable into the object,
  *             and its offset is the slot's objoffset.
  *

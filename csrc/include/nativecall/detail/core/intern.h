@@ -30,7 +30,7 @@
  *               then looks again under the mutex before it inserts, so a string has one copy. A
  *               string whose interning happened before the reader's call is always found: the
  *               reader acquires the table that holds it or a later one.
- *             - Everything else in the registry belongs to the thread that holds the mutex. After fork the
+ *             - Everything else in the registry belongs to the holder of the mutex. After fork the
  *               child has the mutex as it was: hold it across fork (nc_registry_lock,
  *               nc_registry_unlock).
  *
