@@ -73,11 +73,8 @@ static PyMethodDef functions[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "midpoint",
-    .m_doc = "The midpoint rule over any callable.",
-    .m_size = -1,
-    .m_methods = functions,
+    PyModuleDef_HEAD_INIT, .m_name = "midpoint",   .m_doc = "The midpoint rule over any callable.",
+    .m_size = -1,          .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit_midpoint(void)
