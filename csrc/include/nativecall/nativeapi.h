@@ -1,4 +1,4 @@
-/* nativecall/nativeapi.h: native entries of types that cannot have our metaclass (D13, tier 2).
+/* nativecall/nativeapi.h: native entries of types that cannot have our metaclass, the second tier.
  *
  * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
  * for instance, has an attribute
@@ -24,7 +24,7 @@
  * the GIL; what it gives may be called as long as the object lives, as every entry.
  *
  * Inheritance. A subclass inherits the attribute, unless it overrides `__call__`: then native code
- * would get another result than Python (D12). `__nativecall_api__ = None` takes it away.
+ * would get another result than Python. `__nativecall_api__ = None` takes it away.
  *
  * Cache. Keyed by the type's address together with its version tag. CPython gives a tag to one
  * state of one type only and takes it away when the type or a base of it changes; it never gives it
