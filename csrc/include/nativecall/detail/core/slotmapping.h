@@ -12,9 +12,7 @@
 #include "intern.h"
 #include "runtime.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NC_C_BEGIN
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -278,8 +276,6 @@ fail:
     return -1;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NC_C_END
 
 #endif
