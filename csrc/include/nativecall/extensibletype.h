@@ -31,10 +31,11 @@
  *   - a static C type over-allocates its array of rows, and Ready writes the merged rows back
  *     to it; an array that is too small is an error;
  *   - a class statement adds or overrides rows with a mapping named __customslots__;
- *   - a class whose tp_call is not that of the class that brought the call table has no call table:
- *     native callers and Python must not get different results. A mutable class of another
- *     metaclass that comes before counts as one with a __call__, because it can be given one
- *     unnoticed;
+ *   - call tables, of both formats, come from the first class in the MRO that brings any, so that
+ *     every way leads to the same entries;
+ *   - a class whose tp_call is not the one that this class was made with has no call table: native
+ *     callers and Python must not get different results. A mutable class of another metaclass that
+ *     comes before counts as one with a __call__, because it can be given one unnoticed;
  *   - bases that are changed past the metaclass, so that its table would be wrong, are refused.
  *
  * Threads. Import, Ready and everything that makes or changes a class hold the GIL. Readers
