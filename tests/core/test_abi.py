@@ -33,7 +33,7 @@ PAGES = {
 }
 GUIDES = {
     f"../{name}": (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("callbacks", "dispatch")
+    for name in ("callbacks", "conformance", "dispatch")
 }
 DOCUMENT = "\n".join([*PAGES.values(), *GUIDES.values()])
 LAYOUTS = [ROOT / "tests" / "c" / "test_layout.c", ROOT / "tests" / "ext" / "layout.c"]
