@@ -180,6 +180,7 @@ _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a module that is not imported yet
 _entry_points_are_read = False
+_pythons: set[int] = set()  # the types of Python itself that name no module, by their addresses
 
 
 class _Registered:
@@ -294,10 +295,12 @@ def _is_pythons(cls: type, root: str) -> bool:
     """Whether a type is one of Python itself, or of the program."""
     if root != "builtins":
         return root == "__main__" or root in sys.stdlib_module_names
-    import builtins
-    import types
+    if not _pythons:
+        import builtins
+        import types
 
-    return any([one is cls for one in (*vars(builtins).values(), *vars(types).values())])
+        _pythons.update(map(id, (*vars(builtins).values(), *vars(types).values())))
+    return id(cls) in _pythons
 
 
 def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
