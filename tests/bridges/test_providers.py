@@ -203,7 +203,8 @@ def shown(place, capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_inspect(provider, capsys, name):
+def test_inspect(provider, capsys, monkeypatch, name):
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the command adds to it
     status, lines = shown(f"foreign_provider:{name}", capsys)
     assert status == 0
     where = "by '__nativecall_api__'" if name == "tier2" else "in a call table 16 bytes in"
