@@ -15,7 +15,8 @@ from ._rules import Broken, check
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+
+    from ._rules import Foreign
 
 ffi = FFI()
 ffi.cdef("""
@@ -81,19 +82,19 @@ E_TOOLONG = -4
 OB_TYPE = object.__basicsize__ - WORD
 
 
-def at(kind: str, address: int) -> Any:
+def at(kind: str, address: int) -> Foreign:
     """A pointer to one of the structs."""
     return ffi.cast(f"{kind} *", address)
 
 
-def number(pointer: Any) -> int:
+def number(pointer: Foreign) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
 # -- the runtime ---------------------------------------------------------------------------------
 
 
-def runtime() -> Any:
+def runtime() -> Foreign:
     """The NcRuntime of this process."""
     import ctypes
 
@@ -141,12 +142,12 @@ def is_extensible(kind: type) -> bool:
     return issubclass(type(kind), metatype())
 
 
-def extension(kind: type) -> Any:
+def extension(kind: type) -> Foreign:
     """The fields behind the PyHeapTypeObject of an extensible type."""
     return at("Extension", id(kind) + HEAP_TYPE)
 
 
-def rows_of(table: Any) -> Any:
+def rows_of(table: Foreign) -> Foreign:
     return ffi.cast("PyCustomSlot *", table + 1)
 
 
@@ -158,7 +159,7 @@ def rows(kind: type) -> list[tuple[int, int, int]]:
     return [(row.id, row.flags, row.data) for row in rows_of(table)[0 : table.count]]
 
 
-def probe(table: Any, key: int) -> tuple[int, Any]:
+def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
     """The row number that a key leads to, and the row."""
     x = key * table.multiplier & _ALL
     f = (x >> table.f_shift | table.f_high) & _ALL
@@ -167,7 +168,7 @@ def probe(table: Any, key: int) -> tuple[int, Any]:
     return index, rows_of(table)[index]
 
 
-def find_slot(kind: type, key: int) -> Any:
+def find_slot(kind: type, key: int) -> Foreign:
     """The row of a key in a type's table, or None."""
     table = extension(kind).etp_custom_slots
     if not table:
@@ -194,7 +195,7 @@ def pointer_at(address: int) -> int:
     return int(ffi.cast("uintptr_t *", address)[0])
 
 
-def entries(table: Any) -> list[tuple[str, int, int, int]]:
+def entries(table: Foreign) -> list[tuple[str, int, int, int]]:
     """(signature, flags, function, address of the signature), until the signature is NULL."""
     found: list[tuple[str, int, int, int]] = []
     for position in range(65536):
@@ -206,16 +207,16 @@ def entries(table: Any) -> list[tuple[str, int, int, int]]:
     raise Broken("the table has no entry with a NULL signature")
 
 
-_MADE: list[Any] = []  # memory of tables, kept as long as the process
+_MADE: list[Foreign] = []  # memory of tables, kept as long as the process
 
 
-def kept(made: Any) -> Any:
+def kept(made: Foreign) -> Foreign:
     """Memory that stays."""
     _MADE.append(made)
     return made
 
 
-def call_table(given: Iterable[tuple[str, int, int]], room: int = 0, count: int = -1) -> Any:
+def call_table(given: Iterable[tuple[str, int, int]], room: int = 0, count: int = -1) -> Foreign:
     """A call table of (signature, flags, function), with room for more entries."""
     given = list(given)
     made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + room + 1]))
@@ -266,7 +267,7 @@ def packed_entries(address: int) -> Iterator[tuple[list[int], int]]:
         check(at < 2**20, "the packed table has no word 0 at its end")
 
 
-def packed_table(given: Iterable[tuple[str, int, int]]) -> Any:
+def packed_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
     """A packed table of (signature, flags, function)."""
     words = [word for text, flags, function in given for word in [*pack(text, flags), function]]
     return kept(ffi.new("uint64_t[]", [*words, 0, 0]))

@@ -11,7 +11,7 @@ from . import _rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ._rules import Foreign
 
 
 def main(role: str, place: str, report: str, *skip: str) -> None:
@@ -43,7 +43,7 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _load(role: str, place: str) -> Any:
+def _load(role: str, place: str) -> Foreign:
     """What the rules of a role are functions of."""
     if role == "runtime":
         importlib.import_module(place)
@@ -53,7 +53,7 @@ def _load(role: str, place: str) -> Any:
     import nativecall  # noqa: F401  # its runtime, before the module under test
     from nativecall._cli.inspection import find
 
-    found: Any = find(place)
+    found: Foreign = find(place)
     if role == "provider":
         from . import _provider
 

@@ -17,7 +17,8 @@ from ._rules import Absent, Broken, check, rule
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+
+    from ._rules import Foreign
 
 F = FUNCTIONS
 #: Three entries that most cases have.
@@ -178,7 +179,7 @@ def unknown_convention(it: Consumer) -> None:
 
 
 def _watched(
-    it: Consumer, obj: object, wanted: dict[str, set[int]], write: Callable[[], Any]
+    it: Consumer, obj: object, wanted: dict[str, set[int]], write: Callable[[], Foreign]
 ) -> None:
     """Read in threads while something writes, until the last signature is found."""
     strays: list[str] = []
@@ -272,7 +273,7 @@ def method(it: Consumer) -> None:
     it.finds_nothing("a method of a callable", provider(it.types.both, PLAIN).method)
     it.finds_nothing("a view of what has no slots", _providers.view(it.types.plain()))
     it.finds_nothing("a view of an imposter", _providers.view(provider(it.types.imposter, PLAIN)))
-    others: tuple[Any, ...] = (len, [].append, str.join, dict.fromkeys, "".join, print)
+    others: tuple[Foreign, ...] = (len, [].append, str.join, dict.fromkeys, "".join, print)
     for function in others:
         it.finds_nothing(f"the built-in {function.__name__}", function)
 
@@ -464,7 +465,7 @@ def api_checked(it: Consumer) -> None:
     _tier2(it)
     careless = _hostile.api_capsule(find="find_any", entry=None)
 
-    def made(*entry: Any) -> Any:
+    def made(*entry: Foreign) -> Foreign:
         return tier2(it.types.plain, careless, [entry])
 
     it.finds("one that gives what is asked for", made("d:d", 0, F[0]), "d:d", F[0])

@@ -8,7 +8,8 @@ from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from ._rules import Foreign
 
     #: (signature, flags, function)
     Entries = Sequence[tuple[str, int, int]]
@@ -55,7 +56,7 @@ class Types:
         self.plain = make_type("Plain", kind="plain")
 
 
-def provider(kind: type, entries: Entries, packed: Entries | None = None, room: int = 0) -> Any:
+def provider(kind: type, entries: Entries, packed: Entries | None = None, room: int = 0) -> Foreign:
     """An object whose call table, and packed table, have these entries."""
     made = kind()
     table = _abi.call_table(entries, room)
@@ -66,22 +67,22 @@ def provider(kind: type, entries: Entries, packed: Entries | None = None, room: 
     return made
 
 
-def table_of(made: Any) -> Any:
+def table_of(made: Foreign) -> Foreign:
     """The call table of such an object."""
     return _abi.at("PyNativeCallableTable", _abi.pointer_at(id(made) + WORDS[_CALLS]))
 
 
-def publish(made: Any, table: Any) -> None:
+def publish(made: Foreign, table: Foreign) -> None:
     _providers.store(id(made) + WORDS[_CALLS], _abi.number(table))
 
 
-def append(table: Any, entries: Entries) -> None:
+def append(table: Foreign, entries: Entries) -> None:
     """Append in place, without the GIL."""
     given = [(_abi.intern(text.encode()), flags, function) for text, flags, function in entries]
     _providers.append(_abi.number(table), given)
 
 
-def replace(table: Any, position: int, function: int) -> None:
+def replace(table: Foreign, position: int, function: int) -> None:
     field = _abi.number(ffi.addressof(table.entries[position], "funcptr"))
     _providers.store(field, function)
 
@@ -104,12 +105,12 @@ def api_capsule(
     return _providers.capsule(_abi.number(made), capsule)
 
 
-def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Any:
+def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Foreign:
     """An object of a Python class with `__nativecall_api__`."""
     return offering(type("Tier2", (base,), {_abi.API_ATTRIBUTE: capsule, **namespace}), entries)
 
 
-def offering(kind: type, entries: Entries) -> Any:
+def offering(kind: type, entries: Entries) -> Foreign:
     """An object whose tier 2 functions give these entries."""
     made = kind()
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))

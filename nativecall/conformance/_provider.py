@@ -14,7 +14,7 @@ from ._rules import Absent, Broken, check, rule, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ._rules import Foreign
 
 
 class Provider:
@@ -28,7 +28,7 @@ class Provider:
         Whose slots are looked at: the object itself when it is an extensible type.
     """
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Foreign) -> None:
         self.object = given if _viewed(given) is None else _viewed(given)
         self.views = [] if self.object is given else [given]
         is_type = isinstance(given, type) and _abi.is_extensible(given)
@@ -36,7 +36,7 @@ class Provider:
         self.offset = 0 if is_type else _abi.call_offset(self.kind)
         self.snapshot = _block(self.kind)
 
-    def slot_table(self) -> Any:
+    def slot_table(self) -> Foreign:
         """The type's slot table."""
         if not _abi.is_extensible(self.kind):
             raise Absent("the type's metatype is not the runtime's")
@@ -45,7 +45,7 @@ class Provider:
             raise Absent("the type has no slots")
         return table
 
-    def call_table(self) -> Any:
+    def call_table(self) -> Foreign:
         """The object's call table."""
         if not self.offset:
             raise Absent("the object has no call table")
@@ -70,7 +70,7 @@ class Provider:
             found.append((text, int(entry.flags), int(entry.funcptr), _abi.number(entry.signature)))
         return found
 
-    def api(self) -> Any:
+    def api(self) -> Foreign:
         """The struct of `__nativecall_api__`."""
         capsule = _api_capsule(type(self.object))
         if capsule is None:
@@ -109,7 +109,7 @@ def _definition(function: BuiltinFunctionType) -> int:
     return _Function.from_address(id(function) + object.__basicsize__).m_ml or 0
 
 
-def _viewed(given: Any) -> Any:
+def _viewed(given: Foreign) -> Foreign:
     """What a built-in function is a view of, None when it is none."""
     if type(given) is not BuiltinFunctionType or given.__self__ is None:
         return None
@@ -142,7 +142,7 @@ def slot_table_header(it: Provider) -> None:
     slot_table_block(it.slot_table())
 
 
-def slot_table_block(table: Any) -> None:
+def slot_table_block(table: Foreign) -> None:
     """The header's version and size."""
     same(int(table.abi_version), _abi.ABI_VERSION, "'abi_version'")
     check(0 < table.count <= 65536, f"'count' is {table.count}")
@@ -160,7 +160,7 @@ def slot_zero_row(it: Provider) -> None:
     zero_row(it.slot_table())
 
 
-def zero_row(table: Any) -> None:
+def zero_row(table: Foreign) -> None:
     row = _abi.rows_of(table)[table.count]
     found = (int(row.id), int(row.flags), int(row.data))
     same(found, (0, 0, 0), f"row {table.count}, behind the last,")
@@ -176,7 +176,7 @@ def slot_hash_sizes(it: Provider) -> None:
     hash_sizes(it.slot_table())
 
 
-def hash_sizes(table: Any) -> tuple[int, int]:
+def hash_sizes(table: Foreign) -> tuple[int, int]:
     """F and G of a table."""
     check(table.multiplier % 2, f"'multiplier' is {table.multiplier:#x}, which is even")
     f = 2**64 - table.f_high
@@ -198,7 +198,7 @@ def slot_found(it: Provider) -> None:
     keys_found(it.slot_table())
 
 
-def keys_found(table: Any) -> None:
+def keys_found(table: Foreign) -> None:
     seen: dict[int, int] = {}
     for index in range(table.count):
         key = int(_abi.rows_of(table)[index].id)
@@ -220,7 +220,7 @@ def slot_cells(it: Provider) -> None:
     cells_name_rows(it.slot_table())
 
 
-def cells_name_rows(table: Any) -> None:
+def cells_name_rows(table: Foreign) -> None:
     f, g = hash_sizes(table)
     start = _abi.number(table)
     cells = _abi.number(table.cells)
@@ -240,7 +240,7 @@ def slot_keys(it: Provider) -> None:
     keys_allocated(it.slot_table())
 
 
-def keys_allocated(table: Any) -> None:
+def keys_allocated(table: Foreign) -> None:
     for row in _abi.rows_of(table)[0 : table.count]:
         key = int(row.id)
         if key % 2 and key != 1:

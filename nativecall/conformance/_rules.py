@@ -11,7 +11,10 @@ import json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any, TextIO
+    from typing import Any, TextIO, TypeAlias
+
+    #: An object under test, or memory as cffi sees it: what attributes it has is what is checked.
+    Foreign: TypeAlias = Any
 
 #: Where the specification has the sections that rules name.
 DOCUMENTS = {
@@ -76,7 +79,7 @@ class Rule:
     __slots__ = ("check", "heading", "name", "role", "says")
 
     def __init__(
-        self, role: str, name: str, heading: str, says: str, check: Callable[[Any], None]
+        self, role: str, name: str, heading: str, says: str, check: Callable[[Foreign], None]
     ) -> None:
         self.role = role
         self.name = name
@@ -95,10 +98,10 @@ RULES: list[Rule] = []
 
 def rule(
     role: str, name: str, heading: str, says: str
-) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+) -> Callable[[Callable[[Foreign], None]], Callable[[Foreign], None]]:
     """Make a rule of a function."""
 
-    def make(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def make(check: Callable[[Foreign], None]) -> Callable[[Foreign], None]:
         RULES.append(Rule(role, name, heading, says, check))
         return check
 
@@ -126,7 +129,7 @@ def _shown(value: object) -> str:
     return hex(value) if type(value) is int and abs(value) > 65535 else repr(value)
 
 
-def go_through(role: str, thing: Any, skip: Collection[str], report: TextIO) -> None:
+def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO) -> None:
     """Check the rules of a role, a line of JSON before and after each.
 
     Parameters

@@ -17,7 +17,8 @@ from ._rules import Absent, Broken, check, rule, same
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+
+    from ._rules import Foreign
 
 
 class Runtime:
@@ -46,7 +47,7 @@ class Runtime:
             raise Absent("there is no runtime here that nativecall can use")
 
 
-def _raises(kinds: str, what: str, call: Callable[..., object], *given: Any) -> None:
+def _raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign) -> None:
     """Raise `Broken` unless a call raises an exception of one of these names."""
     try:
         call(*given)
@@ -272,7 +273,7 @@ def ready_refuses(it: Runtime) -> None:
 # -- Python classes ------------------------------------------------------------------------------
 
 
-def _class(name: str, bases: tuple[type, ...] = (), **namespace: Any) -> type:
+def _class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) -> type:
     meta = next((type(base) for base in bases if _abi.is_extensible(base)), _abi.metatype())
     made: type = meta(name, bases, namespace)
     return made
@@ -321,7 +322,7 @@ class _Maker(Family):
     def static(self, rows: list[tuple[int, int, int]], offset: int = 0) -> type:
         return self.add(make_type("Static", rows, offset=offset), rows, offset)
 
-    def python(self, *bases: type, **namespace: Any) -> type:
+    def python(self, *bases: type, **namespace: Foreign) -> type:
         slots = namespace.get("__customslots__", {})
         rows = [(_abi.intern(key.encode()), 0, data) for key, data in slots.items()]
         return self.add(_class("C", bases, **namespace), rows)

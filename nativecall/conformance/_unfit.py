@@ -21,7 +21,8 @@ from ._abi import ffi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+
+    from ._rules import Foreign
 
 #: `python -c` with this loads the kit without the package (see __init__.py).
 LOAD = """
@@ -52,13 +53,13 @@ def _capsule(address: int, name: str) -> object:
     return found
 
 
-def _set(struct: Any, field: str, value: int) -> None:
+def _set(struct: Foreign, field: str, value: int) -> None:
     """Set a number, or a pointer to an address."""
     kind = dict(ffi.typeof(struct).item.fields)[field].type
     setattr(struct, field, value if kind.kind == "primitive" else ffi.cast(kind, value))
 
 
-def _runtime(**changes: Any) -> types.ModuleType:
+def _runtime(**changes: Foreign) -> types.ModuleType:
     """A runtime that looks right, but for some fields; none of its functions can be called."""
     made = _abi.kept(ffi.new("NcRuntime *"))
     made.abi_version, made.struct_size = _abi.ABI_VERSION, ffi.sizeof("NcRuntime")
