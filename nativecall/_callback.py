@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from ._types import PyCallback
+    from ._values.failure import Errors
 
 _types = _lib.types
 #: The conventions by which C code can be told that a Python function failed.
@@ -128,7 +129,7 @@ class Callback(NativeCallable):
         raise TypeError(f"cannot pickle {self!r}: it is a Python function with a C pointer here")
 
 
-def _sentinel(signature: Signature, errors: object) -> tuple[Any, bytes, list[object]]:
+def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list[object]]:
     """Error convention, sentinel, and what that points to."""
     result = signature.result
     if errors is None:

@@ -19,7 +19,15 @@ from importlib import _bootstrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Holder(Protocol):
+        """A module that a fork waits for."""
+
+        def hold(self) -> None: ...
+        def release(self) -> None: ...
+        def begin_anew(self) -> None: ...
 
 __all__: list[str] = []
 
@@ -34,13 +42,13 @@ _OURS = frozenset(
 )
 _LIMIT = 30.0  # seconds
 _BRIEF = 1.0  # seconds that a thread takes from finding a module's lock to having it, at most
-_held: list[list[Any]] = []  # what the thread that forks has to release
+_held: list[list[Holder]] = []  # what the thread that forks has to release
 
 
 def _importing(brief: bool) -> bool:
     """Whether another thread is importing what is ours or, if `brief`, is about to."""
     # CPython has no public way to see it. A lock exists as long as a thread imports its module.
-    locks: dict[object, Any] = getattr(_bootstrap, "_module_locks", {})
+    locks: dict[object, Callable[[], object]] = getattr(_bootstrap, "_module_locks", {})
     others = (get_ident(),) if brief else (get_ident(), None)
     for name, reference in [*locks.items()]:
         if isinstance(name, str) and name.partition(".")[0] in _OURS:
@@ -50,10 +58,10 @@ def _importing(brief: bool) -> bool:
     return False
 
 
-def _holders() -> list[Any]:
+def _holders() -> list[Holder]:
     """The modules of `_HOLDERS` that there are, as far as they are ready."""
     found = [sys.modules.get(name) for name in _HOLDERS]
-    return [module for module in found if hasattr(module, "begin_anew")]
+    return [module for module in found if hasattr(module, "begin_anew")]  # type: ignore[misc]
 
 
 def _before() -> None:
