@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         def release(self) -> None: ...
         def begin_anew(self) -> None: ...
 
+
 __all__: list[str] = []
 
 _PACKAGE = __name__.partition(".")[0]
