@@ -223,6 +223,21 @@ def _build(section: Section) -> Iterator[Goal]:
     yield Goal(what, 0.0, "tables", True, float(failures) if sizes else None, detail)
 
 
+def _headers(section: Section) -> Iterator[Goal]:
+    rows = {row["header"]: row for row in section.figures.get("headers", [])}
+    bounds = {
+        "nativecall_abi.h": {"lines": 200.0, "ms": 50.0, "text": 2048.0},
+        "nativecallable.h": {"lines": 900.0},
+        "callback.h": {"lines": 3000.0, "ms": 300.0},
+    }
+    units = {"lines": "lines", "ms": "ms", "text": "bytes"}
+    for header, figures in bounds.items():
+        for name, bound in figures.items():
+            found = rows[header][name] if header in rows else None
+            detail = "" if rows else "not measured"
+            yield Goal(f"{header}: {name}", bound, units[name], True, found, detail)
+
+
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
     "overloads": _overloads,
@@ -233,6 +248,7 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "build": _build,
     "intern": _intern,
     "import": _import,
+    "headers": _headers,
 }
 
 

@@ -25,6 +25,7 @@ TITLES = {
     "build": "Slot table build",
     "intern": "Interning",
     "import": "Import",
+    "headers": "Includes",
 }
 TABLED = ("calls", "generated", "callbacks")  # sections whose groups are the columns of one table
 

@@ -28,6 +28,7 @@ MODULES = {
     "build": "building",
     "intern": "interning",
     "import": "importing",
+    "headers": "headers",
 }
 
 

@@ -20,7 +20,7 @@
 #include <Python.h>
 
 #include "nativecall/nativecallable.h"
-#include "nativecall/nativetable.h"
+#include "nativecall/extensibletype.h"
 
 /* The machine code for one shape: a signature with every pointer written 'P'. The core's own are
  * static; those that were generated live in an NcGenerated. */

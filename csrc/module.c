@@ -143,14 +143,23 @@ static PyObject *object_slots(PyObject *Py_UNUSED(module), PyObject *object)
     return rows_of(nc_slots_of_object(object));
 }
 
-/* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere. */
-static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *type)
+/* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere, also where a
+ * call in Python runs other code than the table's (nc_abi_table). */
+static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    if (!PyType_Check(type) || !nc_native_type_is_called((PyTypeObject *)(void *)type)) {
+    PyTypeObject *type = (PyTypeObject *)(void *)object;
+    PyTypeObject *base = type;
+    if (!PyType_Check(object) || !nc_type_has_metatype(type, nc_metatype)) {
         return PyLong_FromLong(0);
     }
+    while (Py_TYPE(object) != nc_metatype && base != NULL &&
+           !PyType_HasFeature(base, Py_TPFLAGS_IMMUTABLETYPE)) {
+        base = base->tp_base;
+    }
     return PyLong_FromSsize_t(
-        ((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset);
+        base != NULL && base->tp_call == type->tp_call
+            ? ((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset
+            : 0);
 }
 
 /* ---- capsules that own what they point into -------------------------------------------------- */

@@ -9,9 +9,8 @@
 #     cdef extern from "nativecall/signature.h":
 #         const uint64_t D_D "NATIVECALL_SIG(\"d:d\")"
 #
-#     nc.PyCustomSlots_Import()
-#
 #     def half_of(f, double x):
+#         nc.PyCustomSlots_Import()
 #         function = <Function>nc.nc_native_function_word(<PyObject *>f, D_D, nc.NC_ERRORS_MASK)
 #         return (function(x) if function != NULL else f(x)) / 2
 #
@@ -20,8 +19,9 @@
 # Build. nativecall.get_include() is the include directory. The headers can be vendored as well: in
 # either case nothing is linked, and nothing of the package is imported when the module runs.
 #
-# Import. Each module calls PyCustomSlots_Import() once, at its top level, before it looks anything
-# up; until then every object is one without slots. It raises ImportError.
+# Import. Whoever is handed an object calls PyCustomSlots_Import() before it looks anything up, which
+# costs a load once it has given 1: some module has brought the metaclass. Until then every object is
+# one without slots.
 #
 # The GIL. What can be called without it is `nogil` and takes objects as `PyObject *`: write
 # `<PyObject *>f`, which Cython allows in a nogil block too. What needs the GIL takes `object`.
@@ -177,7 +177,7 @@ cdef extern from "nativecall/extensibletype.h":
 
 
 cdef extern from "nativecall/customslots.h":
-    int PyCustomSlots_Import() except -1
+    int PyCustomSlots_Import() noexcept
 
 
 cdef extern from "nativecall/customslots.h" nogil:
@@ -323,7 +323,6 @@ cdef extern from "nativecall/nativecallable.h":
 cdef extern from "nativecall/nativecallable.h" nogil:
     PyObject *nc_native_viewed(PyObject *obj) noexcept
     const PyNativeCallableTable *nc_native_table(PyObject *obj) noexcept
-    const PyNativeCallableTable *nc_native_table_by_slot(PyObject *obj) noexcept
 
     const PyNativeCallableEntry *nc_native_find(
         PyObject *obj, const char *signature, uintptr_t refuse) noexcept

@@ -22,6 +22,7 @@
 #include <time.h>
 
 #ifndef BENCH_WITHOUT_NATIVECALL
+#include "nativecall/extensibletype.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/detail/core/packedliteral.h"
 #endif

@@ -4,7 +4,10 @@
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #endif
 
-#include "nativecall/nativecallable.h"
+#include <Python.h>
+
+#include "nativecall/detail/core/intern.h"
+#include "nativecall/detail/core/runtime.h"
 
 #include "core.h"
 

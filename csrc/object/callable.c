@@ -498,7 +498,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     NcCallable *self = (NcCallable *)(void *)object;
     const PyNativeCallableEntry *entry;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
-        nc_native_any_table(object) == NULL) {
+        nc_native_table(object) == NULL) {
         /* The attribute was copied to another class; or this one has a __call__ of its own, or may
          * get one yet. */
         return NULL;

@@ -1,6 +1,7 @@
 /* csrc/object/offer.c: see offer.h. */
 #include "object/offer.h"
 
+#include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
 #include "nativecall/nativecallable.h"
 #include "object/callable.h"
@@ -30,12 +31,15 @@ static int append_new(PyObject *list, PyObject *made)
 static Py_ssize_t table_offset(PyObject *object)
 {
     const PyCustomSlot *slot;
-    if (nc_native_table(object) != NULL) {
-        return ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset;
+    Py_ssize_t offset;
+    if (nc_native_table(object) == NULL) {
+        return 0;
     }
-    slot =
-        nc_native_slot(object, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
-    return slot != NULL ? (Py_ssize_t)slot->data.objoffset : 0;
+    offset = ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset;
+    slot = offset == 0 ? PyCustomSlots_Find(object, PYCUSTOMSLOT_NATIVECALLABLE_ID,
+                                            PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS)
+                       : NULL;
+    return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)

@@ -14,7 +14,12 @@ static const char *key;
 /* The functions of an array, NULL: it has none. */
 static const ArrayVtable *vtable_of(PyObject *array)
 {
-    const PyCustomSlot *row = PyCustomSlots_FindKey(array, key);
+    const PyCustomSlot *row;
+    /* Not at initialisation: the first type with slots may come later than this module. */
+    if (key == NULL && nc_key_intern(ARRAY_KEY, strlen(ARRAY_KEY), &key) < 0) {
+        PyErr_Clear();
+    }
+    row = PyCustomSlots_FindKey(array, key);
     return row != NULL ? (const ArrayVtable *)row->data.pointer : NULL;
 }
 
@@ -110,9 +115,5 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_moments(void)
 {
-    if (PyCustomSlots_Import() < 0 ||
-        PyExtensibleType_Intern(ARRAY_KEY, (Py_ssize_t)strlen(ARRAY_KEY), &key) < 0) {
-        return NULL;
-    }
     return PyModule_Create(&definition);
 }

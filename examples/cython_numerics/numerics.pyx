@@ -49,8 +49,6 @@ cdef extern from "nativecall/callback.h":
 cdef extern from "nativecall/signature.h":
     const uint64_t D_D "NATIVECALL_SIG(\"d:d\")"
 
-PyCustomSlots_Import()
-
 
 # ---- the library ---------------------------------------------------------------------------------
 
@@ -179,6 +177,7 @@ def mean_by_lookup(f, long n):
     cdef double total = 0.0
     cdef double step = 1.0 / n
     cdef long i
+    PyCustomSlots_Import()
     with nogil:
         for i in range(n):
             function = <Function1>nc_native_function_word(

@@ -47,6 +47,10 @@ static PyObject *integrate(PyObject *module, PyObject *args)
         return NULL;
     }
     step = (b - a) / (double)n;
+    /* Not at initialisation: the first native callable of the process may come later than this. */
+    if (d_d == NULL && nc_signature_intern("d:d", &d_d) < 0) {
+        return NULL;
+    }
     f = (Integrand)(uintptr_t)nc_native_function(callable, d_d, refuse);
     if (f != NULL) {
         /* args keeps the callable, and with it the function, alive. */
@@ -79,8 +83,5 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_midpoint(void)
 {
-    if (PyCustomSlots_Import() < 0 || nc_signature_intern("d:d", &d_d) < 0) {
-        return NULL;
-    }
     return PyModule_Create(&definition);
 }

@@ -10,9 +10,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <nativecall/extensibletype.h>
 #include <nativecall/nativeapi.h>
 #include <nativecall/nativecallable.h>
+#include <nativecall/signature.h>
 
 #include "choice.h"
 #include "registers.h"
@@ -39,6 +39,7 @@ static PyObject *py_entries(PyObject *module, PyObject *obj)
     if (nc_nativeapi_of(obj, &api) < 0 || (list = PyList_New(0)) == NULL) {
         return NULL;
     }
+    (void)PyCustomSlots_Import(); /* the first native callable may have come after this module */
     for (entry = nc_native_next(obj, NULL); entry != NULL; entry = nc_native_next(obj, entry)) {
         if (add_entry(list, entry, "table") < 0) {
             goto failed;
@@ -92,8 +93,7 @@ static PyObject *py_describe(PyObject *module, PyObject *text)
 /* The best entry of obj; none is no error. 0, or -1 with an exception. */
 static int choose(Choice *choice, PyObject *obj, const Value *arguments, size_t count)
 {
-    PyObject *viewed = nc_native_viewed(obj);
-    const uint64_t *packed = nc_native_packed_table(viewed != NULL ? viewed : obj);
+    const uint64_t *packed;
     const PyNativeCallableEntry *entry;
     const NcNativeApi *api;
     size_t position = 0;
@@ -102,6 +102,8 @@ static int choose(Choice *choice, PyObject *obj, const Value *arguments, size_t 
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
+    (void)PyCustomSlots_Import();
+    packed = nc_native_packed_table(obj);
     for (; packed != NULL && (words = nc_packed_count(packed)) != 0; packed += words + 1) {
         word = nc_packed_load(packed);
         if (words == 1 && (nc_packed_flags(word) & REFUSE) == 0) {
@@ -211,5 +213,5 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_signature_reader(void)
 {
-    return PyCustomSlots_Import() < 0 ? NULL : PyModule_Create(&definition);
+    return PyModule_Create(&definition);
 }

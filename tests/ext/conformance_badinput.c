@@ -12,6 +12,7 @@
 #include "module.h"
 
 #include <nativecall/callback.h>
+#include <nativecall/extensibletype.h>
 
 #define MOST 8
 

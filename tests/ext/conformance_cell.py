@@ -169,7 +169,8 @@ def try_cell(consumer: str, provider: str, order: list[str], library: str) -> di
         except ModuleNotFoundError as error:
             return {"missing": [step, str(error)]}
     agreed = {id(modules["consumer"].metatype())}
-    agreed.add(id(sys.modules["_extensibletype"].extensibletype_v1))
+    # None where nobody has brought a runtime: who only looks does not, nor does tier 2.
+    agreed.add(id(getattr(sys.modules.get("_extensibletype"), "extensibletype_v1", None)))
     if "nativecall" in sys.modules:
         agreed.add(id(sys.modules["nativecall"].extensibletype))
     if hasattr(modules["provider"], "METATYPE"):

@@ -111,7 +111,7 @@ static PyObject *metatype(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    return Py_NewRef((PyObject *)PyExtensibleType_Import());
+    return Py_NewRef(PyCustomSlots_Import() ? (PyObject *)nc_metatype : Py_None);
 }
 
 static PyObject *find(PyObject *module, PyObject *args)

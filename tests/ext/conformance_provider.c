@@ -9,8 +9,8 @@
  * Built against the installed headers and against a vendored copy; MODULE is the module's name. */
 #include "module.h"
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativecallable.h>
-#include <nativecall/detail/core/packedtable.h>
 
 #include "conformance_functions.h"
 

@@ -4,17 +4,24 @@
  * under several names: MODULE is the module's. */
 #include "module.h"
 
+#include <nativecall/customslots.h>
 #include <nativecall/nativecallable.h>
 
 static const char *signature_d_d;
+
+/* Interns d:d as soon as there is a runtime. */
+static int know_d_d(void)
+{
+    return signature_d_d == NULL ? nc_signature_intern("d:d", &signature_d_d) : 0;
+}
 
 /* key(int or bytes) -> the key as a word. */
 static int read_key(PyObject *object, uintptr_t *out)
 {
     if (PyBytes_Check(object)) {
         const char *interned = NULL;
-        if (PyExtensibleType_Intern(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object),
-                                    &interned) < 0) {
+        if (nc_key_intern(PyBytes_AS_STRING(object), (size_t)PyBytes_GET_SIZE(object), &interned) <
+            0) {
             return -1;
         }
         *out = (uintptr_t)(const void *)interned;
@@ -67,6 +74,7 @@ static PyObject *table(PyObject *module, PyObject *object)
     PyObject *rows;
     Py_ssize_t i;
     (void)module;
+    (void)PyCustomSlots_Import();
     if (!PyCustomSlots_Check(object)) {
         if (PyCustomSlots_Count(object) != 0 || PyCustomSlots_Table(object) != NULL) {
             PyErr_SetString(PyExc_AssertionError, "Check says no slots, Count and Table say some");
@@ -142,6 +150,7 @@ static PyObject *packed(PyObject *module, PyObject *args)
         return NULL;
     }
     memcpy(words, bytes, (size_t)length);
+    (void)PyCustomSlots_Import();
     Py_BEGIN_ALLOW_THREADS found =
         nc_native_function_packed(object, words, (size_t)length / sizeof *words, (uintptr_t)refuse);
     Py_END_ALLOW_THREADS if (length == sizeof *words &&
@@ -167,7 +176,7 @@ static PyObject *total(PyObject *module, PyObject *args)
     Py_ssize_t n;
     const PyNativeCallableEntry *found;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Odn", &object, &x, &n)) {
+    if (!PyArg_ParseTuple(args, "Odn", &object, &x, &n) || know_d_d() < 0) {
         return NULL;
     }
     found = nc_native_find(object, signature_d_d, NC_FLAG_NEEDS_GIL);
@@ -204,7 +213,7 @@ static PyObject *lookups(PyObject *module, PyObject *args)
     size_t one;
     size_t other;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Onnn", &object, &n, &one, &other)) {
+    if (!PyArg_ParseTuple(args, "Onnn", &object, &n, &one, &other) || know_d_d() < 0) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
@@ -224,14 +233,14 @@ static PyObject *metatype(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    return Py_NewRef((PyObject *)nc_metatype);
+    return Py_NewRef(PyCustomSlots_Import() ? (PyObject *)nc_metatype : Py_None);
 }
 
 static PyObject *runtime_provider(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    return PyUnicode_FromString(nc_runtime->provider);
+    return PyUnicode_FromString(PyCustomSlots_Import() ? nc_runtime->provider : "nobody");
 }
 
 static PyMethodDef methods[] = {
@@ -253,9 +262,6 @@ static struct PyModuleDef definition = MODULE_DEFINITION(methods);
 PyMODINIT_FUNC MODULE_INIT(void)
 {
     PyObject *module;
-    if (PyCustomSlots_Import() < 0 || nc_signature_intern("d:d", &signature_d_d) < 0) {
-        return NULL;
-    }
     module = PyModule_Create(&definition);
     if (module != NULL &&
         PyModule_AddIntConstant(module, "NEEDS_GIL", (long)NC_FLAG_NEEDS_GIL) < 0) {

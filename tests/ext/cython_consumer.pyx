@@ -387,7 +387,6 @@ def table_entries(obj):
     cdef const nc.PyNativeCallableTable *table
     with nogil:
         table = nc.nc_native_table(borrowed)
-    assert table == nc.nc_native_table_by_slot(borrowed)
     if table == NULL:
         return None
     assert <size_t>table.count == nc.nc_calltable_count(table)
@@ -506,7 +505,7 @@ cdef api double twice(double x) noexcept nogil:
 
 cdef nc.NcNativeApi api
 cdef PyNativeCallableEntry twice_entry
-nc.nc_signature_intern(b"d:d", &twice_entry.signature)
+twice_entry.signature = b"d:d"
 twice_entry.flags = nc.NC_FLAG_TAKES_GIL
 twice_entry.funcptr = <void *>twice
 
@@ -710,7 +709,7 @@ def call_held(f):
 # ---- without the package -------------------------------------------------------------------------
 
 def without_the_package():
-    """The length of an interned signature, and what a Python callback gives."""
+    """Whether nothing is interned, for want of a runtime, and what a Python callback gives."""
     cdef const char *interned
     nc.nc_signature_intern(b"d:d", &interned)
-    return strlen(interned), apply(lambda x: x + 1.0, [1.0])["values"]
+    return interned == NULL, apply(lambda x: x + 1.0, [1.0])["values"]

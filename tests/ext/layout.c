@@ -4,6 +4,7 @@
  * test can offer it runtimes of other versions, and tells what it got. */
 #include "module.h"
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativeapi.h>
 #include <nativecall/nativecallable.h>
 

@@ -8,6 +8,7 @@
  * Built against the installed headers and against vendored copies; MODULE is the module's name. */
 #include "module.h"
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativecallable.h>
 
 #define ALLOCATED_ID ((uintptr_t)0x05000003)

@@ -8,6 +8,7 @@
  * Also: all the lookups at once, for tests of what each of them refuses. */
 #include "module.h"
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativecallable.h>
 #include <nativecall/detail/core/packedliteral.h>
 

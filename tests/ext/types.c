@@ -20,6 +20,7 @@
  * MODULE is the module's name. */
 #include "module.h"
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativecallable.h>
 
 typedef struct {

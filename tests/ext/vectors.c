@@ -5,6 +5,7 @@
 #define NC_PROVIDER "vectors"
 #include <Python.h>
 
+#include <nativecall/extensibletype.h>
 #include <nativecall/nativeapi.h>
 #include <nativecall/nativecall_abi.h>
 #include <nativecall/nativecallable.h>

@@ -23,6 +23,7 @@ static PyObject *py_midpoint(PyObject *self, PyObject *args)
     int n;
     (void)self;
     if (!PyArg_ParseTuple(args, "Oddi", &f, &a, &b, &n)) return NULL;
+    if (d_d == NULL && nc_signature_intern("d:d", &d_d) < 0) return NULL;
     if (midpoint(f, a, b, n, &sum) < 0) Py_RETURN_NONE;
     return PyFloat_FromDouble(sum);
 }
@@ -53,7 +54,6 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_nc_readme(void)
 {
-    if (!(PyCustomSlots_Import() == 0 && nc_signature_intern("d:d", &d_d) == 0)) return NULL;
     return PyModule_Create(&definition);
 }
 """

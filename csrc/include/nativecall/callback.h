@@ -84,13 +84,13 @@
 NC_C_BEGIN
 
 /* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
- * interned form in it. */
+ * canonical and the interned form in it. */
 typedef struct {
     const char *signature; /* signature text, any spelling; see docs/abi/signatures.md */
     int user_data;         /* the index of the argument that gets user_data, -1: there is none */
     const NcCallbackFunction
         *python;          /* for Python functions; NULL: none are taken for this signature */
-    const char *interned; /* NULL at first */
+    const char *interned; /* NULL until there are native callables in the process */
 } NcCallbackSignature;
 
 /* Initialisers: a signature with its callback function, and one for native functions only. */
@@ -108,12 +108,12 @@ NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
 
 /* ---- what is accepted ------------------------------------------------------------------------ */
 
-/* Interns a signature. 0, or -1 with an exception. */
+/* Makes a signature canonical, and interns it as soon as that can be. 0, or -1 with an exception. */
 NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
 {
     NcSignatureText text;
     const char *interned;
-    if (accepted->python != NULL) {
+    if (accepted->python != NULL && accepted->signature == NULL) {
         accepted->signature = accepted->python->signature;
         accepted->user_data = accepted->python->user_data;
     }
@@ -130,6 +130,18 @@ NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
     }
     if (nc_signature_intern(text.text, &interned) < 0) {
         return -1;
+    }
+    if (interned != NULL) {
+        accepted->signature = interned;
+    } else if (strcmp(accepted->signature, text.text) != 0) {
+        /* Kept, as the array is: once for a signature of the source. */
+        char *kept = (char *)PyMem_Malloc(text.length + 1);
+        if (kept == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memcpy(kept, text.text, text.length + 1);
+        accepted->signature = kept;
     }
     nc_store_release_ptr(&accepted->interned, interned);
     return 0;
@@ -231,7 +243,7 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *native, const NcBox *bo
             PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
                           accepted[i].user_data + 1);
         }
-        if (nc_message_add(&wanted, accepted[i].interned, after) < 0) {
+        if (nc_message_add(&wanted, accepted[i].signature, after) < 0) {
             return;
         }
     }
@@ -288,7 +300,7 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
     }
     for (i = 0; api != NULL && i < count; i++) {
         const PyNativeCallableEntry *entry;
-        if (nc_nativeapi_find(asked, accepted[i].interned, refuse, &entry) < 0) {
+        if (nc_nativeapi_find(asked, accepted[i].signature, refuse, &entry) < 0) {
             return -1;
         }
         if (entry != NULL) {
@@ -315,7 +327,7 @@ NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const Nc
         return 0;
     }
     for (i = 0; i < count; i++) {
-        if (strcmp(box->signature.text, accepted[i].interned) == 0 &&
+        if (strcmp(box->signature.text, accepted[i].signature) == 0 &&
             (!box->has_user_data || accepted[i].user_data >= 0)) {
             nc_callback_set_native(callback, obj, i, box->address, box->user_data, box->flags);
             return 1;
@@ -388,9 +400,6 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
     }
     if (count == 0) {
         PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given no signatures");
-        return -1;
-    }
-    if (PyCustomSlots_Import() < 0) {
         return -1;
     }
     for (i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* nativecall/customslots.h: for consumers of slots (SEP 200): one inline lookup finds what a type
  * offers natively.
  *
- *     PyCustomSlots_Import()                       once, at module initialisation, with the GIL
+ *     PyCustomSlots_Import()                       whenever an object comes in, with the GIL
  *     PyCustomSlots_Check(obj)                     does the object's type have slots at all
  *     PyCustomSlots_Count(obj)                     how many rows
  *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
@@ -16,16 +16,27 @@
 #ifndef NATIVECALL_CUSTOMSLOTS_H
 #define NATIVECALL_CUSTOMSLOTS_H
 
-#include "extensibletype.h"
+#include "detail/core/lookup.h"
+#include "detail/core/runtime.h"
+#include "detail/core/slotids.h"
 
 NC_C_BEGIN
 
-/* 0, or -1 with ImportError when the process's metaclass is of an incompatible version. Installs
- * the bundled metaclass when this is the first module to ask, so consumers and providers can be
- * imported in either order. */
-NC_STATIC int PyCustomSlots_Import(void)
+/* Whether `derived`, a metatype, derives from `meta`. Out of line: metatypes other than `meta`
+ * itself are rare, and the walk need not be repeated at every place that checks. */
+NC_NOINLINE int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
 {
-    return PyExtensibleType_Import() != NULL ? 0 : -1;
+    while (derived != NULL && derived != meta) {
+        derived = derived->tp_base;
+    }
+    return derived != NULL;
+}
+
+/* Whether a type was made by the metaclass `meta` or one derived from it. */
+NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta)
+{
+    PyTypeObject *found = Py_TYPE((PyObject *)type);
+    return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
 }
 
 /* 1 or 0. The metaclass itself is the predicted case; metaclasses derived from it are found along
@@ -33,6 +44,28 @@ NC_STATIC int PyCustomSlots_Import(void)
 NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
 {
     return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
+}
+
+/* The published table of obj's type, NULL when it has none. */
+NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    if (!nc_type_has_metatype(type, nc_metatype)) {
+        return NULL;
+    }
+    return (const PyCustomSlotTable *)NC_ABI_LOAD(
+        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
+}
+
+/* Where obj keeps the pointer to a slot table of its own; NULL where its type says nothing. */
+NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
+{
+    const PyCustomSlotTable *table = nc_slots_of(obj);
+    const PyCustomSlot *slot = table == NULL
+                                   ? NULL
+                                   : nc_slottable_find_expected(table, PYCUSTOMSLOT_OBJECTSLOTS_ID,
+                                                                PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS);
+    return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
 }
 
 /* Rows of the table, skip rows included; 0 for an object without slots. */
@@ -66,7 +99,7 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t
 NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of_object(PyObject *obj)
 {
     const void *place = nc_object_slots_place(obj);
-    return place != NULL ? (const PyCustomSlotTable *)nc_load_acquire_ptr(place) : NULL;
+    return place != NULL ? (const PyCustomSlotTable *)NC_ABI_LOAD(place) : NULL;
 }
 
 /* The row whose key is id: that of the object itself, else that of its type, or NULL. An object's own
@@ -88,7 +121,7 @@ NC_STATIC_INLINE uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_s
     return slot != NULL ? slot->data.flags : 0;
 }
 
-/* The row whose key is an interned string (PyExtensibleType_Intern), or NULL. */
+/* The row whose key is an interned string (nc_key_intern), or NULL. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);

@@ -19,8 +19,8 @@
  * up to 8 arguments, (nothing) for none; where the result is `nothing`, the pointer for it is NULL.
  * A signature must fit one packed word (packedliteral.h); one that does not is refused by the
  * compiler. Each comparison is then with a number in the instruction stream, and nothing is
- * initialised but PyCustomSlots_Import() once in the module. An object without a packed table is
- * looked up in its call table: more slowly, with the same result.
+ * initialised. An object without a packed table is looked up in its call table: more slowly, with
+ * the same result.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
  * GIL dropped around them, go the third way, which does right by both. Others are not asked, so
@@ -30,7 +30,8 @@
  *
  * evaluate_nogil() is the same for threads that do not hold the GIL, or are not to use it. It calls
  * what may be called there: entries that neither need the GIL nor report failures. NC_OK;
- * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set.
+ * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set. It
+ * finds nothing until a call with the GIL, or PyCustomSlots_Import(), has found the runtime.
  *
  * Objects of types that are discovered by __nativecall_api__ go the third way: finding their
  * entries costs as much. Take them through callback.h or dynamiccall.h, which ask once.
@@ -39,6 +40,7 @@
 #define NATIVECALL_DISPATCH_H
 
 #include "nativecallable.h"
+#include "detail/core/base.h"
 #include "detail/core/packedliteral.h"
 #include "detail/values.h"
 
@@ -79,6 +81,10 @@ NC_C_BEGIN
     {                                                                                              \
         if (NC_LIKELY(                                                                             \
                 name##_native(nc_object, NC_DISPATCH_REFUSE, nc_result NC_MORE_NAMES(words)))) {   \
+            return 0;                                                                              \
+        }                                                                                          \
+        if (NC_UNLIKELY(nc_runtime == NULL) && PyCustomSlots_Import() &&                           \
+            name##_native(nc_object, NC_DISPATCH_REFUSE, nc_result NC_MORE_NAMES(words))) {        \
             return 0;                                                                              \
         }                                                                                          \
         return name##_call(nc_object, nc_result NC_MORE_NAMES(words));                             \

@@ -72,7 +72,8 @@ typedef struct {
     /* The rest is for this header only. */
     NcCallChoice choice;
     NcCallChoice nogil_choice;
-    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, the result first */
+    NcCallType
+        types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, the result first; texts are gone */
 } NcCall;
 
 /* The value of any such type. */
@@ -147,7 +148,7 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
     return 0;
 }
 
-/* All that obj, the call's, offers to a caller of an interned signature, or the native callable
+/* All that obj, the call's, offers to a caller of a canonical signature, or the native callable
  * that the package makes of it, which is the call's then. Negative with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
@@ -206,7 +207,6 @@ NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
 NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
 {
     NcSignatureText text;
-    const char *interned;
     int status;
 
     memset(call, 0, sizeof *call);
@@ -223,10 +223,8 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                      nc_call_ellipsis(signature), nc_status_text(text.status));
         return -1;
     }
-    if (PyCustomSlots_Import() < 0 || nc_signature_intern(text.text, &interned) < 0) {
-        return -1;
-    }
-    status = nc_call_types(interned, call->types, &call->count);
+    (void)PyCustomSlots_Import();
+    status = nc_call_types(text.text, call->types, &call->count);
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError,
                      status == NC_E_RANGE ? NC_CALL_SHOWN " has more than %d arguments"
@@ -234,15 +232,15 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                          " has a struct, a view, a complex long double or a "
                          "variable number of arguments, which a call that is built "
                          "at run time cannot pass; pass a pointer",
-                     interned, nc_call_ellipsis(interned), NC_CALL_MAX_ARGUMENTS);
+                     text.text, nc_call_ellipsis(text.text), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
     call->callable = Py_NewRef(obj);
-    status = nc_call_search(call, obj, interned);
+    status = nc_call_search(call, obj, text.text);
     if (status >= 0 && call->function == NULL && !PyCallable_Check(call->callable)) {
         PyErr_Format(PyExc_TypeError,
-                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", interned,
-                     nc_call_ellipsis(interned), obj);
+                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it",
+                     text.text, nc_call_ellipsis(text.text), obj);
         status = -1;
     }
     if (status < 0) {
@@ -316,9 +314,9 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
 /* A number of a result as a float, or as a part of a complex one: 0, or -1 with OverflowError. */
 NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
 {
-    char name[3] = "";
+    char name[3] = "Z";
     long double held;
-    memcpy(name, type->text, type->kind == NC_KIND_COMPLEX ? 2 : 1);
+    name[type->kind == NC_KIND_COMPLEX] = type->code;
     nc_write_float(type->code, (long double)number, at);
     held = nc_read_float(type->code, at);
     return number >= -DBL_MAX && number <= DBL_MAX && (held < -DBL_MAX || held > DBL_MAX)

@@ -47,6 +47,7 @@
 #define NATIVECALL_EXTENSIBLETYPE_H
 
 #include "detail/core/metaclass.h"
+#include "nativetable.h"
 
 NC_C_BEGIN
 
@@ -155,7 +156,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
         }
         return NULL;
     }
-    if (found->abi_version != NC_ABI_VERSION || found->struct_size < sizeof(NcRuntime) ||
+    if (found->abi_version != NC_ABI_VERSION ||
+        found->struct_size < offsetof(NcRuntime, ready) + sizeof found->ready ||
         found->type_size != sizeof(PyHeapExtensibleTypeObject) ||
         found->slot_size != sizeof(PyCustomSlot)) {
         PyErr_Format(PyExc_ImportError,
@@ -315,23 +317,49 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     return status == NC_OK ? 0 : -1;
 }
 
-/* Interns a key in the process's registry: *out lives for ever and is the same for equal bytes,
- * whichever module asks. 0, or -1 with an exception. Needs no GIL once Import has succeeded, unless
- * it fails. */
+/* nc_key_intern of a provider, which brings the runtime where there is none: *out is not NULL. 0, or -1
+ * with an exception. Needs no GIL once Import has succeeded, unless it fails. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
-    int status;
-    if (nc_runtime == NULL && PyExtensibleType_Import() == NULL) {
+    return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);
+}
+
+/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
+ * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
+ * that is malformed, for flags of another ABI or that no function of this signature can have, and
+ * for no function; MemoryError. */
+NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
+                            void *function)
+{
+    char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
+    const char *interned = NULL;
+    size_t length = 0;
+    int status =
+        nc_signature_canonical(signature, strlen(signature), canonical, sizeof canonical, &length);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
+                     nc_status_text(status), length);
         return -1;
     }
-    status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, out);
+    if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
+        return -1;
+    }
+    status = NC_E_RANGE;
+    /* Who has an object, however, needs the GIL. */
+    if ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL) {
+        status = nc_nativetable_add(table, interned, flags, function);
+    }
     if (status == NC_E_NOMEM) {
         PyErr_NoMemory();
         return -1;
     }
     if (status != NC_OK) {
-        PyErr_Format(PyExc_ValueError, "a key of %zd bytes is too long to intern; the limit is %d",
-                     length, (int)NC_INTERN_MAX_LENGTH);
+        PyErr_Format(PyExc_ValueError,
+                     "signature '%.200s' cannot have an entry with function %p and flags %p; an "
+                     "entry needs a function, flags below 0x1000000 without 0x80, "
+                     "NC_FLAG_NEEDS_GIL with objects ('O'), and it or NC_FLAG_TAKES_GIL with "
+                     "NC_ERRORS_PYTHON",
+                     signature, function, (void *)flags);
         return -1;
     }
     return 0;

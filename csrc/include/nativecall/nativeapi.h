@@ -38,7 +38,7 @@
 
 #include <Python.h>
 
-#include "detail/core/calltable.h"
+#include "detail/core/lookup.h"
 #include "detail/compat.h"
 
 NC_C_BEGIN
@@ -168,8 +168,7 @@ NC_STATIC int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
 NC_STATIC int nc_nativeapi_usable(const PyNativeCallableEntry *entry, uintptr_t refuse)
 {
     return entry != NULL && entry->signature != NULL &&
-           nc_calltable_flags_suit(entry->flags, refuse) &&
-           nc_load_acquire_ptr(&entry->funcptr) != NULL;
+           nc_calltable_flags_suit(entry->flags, refuse) && NC_ABI_LOAD(&entry->funcptr) != NULL;
 }
 
 /* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception, which may

@@ -111,7 +111,7 @@ static inline const char *nc_abi_intern(const char *signature)
     Py_XDECREF(capsule);
     PyErr_Clear();
     if (found != NULL && found->abi_version == NC_ABI_VERSION &&
-        found->struct_size > offsetof(NcRuntime, ready) &&
+        found->struct_size >= offsetof(NcRuntime, ready) + sizeof(void *) &&
         found->slot_size == sizeof(PyCustomSlot) &&
         found->type_size == sizeof(PyHeapExtensibleTypeObject) && found->provider &&
         found->metatype && found->registry && found->intern && found->ready &&

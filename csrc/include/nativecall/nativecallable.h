@@ -1,77 +1,31 @@
 /* nativecall/nativecallable.h: for callers: finds the C function inside a Python callable.
  *
- *     static const char *sig;              // once: nc_signature_intern("d:d", &sig)
+ *     static const char *sig;
+ *
+ *     if (sig == NULL && nc_signature_intern("d:d", &sig) < 0) return NULL;       // with the GIL
  *
  *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
- * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the
- * shortest, and the row of the slot table (SEP 201), which providers without the offset can have
- * too. Both give the same table. A callable's built-in view (`f.builtin`) is accepted wherever the
- * callable is; it costs one predicted branch on the way to a miss.
+ * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the shortest,
+ * and the row of the slot table (SEP 201). Both give the same table. A callable's built-in view
+ * (`f.builtin`) is accepted wherever the callable is.
  *
  * Threads: no GIL, no lock and no store; the caller holds a reference to the object, and with it to
  * every table and function that is found. Entries whose flags meet `refuse` are passed over: give
  * NC_FLAG_NEEDS_GIL where the GIL is not held. Entries of a later ABI are always passed over.
  *
- * PyCustomSlots_Import() must have succeeded once in the module. */
+ * The runtime that knows signatures comes with the first provider, at any time. So a module looks for
+ * it, by interning or by PyCustomSlots_Import(), when an object comes in; until then, and where it
+ * is of an ABI unknown here, nothing is found, and no import fails for that. */
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
-#include "detail/core/calltable.h"
-#include "customslots.h"
-#include "nativetable.h"
-#include "detail/core/packed.h"
+#include "detail/core/lookup.h"
+#include "detail/core/packedlookup.h"
+#include "detail/core/runtime.h"
 
 NC_C_BEGIN
-
-/* Interns a canonical signature (docs/abi/signatures.md), to compare with. 0, or -1 with an
- * exception. */
-NC_STATIC int nc_signature_intern(const char *signature, const char **out)
-{
-    return PyExtensibleType_Intern(signature, (Py_ssize_t)strlen(signature), out);
-}
-
-/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
- * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
- * that is malformed, for flags of another ABI or that no function of this signature can have, and
- * for no function; MemoryError. */
-NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
-                            void *function)
-{
-    char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
-    const char *interned = NULL;
-    size_t length = 0;
-    int status =
-        nc_signature_canonical(signature, strlen(signature), canonical, sizeof canonical, &length);
-    if (status != NC_OK) {
-        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
-                     nc_status_text(status), length);
-        return -1;
-    }
-    if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
-        return -1;
-    }
-    status = NC_E_RANGE;
-    /* Who has an object, however, needs the GIL. */
-    if ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL) {
-        status = nc_nativetable_add(table, interned, flags, function);
-    }
-    if (status == NC_E_NOMEM) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (status != NC_OK) {
-        PyErr_Format(PyExc_ValueError,
-                     "signature '%.200s' cannot have an entry with function %p and flags %p; an "
-                     "entry needs a function, flags below 0x1000000 without 0x80, "
-                     "NC_FLAG_NEEDS_GIL with objects ('O'), and it or NC_FLAG_TAKES_GIL with "
-                     "NC_ERRORS_PYTHON",
-                     signature, function, (void *)flags);
-        return -1;
-    }
-    return 0;
-}
 
 /* The callable behind a built-in view, a borrowed reference; NULL when obj is no such view.
  * A view is a built-in function whose method definition lies inside the object it is bound to:
@@ -99,85 +53,20 @@ NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
     return viewed != NULL ? viewed : obj;
 }
 
-/* Whether a class of a metaclass derived from ours is called by the code that its call table comes
- * with. Python code can give such a metaclass a __setattr__ or a mro() that goes past ours, so that
- * an override of __call__ is not noticed; what a call in Python goes by is tp_call, which is what it
- * was in a type that cannot change. */
-NC_NOINLINE int nc_native_derived_is_called(PyTypeObject *type)
-{
-    PyTypeObject *base = type;
-    if (!nc_metatype_derives(Py_TYPE((PyObject *)type), nc_metatype)) {
-        return 0;
-    }
-    while (base != NULL && (PyType_GetFlags(base) & Py_TPFLAGS_IMMUTABLETYPE) == 0) {
-        base = base->tp_base;
-    }
-    return base != NULL && base->tp_call == type->tp_call;
-}
-
-/* Whether the call tables of a type, if it has any, are those of a call in Python. */
-NC_STATIC_INLINE int nc_native_type_is_called(PyTypeObject *type)
-{
-    return NC_LIKELY(Py_TYPE((PyObject *)type) == nc_metatype) || nc_native_derived_is_called(type);
-}
-
-/* The call table at the offset that obj's type gives, NULL without one. */
+/* The call table of obj or of what it is a view of, by the offset in its type or else by the slot;
+ * NULL without one. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
-    PyTypeObject *type = Py_TYPE(obj);
-    Py_ssize_t offset;
-    if (!nc_native_type_is_called(type)) {
-        return NULL;
-    }
-    offset = (Py_ssize_t)nc_load_acquire_intptr(
-        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_obj_custom_slots_offset);
-    if (NC_UNLIKELY(offset == 0)) {
-        return NULL;
-    }
-    return (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj + offset);
-}
-
-/* The slot of a call table, or NULL. */
-NC_STATIC_INLINE const PyCustomSlot *nc_native_slot(PyObject *obj, uintptr_t id,
-                                                    Py_ssize_t expected_pos)
-{
-    return nc_native_type_is_called(Py_TYPE(obj)) ? PyCustomSlots_Find(obj, id, expected_pos)
-                                                  : NULL;
-}
-
-/* The same table, found through the slot table. */
-NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table_by_slot(PyObject *obj)
-{
-    const PyCustomSlot *slot =
-        nc_native_slot(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
-    if (NC_UNLIKELY(slot == NULL)) {
-        return NULL;
-    }
-    return (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
-                                                              slot->data.objoffset);
-}
-
-/* The same by whichever way there is. */
-NC_HOT_INLINE const PyNativeCallableTable *nc_native_any_table(PyObject *obj)
-{
-    const PyNativeCallableTable *table = nc_native_table(obj);
-    return NC_LIKELY(table != NULL) ? table : nc_native_table_by_slot(obj);
+    const void *table = nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID);
+    return table != &nc_abi_nothing ? (const PyNativeCallableTable *)table : NULL;
 }
 
 /* The rest of a lookup whose first entry was no hit: the other entries, or the callable behind a
- * view. Either way to the table will do, so one function serves both. */
-NC_NOINLINE const PyNativeCallableEntry *nc_native_find_rest(PyObject *obj, const char *signature,
+ * view, by either way to the table. */
+NC_NOINLINE const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, const char *signature,
                                                              uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_any_table(nc_native_behind(obj));
-    return table != NULL ? nc_calltable_find(table, signature, refuse) : NULL;
-}
-
-/* The same, called where it is rare: what is cold is the call, not the function. */
-NC_COLD const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, const char *signature,
-                                                         uintptr_t refuse)
-{
-    return nc_native_find_rest(obj, signature, refuse);
+    return nc_abi_find(obj, signature, refuse);
 }
 
 /* The first entry at the type's offset, whether or not there is a table: where there is none, no
@@ -195,16 +84,16 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
      * included, is older than the caller's reference. */
 #ifdef Py_GIL_DISABLED
     /* There a type starts with other fields, which prove nothing. */
-    shift = nc_load_relaxed_intptr(&type->etp_obj_custom_slots_offset);
+    shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(shift == 0)) {
         return NULL;
     }
     shift -= (intptr_t)offsetof(PyObject, ob_type);
 #else
-    shift = nc_load_relaxed_intptr(&type->etp_table_shift);
+    shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_table_shift);
 #endif
-    table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
-                                                               offsetof(PyObject, ob_type) + shift);
+    table = (const PyNativeCallableTable *)NC_ABI_LOAD((const char *)obj +
+                                                       offsetof(PyObject, ob_type) + shift);
     return &table->entries[0];
 }
 
@@ -219,7 +108,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
         return NULL;
     }
-    slots = (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
+    slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
     }
@@ -228,8 +117,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_NATIVECALLABLE_ID)) {
         return NULL;
     }
-    table = (const PyNativeCallableTable *)nc_load_acquire_ptr((const char *)obj +
-                                                               slot->data.objoffset);
+    table = (const PyNativeCallableTable *)NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
     return &table->entries[0];
 }
 
@@ -288,16 +176,8 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
 NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
                                                       const PyNativeCallableEntry *entry)
 {
-    if (entry == NULL) {
-        const PyNativeCallableTable *table = nc_native_any_table(nc_native_behind(obj));
-        if (table == NULL) {
-            return NULL;
-        }
-        entry = table->entries;
-    } else {
-        entry++;
-    }
-    while (nc_load_acquire_ptr(&entry->signature) != NULL) {
+    entry = entry == NULL ? NC_ABI_ENTRIES(obj) : entry + 1;
+    while (NC_ABI_LOAD(&entry->signature) != NULL) {
         if (nc_calltable_flags_suit(entry->flags, 0)) {
             return entry;
         }
@@ -308,15 +188,11 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
 
 /* ---- by packed signature --------------------------------------------------------------------- */
 
-/* The packed table of obj (packed.h), or NULL. */
+/* The packed table (packed.h) of obj or of what it is a view of, or NULL. */
 NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 {
-    const PyCustomSlot *slot =
-        nc_native_slot(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID, PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
-    if (NC_UNLIKELY(slot == NULL)) {
-        return NULL;
-    }
-    return (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
+    const void *table = nc_abi_table(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID);
+    return table != &nc_abi_nothing ? (const uint64_t *)table : NULL;
 }
 
 /* A packed lookup in the call table of an object without a packed table: every provider has a call
@@ -324,16 +200,10 @@ NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
                                         uintptr_t refuse)
 {
-    const PyNativeCallableTable *table = nc_native_any_table(obj);
-    const PyNativeCallableEntry *entry;
-    const char *signature;
-    if (table == NULL) {
-        return NULL;
-    }
-    for (entry = table->entries;
-         (signature = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
+    const PyNativeCallableEntry *entry = NULL;
+    while ((entry = nc_native_next(obj, entry)) != NULL) {
         if (nc_calltable_flags_suit(entry->flags, refuse) &&
-            nc_packed_is_text(words, count, signature)) {
+            nc_packed_is_text(words, count, entry->signature)) {
             return nc_calltable_funcptr(entry);
         }
     }
@@ -345,10 +215,8 @@ NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, si
 NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
                                           uintptr_t refuse)
 {
-    const uint64_t *table;
+    const uint64_t *table = nc_native_packed_table(obj);
     const uint64_t *entry;
-    obj = nc_native_behind(obj);
-    table = nc_native_packed_table(obj);
     if (NC_UNLIKELY(table == NULL)) {
         return nc_native_packed_in_calls(obj, words, count, refuse);
     }
@@ -357,7 +225,7 @@ NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, 
 }
 
 /* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
- * `refuse`, or NULL. Needs no interning, so nothing but PyCustomSlots_Import beforehand. */
+ * `refuse`, or NULL. Needs no interning, but PyCustomSlots_Import beforehand. */
 NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
                                             uintptr_t refuse)
 {
@@ -365,15 +233,9 @@ NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words
 }
 
 /* The rest of a lookup of one word whose first entry was no hit. */
-NC_NOINLINE void *nc_native_packed_rest(PyObject *obj, uint64_t word, uintptr_t refuse)
+NC_NOINLINE void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
     return nc_native_packed_find(obj, &word, 1, refuse);
-}
-
-/* The same, called where it is rare: what is cold is the call, not the function. */
-NC_COLD void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
-{
-    return nc_native_packed_rest(obj, word, refuse);
 }
 
 /* The packed table, NULL where its slot is not at its expected position. */
@@ -387,7 +249,7 @@ NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
     if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
         return NULL;
     }
-    slots = (const PyCustomSlotTable *)nc_load_acquire_ptr(&type->etp_custom_slots);
+    slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
     }
@@ -396,7 +258,7 @@ NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
     if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_PACKEDCALLABLE_ID)) {
         return NULL;
     }
-    table = (const uint64_t *)nc_load_acquire_ptr((const char *)obj + slot->data.objoffset);
+    table = (const uint64_t *)NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
     NC_ASSUME(table != NULL); /* not even of an object without entries */
     return table;
 }

@@ -16,7 +16,7 @@
 
 #include <Python.h>
 
-#include "core/calltable.h"
+#include "compat.h"
 #include "declaration.h"
 #include "../nativecallable.h"
 
@@ -190,6 +190,7 @@ NC_STATIC int nc_box_own_entry(PyObject *obj, NcBox *box)
     if (callable == NULL) {
         return nc_box_shrug();
     }
+    (void)PyCustomSlots_Import();
     entry = nc_native_next(callable, NULL);
     if (entry != NULL && nc_calltable_funcptr(entry) == box->address) {
         nc_text_init(&box->signature);

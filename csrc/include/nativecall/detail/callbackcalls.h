@@ -47,7 +47,7 @@
 #include <Python.h>
 
 #include "compat.h"
-#include "core/runtime.h"
+#include "core/base.h"
 
 NC_C_BEGIN
 

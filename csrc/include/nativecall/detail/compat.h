@@ -223,6 +223,17 @@ NC_STATIC_INLINE unsigned int nc_type_version(PyTypeObject *type)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
+/* A value of a dict, a new reference; NULL when missing, or with an exception:
+ * PyDict_GetItemString says "missing" for want of memory too. */
+NC_STATIC PyObject *nc_dict_item(PyObject *dict, const char *name)
+{
+    PyObject *key = PyUnicode_FromString(name);
+    PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
+    Py_XINCREF(value);
+    Py_XDECREF(key);
+    return value;
+}
+
 /* What a weak reference leads to, a new reference, or NULL without an exception (PyWeakref_GetRef,
  * 3.13). */
 NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)

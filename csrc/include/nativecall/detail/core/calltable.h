@@ -52,6 +52,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base.h"
 #include "lookup.h"
 
 NC_C_BEGIN

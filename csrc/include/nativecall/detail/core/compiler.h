@@ -12,6 +12,13 @@
 #define NC_MSVC 1
 #endif
 
+/* As NC_ABI_LOAD, but in no order: for numbers that lead to no memory by themselves. */
+#if defined(NC_MSVC)
+#define NC_LOAD_RELAXED(at) NC_ABI_LOAD(at)
+#else
+#define NC_LOAD_RELAXED(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_RELAXED)
+#endif
+
 #if defined(NC_MSVC)
 #define NC_UNUSED
 #define NC_MAY_ALIAS
@@ -50,17 +57,4 @@
 #define NC_NOINLINE __attribute__((unused, noinline)) static
 #define NC_COLD __attribute__((unused, noinline, cold)) static
 #endif
-#if defined(NC_MSVC)
-#define NC_THREAD_LOCAL __declspec(thread)
-#else
-#define NC_THREAD_LOCAL __thread
-#endif
-/* For functions that write a value of a type known at run time only: where GCC saw the memory that
- * it is for, it would warn of the branches for wider types. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
-#define NC_OPAQUE __attribute__((noipa))
-#else
-#define NC_OPAQUE
-#endif
-
 #endif

@@ -1,14 +1,11 @@
 /* nativecall/detail/core/lookup.h: how readers go through slot tables and call tables.
  *
- * The structs are nativecall_abi.h's; slottable.h and calltable.h build them. No function here
- * writes, allocates or fails: what is not found is NULL.
- *
- * Threads: any number of readers, beside a writer; see calltable.h.
- * Source:  SEP 200, "Slot expected position"; SEP 201, "Approach 2: Interned strings". */
+ * The structs are nativecall_abi.h's; slottable.h and calltable.h build them, and say what readers may
+ * do beside writers. Nothing here writes or fails: what is not found is NULL. */
 #ifndef NATIVECALL_LOOKUP_H
 #define NATIVECALL_LOOKUP_H
 
-#include "base.h"
+#include "compiler.h"
 
 NC_C_BEGIN
 
@@ -19,30 +16,6 @@ NC_C_BEGIN
 /* Where well-behaved types keep these slots. */
 #define PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS 0
 #define PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS 1
-
-/* The key of slots of single objects (SEP 200, "types and objects"): data.objoffset is where an
- * object keeps a pointer to a slot table of its own, NULL without one. */
-#define PYCUSTOMSLOT_OBJECTSLOTS_ID ((uintptr_t)0x04000101)
-#define PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS 2
-
-/* An allocated ID of its parts (SEP 200, "The custom slot ID space"): a constant expression of type
- * uintptr_t. What is out of range does not compile. */
-#define PYCUSTOMSLOT_ID(registrar, idea, version)                                                  \
-    ((uintptr_t)((uint32_t)(registrar) << 24 | (uint32_t)(idea) << 8 | (uint32_t)(version) << 1 |  \
-                 1u) +                                                                             \
-     0 * sizeof(char[(registrar) != 0 && ((registrar) >> 8 | (idea) >> 16 | (version) >> 7) == 0   \
-                         ? 1                                                                       \
-                         : -1]))
-
-/* The registrar of IDs that are allocated at run time (PyExtensibleType_AllocateID). */
-#define NC_SLOT_RUNTIME_REGISTRAR 0xFF
-
-/* Whether a key can be one: an address, or an allocated ID, which has a registrar in bits 24 to 31
- * and nothing above. */
-NC_STATIC_INLINE int nc_slot_id_valid(uintptr_t id)
-{
-    return (id & 1) == 0 ? id != NC_SLOT_EMPTY : id >> 24 != 0 && (uint64_t)id >> 32 == 0;
-}
 
 /* The rows in declared order, and one zero row after the last. */
 NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
@@ -97,7 +70,7 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCa
         return NULL;
     }
     for (;; entry++) {
-        const char *signature = (const char *)nc_load_acquire_ptr(&entry->signature);
+        const char *signature = (const char *)NC_ABI_LOAD(&entry->signature);
         if (NC_LIKELY(signature == interned_signature) &&
             NC_LIKELY(nc_calltable_flags_suit(entry->flags, refuse_mask))) {
             return entry;
@@ -111,7 +84,7 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCa
 /* The function pointer of an entry as it is now; never NULL, which spares callers a test. */
 NC_HOT_INLINE void *nc_calltable_funcptr(const PyNativeCallableEntry *entry)
 {
-    void *funcptr = nc_load_acquire_ptr(&entry->funcptr);
+    void *funcptr = NC_ABI_LOAD(&entry->funcptr);
     NC_ASSUME(funcptr != NULL);
     return funcptr;
 }

@@ -39,6 +39,7 @@
 #ifndef NATIVECALL_PACKED_H
 #define NATIVECALL_PACKED_H
 
+#include "base.h"
 #include "packedlookup.h"
 #include "signaturetext.h"
 
@@ -251,6 +252,22 @@ NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 #else
     nc_store_release_uintptr(word, value);
 #endif
+}
+
+/* Number of words of the signature of an entry; 0 at the end of the table. So
+ *     for (e = table; (n = nc_packed_count(e)) != 0; e += n + 1) ...
+ * passes over all entries. */
+NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
+{
+    size_t count = 1;
+
+    if (nc_packed_load(entry) == 0) {
+        return 0;
+    }
+    while (nc_packed_load(entry + count + 1) >> 60 == NC_PACKED_CONTINUATION >> 60) {
+        count += 2;
+    }
+    return count;
 }
 
 /* Writes an entry over the 0 that ends a table, under the eyes of readers unless it is the first

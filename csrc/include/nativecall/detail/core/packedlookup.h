@@ -1,16 +1,12 @@
 /* nativecall/detail/core/packedlookup.h: how readers find a packed signature in a packed table.
  *
- * packed.h says what the words are, and makes them; here is what a reader needs of them, without
- * the grammar of signatures.
- *
- * Threads: any number of readers, beside one writer; see packed.h.
- * Source:  SEP 201, "Approach 1: Comparison of deterministic keys". */
+ * packed.h says what the words are, makes them, and says what readers may do beside writers. */
 #ifndef NATIVECALL_PACKEDLOOKUP_H
 #define NATIVECALL_PACKEDLOOKUP_H
 
 #include <string.h>
 
-#include "base.h"
+#include "compiler.h"
 
 NC_C_BEGIN
 
@@ -151,14 +147,14 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
     const uintptr_t *halves = (const uintptr_t *)(const void *)word;
 #if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
     __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    const uint64_t high = nc_load_acquire_uintptr(halves);
-    return high << 32 | nc_load_relaxed_uintptr(halves + 1);
+    const uint64_t high = (uintptr_t)NC_ABI_LOAD(halves);
+    return high << 32 | (uintptr_t)NC_ABI_LOAD(halves + 1);
 #else
-    const uint64_t high = nc_load_acquire_uintptr(halves + 1);
-    return high << 32 | nc_load_relaxed_uintptr(halves);
+    const uint64_t high = (uintptr_t)NC_ABI_LOAD(halves + 1);
+    return high << 32 | (uintptr_t)NC_ABI_LOAD(halves);
 #endif
 #else
-    return nc_load_acquire_uintptr(word);
+    return (uintptr_t)NC_ABI_LOAD(word);
 #endif
 }
 
@@ -192,27 +188,11 @@ NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uin
     }
 }
 
-/* Number of words of the signature of an entry; 0 at the end of the table. So
- *     for (e = table; (n = nc_packed_count(e)) != 0; e += n + 1) ...
- * passes over all entries. */
-NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
-{
-    size_t count = 1;
-
-    if (nc_packed_load(entry) == 0) {
-        return 0;
-    }
-    while (nc_packed_load(entry + count + 1) >> 60 == NC_PACKED_CONTINUATION >> 60) {
-        count += 2;
-    }
-    return count;
-}
-
 /* The function pointer of an entry whose signature has `count` words; never NULL, which spares
  * callers a test. */
 NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
 {
-    void *funcptr = nc_load_acquire_ptr(entry + count);
+    void *funcptr = NC_ABI_LOAD(entry + count);
     NC_ASSUME(funcptr != NULL);
     return funcptr;
 }

@@ -60,7 +60,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lookup.h"
+#include "base.h"
+#include "slotids.h"
 
 NC_C_BEGIN
 

@@ -12,12 +12,29 @@
 #ifndef NATIVECALL_TYPETABLE_H
 #define NATIVECALL_TYPETABLE_H
 
+#include "../../customslots.h"
 #include "../compat.h"
 #include "intern.h"
 #include "runtime.h"
 #include "slottable.h"
 
 NC_C_BEGIN
+
+/* The offset counted from the object's ob_type, so that 0, which new types have, leads to the type
+ * itself. Read as a call table, a type starts with its reference count and its metatype: a
+ * first entry whose signature is no interned string. So the hot lookup (nativecallable.h) need not
+ * test whether there is a table before it compares the first signature. */
+#define NC_TABLE_SHIFT(offset)                                                                     \
+    ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
+
+/* For static initialisers: the array of rows, ended by (and padded with) rows of id 0, that Ready
+ * takes as the type's own. Until Ready has run, etp_custom_slots points to this array. */
+#define NC_STATIC_SLOTS(rows) ((PyCustomSlotTable *)(void *)(rows))
+
+/* Who we are in handshake errors; a bundler may define it before the include. */
+#ifndef NC_PROVIDER
+#define NC_PROVIDER "an extension module that bundles nativecall"
+#endif
 
 typedef struct NcRetiredTable {
     PyCustomSlotTable *table;
