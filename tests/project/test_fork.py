@@ -55,11 +55,11 @@ def test_a_fork_while_another_thread_reads_c(python, most):
 
 
 def test_a_fork_waits_for_all_that_functions_import():
-    """What is imported when it is first needed, in the package except for its command."""
+    """What is imported when it is first needed, in the package except for its commands."""
     package = Path(nc.__file__).parent
     imported = set()
     for file in package.rglob("*.py"):
-        if file.is_relative_to(package / "_cli"):
+        if file.relative_to(package).parts[0] in ("_cli", "conformance"):
             continue
         for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if not isinstance(function, ast.FunctionDef):
@@ -71,4 +71,4 @@ def test_a_fork_waits_for_all_that_functions_import():
                     imported.add((node.module or "").partition(".")[0])
     assert {"cffi", "llvmlite", "re"} < imported
     # Python itself imports these before anything of ours.
-    assert imported - {"os", "sys"} <= _fork._OURS
+    assert imported - {"builtins", "os", "sys"} <= _fork._OURS
