@@ -447,7 +447,7 @@ static int struct_result(NcPyCallback *self, PyObject *value, void *out)
     if (done != NULL) {
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
-        nc_pins_close(keep, &none); /* as nc_stash_end does for one */
+        nc_pins_close(keep, &none); /* as nc_pointer_end does for one */
         if (rest != NULL && nc_pins_check(self->name, rest) < 0) {
             Py_CLEAR(rest);
         }

@@ -14,16 +14,8 @@
  * object; the same functions see to the same results and the same errors.
  *
  * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
- * sentinel. The exception goes to one place, the first of these that there is:
- *
- *   1. the stash of the call from Python that the function was passed to (exceptions.h);
- *      further calls of the function give the sentinel at once
- *   2. the thread state, where it stays set, if some call from Python is under way in
- *      this thread, or the C code is told to expect that; further callbacks give their sentinels at
- *      once while it is set
- *   3. sys.unraisablehook, with the function as the object
- *
- * An exception that C code had set itself is put aside during the call. It is the one that stays.
+ * sentinel. ground/exceptions.h says where the exception goes; a report has the function as its
+ * object.
  *
  * Objects. Arguments are borrowed from C, in structs too; the Python function gets references of
  * its own. Results are C's: each object in one, a sentinel included, comes with a new reference.

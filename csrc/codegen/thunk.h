@@ -15,7 +15,7 @@
 
 /* Raises what the maker of the thunk's data returns for (step, bits, reported): an exception, or
  * None where the function raised one itself, or is a Python one that has just reported one. It goes
- * where those of callbacks go (callback/pycallback.h); with `keep` it stays set in any case, for
+ * where those of callbacks go (ground/exceptions.h); with `keep` it stays set in any case, for
  * callers that have the GIL and look. Takes the GIL; errno stays. */
 void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep);
 /* Whether an exception is set. Needs the GIL. */

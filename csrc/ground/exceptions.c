@@ -135,7 +135,7 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
         return value;
     }
     Py_XDECREF(value);
-    /* What the call itself raised came of the zero that it got. */
+    /* What the call itself raised came of the sentinel that C got. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }
@@ -339,8 +339,8 @@ static void end_mark(Mark *mark)
     }
 }
 
-/* What CPython runs between two instructions of Python code: there no exception can be set, but one
- * that was not looked for. */
+/* The pending call. CPython makes it between two instructions of Python code, where the only
+ * exception that can be set is one that was left and that nobody looked for. */
 static int look_here(void)
 {
     Mark *mark;
@@ -361,7 +361,7 @@ static int look(void *Py_UNUSED(nothing))
 
 /* In whichever thread runs Python code first. Where that is not the one with the mark, whose C code
  * goes on without the GIL, it has to be asked for again at once: nothing tells when that thread
- * comes back, and it must find the question there. Until then the others run slower, for which
+ * comes back, and the call must still be pending then. Until then the others run slower, for which
  * there is a limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {

@@ -8,8 +8,8 @@
  *   stash         nc_exception_place   the function was given to a call  the end of that call:
  *                                      as an argument                    nc_stash_raise
  *   thread state  nc_exception_leave   else, where Python code waits in  the call under way
- *                                      this thread for C to return       (nc_left_raise), C that
- *                                                                        looks, or CPython
+ *                                      this thread for C to return, or   (nc_left_raise), C that
+ *                                      C has the GIL and looks           looks, or CPython
  *   deferred      nc_exception_defer   the same, and C cannot return     as above
  *                                      with it set
  *   reraiser      nc_reraiser_new      the same, and ctypes called       ctypes, when it drops the

@@ -2,7 +2,7 @@
  * function.
  *
  * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
- * callables of that signature (nativecall/_callable/entry.py). Immutable, so it needs no care from
+ * callables of that signature (nativecall/_values/callspec.py). Immutable, so it needs no care from
  * threads. */
 #include "callspec.h"
 

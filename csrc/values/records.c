@@ -150,7 +150,7 @@ int nc_record_write(PyObject *object, PyObject *who, PyObject *value, char *memo
             return 0;
         }
         if (nc_convert_scalar(who, -1, item, member->code, at) < 0) {
-            PyErr_Clear(); /* it is said, with the name of the field, by who stores anything */
+            PyErr_Clear(); /* storage.py raises it, with the name of the field */
             return 0;
         }
     }

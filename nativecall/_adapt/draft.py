@@ -54,7 +54,8 @@ class Refused(Exception):
 def _number(source: Scalar, target: Scalar) -> str:
     """How a number becomes another: ``"same"``, ``"widened"``, or checked by one of two rules.
 
-    ``"exact"`` and ``"rounded"`` are those of `Convert`, by which both executors go.
+    ``"exact"`` and ``"rounded"`` are those of `Convert`, which thunkcode.py compiles and
+    _libffi/thunk.py carries out.
     """
     if source == target:
         return "same"

@@ -42,7 +42,7 @@ _TYPE_CODES = {**_SIMPLE, "c": "c"}
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
     """Our type for a ctypes type, inside the Structure `holder` if that is given.
 
-    A pointer that leads back to the struct that holds it is `void *`, as in `ffitype`. What was
+    A pointer that leads back to the struct that holds it is `void *`, as in `cffitype`. What was
     found for the parts of a type is in `known`: types that share parts take no longer for it.
 
     Raises

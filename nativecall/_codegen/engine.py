@@ -12,8 +12,9 @@ Guarantees:
 - Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
 - What lasts is found out once. Want of memory does not last: where there is too little for LLVM to
   begin, `available` is False this time, and a MemoryError while it starts is the caller's.
-- No lock of this module exists, so none is held while LLVM, which has one of its own, works or
-  waits. Threads that ask for the same code at once get one `Code`, compiled once: the first one
+- One lock of this module exists, `_starting`. It is held while LLVM starts, and by a thread that
+  forks. No other is held while LLVM, which has one of its own, works or waits.
+  Threads that ask for the same code at once get one `Code`, compiled once: the first one
   compiles, the others wait for it. A thread that is compiling never waits for another (a finalizer
   that runs in it may ask for code, too): it compiles for itself.
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;

@@ -81,8 +81,8 @@ def interpreted(
         restype = types.SIMPLE.get(text, ctypes.c_void_p)
     kinds, readers = [], []
     for arg in plan.outer.args:
-        # ctypes cannot make an instance of a class of ours while an exception is left in the thread
-        # (csrc/callback/pycallback.h); numbers it can. Those have not all of a long double, though.
+        # While an exception is left in the thread, ctypes cannot make an instance of a class of
+        # ours; numbers it can. Those have not all of a long double, though.
         kind = types.foreign_type(arg) if arg.text == "g" else callback.received(arg)
         kinds.append(kind)
         readers.append(None if kind is types.foreign_type(arg) else kind)

@@ -3,7 +3,7 @@
 Guarantee: a format suits a struct only if every member is what the struct has there: the same type
 in the machine's byte order at the same offset, nested structs and arrays member by member. What
 cannot be read for certain suits nothing. Names are not compared: they are no part of a C type.
-Scalars of numbers alone are known to the core (csrc/values/scalars.c).
+Scalars of numbers alone are known to the core (csrc/values/buffers.c).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numba: jitted functions as C functions, instances on demand, cfuncs, and what is refused.
 
 What C passes is compared with ctypes, which calls through libffi, wherever ctypes has the types;
-complex numbers go through trampolines that tests/test_abi_lowering.py compares with C compilers.
+complex numbers go through trampolines that tests/codegen/test_abi.py compares with C compilers.
 """
 
 from __future__ import annotations

@@ -427,7 +427,7 @@ def test_match_statements_are_not_changed():
         takes(A())
 
 
-# -- overridden calls (D12) ----------------------------------------------------------------------
+# -- overridden calls ----------------------------------------------------------------------------
 
 
 @pytest.fixture

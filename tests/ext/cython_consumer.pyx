@@ -2,7 +2,7 @@
 # nativecall/__init__.pxd.
 #
 # Built as C and as C++. A function is named for what it does; results are plain Python values, for
-# tests/test_cython.py to compare. Whatever is `nogil` in the .pxd is called in a nogil block here.
+# tests/headers/test_cython.py to compare. Whatever is `nogil` in the .pxd is called in a nogil block here.
 
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New

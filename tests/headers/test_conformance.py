@@ -192,7 +192,7 @@ def expected(provider: str) -> dict[str, Any]:
         "python": 9.0,
         # value, native, the accepted signature
         "integrate": [[14.0, True, 0]] * 2,
-        # Of the thunks, the one with user_data is preferred.
+        # Of the callback functions, the one with user_data is preferred.
         "a lambda": [[14.0, False, 1]] * 2,
         "raised": ["of the callback", True],
         "references": [0, 0, 0, 0],

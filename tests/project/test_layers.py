@@ -1,7 +1,7 @@
 """The layers: no module imports what stands above it, and no unit of C includes what includes it.
 
 `LAYERS` and `C_LAYERS` are the lists, bottom to top. An import counts wherever it stands, also in a
-function or under TYPE_CHECKING.
+function or under TYPE_CHECKING, but for stubs (`.pyi`), which only type checkers read.
 """
 
 from __future__ import annotations

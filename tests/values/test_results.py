@@ -1,8 +1,8 @@
 """Scalars that C code gives are the same Python objects wherever they come from.
 
 Ahead-of-time trampolines, generated ones, libffi's fallback, the core's records and reads of
-memory, and callbacks each have a conversion of their own. (headers/test_dispatch.py holds the
-headers' to the core's.)
+memory, and callbacks each have a conversion of their own. (headers/dispatch/test_dispatch.py holds
+the headers' to the core's.)
 """
 
 from __future__ import annotations

@@ -4,6 +4,16 @@
  * whole metaclass comes with it, so that a project can bundle this folder and need nothing at run
  * time.
  *
+ *     static PyCustomSlot slots[2];                          its own rows, and a zero one
+ *     static PyHeapExtensibleTypeObject Type;                filled in as for PyType_Ready
+ *
+ *     slots[0].id = OPERATIONS_ID;                           at module initialisation
+ *     slots[0].data.pointer = (void *)&operations;
+ *     Type.etp_custom_slots = NC_STATIC_SLOTS(slots);
+ *     if (PyExtensibleType_Ready(&Type, 2) < 0) return NULL;
+ *
+ *     PyCustomSlots_Find(obj, OPERATIONS_ID, 0)              in another module (customslots.h)
+ *
  * Idea. A type whose metatype is `extensibletype` is laid out as a PyHeapExtensibleTypeObject: a
  * PyHeapTypeObject followed by a pointer to a slot table (slottable.h) and the offset at which each
  * of its objects keeps a call table (calltable.h, CEP 1000's direct offset). SEP 200 marks such

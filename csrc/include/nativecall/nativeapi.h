@@ -1,5 +1,12 @@
 /* nativecall/nativeapi.h: native entries of types that cannot have our metaclass, the second tier.
  *
+ *     static NcNativeApi api = {sizeof api, NC_NATIVEAPI_NAME, NULL, find, entry};
+ *
+ *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     a provider's
+ *     PyDict_SetItemString(Type.tp_dict, NC_NATIVEAPI_ATTRIBUTE, capsule);
+ *
+ *     if (nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL, &entry) < 0) ...    a consumer's
+ *
  * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
  * for instance, has an attribute
  *

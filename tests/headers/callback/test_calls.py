@@ -253,7 +253,7 @@ def test_a_thousand_deep(c, deep, which, holds):
     order = []
 
     def descend(level):
-        """A function of its own for each level: a thunk that finds another's would be seen."""
+        """A function of its own for each level: one that finds another's would be seen."""
 
         def f(x):
             order.append(level)

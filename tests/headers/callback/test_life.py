@@ -143,7 +143,7 @@ def test_a_scoped_callback_that_another_one_releases_keeps_its_function(c):
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
 
 
-def test_the_end_of_the_thunk_around_it_ends_a_scoped_callback(c):
+def test_the_end_of_the_callback_function_around_it_ends_a_scoped_callback(c):
     """Even without the second release no slot is lost."""
 
     def inner(x):
@@ -224,7 +224,7 @@ def test_the_message_of_a_failure_may_free_the_callback(c, monkeypatch, options)
 
     class Function:
         def __call__(self, x):
-            raise AssertionError("the thunk does not call it")
+            raise AssertionError("the callback function does not call it")
 
         def __repr__(self):
             c.drop(True)

@@ -148,7 +148,7 @@ def test_linked_from_two_source_files(builder, include):
     linked = build.load_extension(path)
     assert linked.one_thread()
     assert linked.second_call(lambda x: x + 1) == 1.25
-    # Recursion through both files' thunks.
+    # Recursion through both files' callback functions.
     depth = 0
 
     def f(x):

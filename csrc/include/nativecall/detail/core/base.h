@@ -1,4 +1,4 @@
-/* nativecall/detail/core/base.h: what every other header of the pure C ground stands on.
+/* nativecall/detail/core/base.h: what every other header of detail/core stands on.
  *
  * Idea:       with compiler.h one place for the few things that differ between compilers. The rest of
  *             the code never tests for a compiler.

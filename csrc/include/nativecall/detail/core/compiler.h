@@ -1,5 +1,5 @@
-/* nativecall/detail/core/compiler.h: how this compiler spells linkage, hints and loads; the ground of
- * all headers but nativecall_abi.h, which it includes without Python. */
+/* nativecall/detail/core/compiler.h: how this compiler spells linkage, hints and loads. All
+ * headers stand on it but nativecall_abi.h, which it includes without Python. */
 #ifndef NATIVECALL_COMPILER_H
 #define NATIVECALL_COMPILER_H
 
