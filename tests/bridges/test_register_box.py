@@ -321,6 +321,8 @@ print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "nu
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_wrapping_one_box_imports_no_other_library(python, name):
+    if name in ("scipy", "numba"):
+        pytest.importorskip(name)
     bridges, libraries = python(ALONE.replace("SETUP", LIBRARIES[name])).split("\n")[:2]
     assert f"nativecall._bridges.{name}" in bridges.split() or name == "PyCapsule"
     # A LowLevelCallable is made of a capsule, or of a function pointer of ctypes or cffi.
