@@ -20,7 +20,7 @@ TITLES = {
     "overloads": "Calls of overloaded callables",
     "generated": "Generated trampolines",
     "callbacks": "Python functions called from C",
-    "thunks": "Thunks and closures",
+    "thunks": "Thunks",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",

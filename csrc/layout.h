@@ -62,8 +62,8 @@ typedef struct {
     PyObject *types;       /* tuple: the ctype of each argument, then of the result */
     PyObject *names;       /* tuple of str or None an argument, or NULL */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    PyObject *record; /* the class that a struct result comes back as, once asked for; or NULL */
-    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
+    PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
 } NcCallSpec;
 
 /* The choice among the signatures of overloaded callables (overload.c). */
@@ -116,7 +116,7 @@ typedef struct {
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
     PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
     PyObject *load;          /* (ctype, address) -> the value in memory */
-    PyObject *record;        /* (struct) -> the class that such structs come back as */
+    PyObject *record_class;  /* (struct) -> the class that such structs come back as */
     PyObject *describe;      /* (Signature) -> the parts of a call spec */
 } NcHooks;
 

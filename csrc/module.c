@@ -44,14 +44,14 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record,
+/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
  * describe) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     if (refuse_again(nc_hooks.store) < 0 ||
         !PyArg_ParseTuple(args, "OOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
                           &nc_hooks.match, &nc_hooks.struct_buffer, &nc_hooks.store, &nc_hooks.load,
-                          &nc_hooks.record, &nc_hooks.describe)) {
+                          &nc_hooks.record_class, &nc_hooks.describe)) {
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */

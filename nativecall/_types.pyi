@@ -8,7 +8,7 @@ from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
 
 runtime_provider: str
-#: Costs of an overload's argument: exact, plausible, an object, narrower, refused.
+#: Costs of an overload's argument: exact, wider, an object, narrower, refused.
 costs: tuple[int, int, int, int, int]
 #: The flags of each error convention by its name.
 error_conventions: dict[str, int]
@@ -107,8 +107,8 @@ class CallbackSpec:
         result: CallSpec | None,
         record: object,
         writer: object,
-        lower: object = ...,
-        holder: object = ...,
+        give: object = ...,
+        carrier: object = ...,
     ) -> Self: ...
 
 class CallbackOptions(TypedDict, total=False):
@@ -160,7 +160,7 @@ def set_value_hooks(
     struct_buffer: Callable[..., object],
     store: Callable[..., object],
     load: Callable[..., object],
-    record: Callable[..., object],
+    record_class: Callable[..., object],
     describe: Callable[..., object],
     /,
 ) -> None: ...

@@ -6,35 +6,35 @@
 
 #include <structmember.h>
 
-/* CallbackSpec(readers, objects, code, result, record, writer[, lower, holder]); None is what is
- * not there. With `lower` it is for ctypes. */
+/* CallbackSpec(readers, objects, code, result, record, writer[, give, carrier]); None is what is
+ * not there. With `give` it is for ctypes. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers", "objects", "code",   "result", "record",
-                            "writer",  "lower",   "holder", NULL};
+    static char *names[] = {"readers", "objects", "code",    "result", "record",
+                            "writer",  "give",    "carrier", NULL};
     NcCallbackSpec *self;
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
     PyObject *record;
     PyObject *writer;
-    PyObject *lower = Py_None;
-    PyObject *holder = Py_None;
+    PyObject *give = Py_None;
+    PyObject *carrier = Py_None;
     int code;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COOO|OO", names, &PyTuple_Type, &readers,
                                      &PyTuple_Type, &objects, &code, &result, &record, &writer,
-                                     &lower, &holder)) {
+                                     &give, &carrier)) {
         return NULL;
     }
     if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
         (record != Py_None && !Py_IS_TYPE(record, &NcRecord_Type)) ||
-        (holder != Py_None && !PyType_Check(holder))) {
+        (carrier != Py_None && !PyType_Check(carrier))) {
         PyErr_SetString(PyExc_TypeError,
                         "CallbackSpec() takes a call spec, a Record and a class, or None");
         return NULL;
     }
     if (((code == 'P' || code == 'T') && result == Py_None) ||
-        ((code == 'T' || lower != Py_None) && writer == Py_None)) {
+        ((code == 'T' || give != Py_None) && writer == Py_None)) {
         PyErr_SetString(PyExc_TypeError, "CallbackSpec() of such a result takes a call spec and a "
                                          "writer");
         return NULL;
@@ -48,8 +48,8 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->result = result != Py_None ? (NcCallSpec *)(void *)Py_NewRef(result) : NULL;
     self->record = record != Py_None ? Py_NewRef(record) : NULL;
     self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
-    self->lower = lower != Py_None ? Py_NewRef(lower) : NULL;
-    self->holder = holder != Py_None ? Py_NewRef(holder) : NULL;
+    self->give = give != Py_None ? Py_NewRef(give) : NULL;
+    self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
     self->code = (char)code;
     return (PyObject *)self;
 }
@@ -59,8 +59,8 @@ static int callbackspec_traverse(PyObject *object, visitproc visit, void *arg)
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)object;
     Py_VISIT(self->readers);
     Py_VISIT(self->writer);
-    Py_VISIT(self->lower);
-    Py_VISIT(self->holder);
+    Py_VISIT(self->give);
+    Py_VISIT(self->carrier);
     return 0;
 }
 
@@ -73,8 +73,8 @@ static void callbackspec_dealloc(PyObject *object)
     Py_XDECREF(self->result);
     Py_XDECREF(self->record);
     Py_XDECREF(self->writer);
-    Py_XDECREF(self->lower);
-    Py_XDECREF(self->holder);
+    Py_XDECREF(self->give);
+    Py_XDECREF(self->carrier);
     Py_TYPE(object)->tp_free(object);
 }
 

@@ -15,8 +15,9 @@ typedef struct {
     PyObject *record;   /* stores the usual values of a struct result; or NULL */
     PyObject *writer;   /* (value, address, who, keep): stores any struct; with ctypes
                            (callback, value) -> what ctypes gives to C; or NULL */
-    PyObject *lower;    /* with ctypes: (sentinel) -> the same of the sentinel; else NULL */
-    PyObject *holder;   /* with ctypes: the class of a result that holds a reraiser, or NULL */
+    PyObject *give;     /* with ctypes: (sentinel) -> the object that ctypes is given for it; else
+                           NULL */
+    PyObject *carrier;  /* with ctypes: the class of a result that carries a reraiser, or NULL */
     char code;          /* letter of the result */
 } NcCallbackSpec;
 

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* A number of a class that holds a reraiser; NULL without an exception where memory is short. No
+/* A number of a class that carries a reraiser; NULL without an exception where memory is short. No
  * Python code runs, which could fail: C would be left without a result. */
-static PyObject *make_holder(PyObject *type, PyObject *value, PyObject *reraiser)
+static PyObject *make_carrier(PyObject *type, PyObject *value, PyObject *reraiser)
 {
     PyObject *args;
     PyObject *made;
@@ -41,7 +41,7 @@ static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject 
         before = call->before;
     }
     if (value == NULL) {
-        value = Py_NewRef(self->lowered);
+        value = Py_NewRef(self->given);
         nc_pycallback_reference_sentinel(self);
     }
     if (left == NULL && !nc_raised_is_set(&before)) {
@@ -49,7 +49,7 @@ static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject 
     }
     reraiser = nc_reraiser_new();
     if (reraiser != NULL) {
-        made = make_holder(self->spec->holder, value, reraiser);
+        made = make_carrier(self->spec->carrier, value, reraiser);
     }
     if (made != NULL) {
         nc_reraiser_arm(reraiser, left, &before);
@@ -90,7 +90,7 @@ PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args
     PyObject *value = NULL;
     PyObject *left = NULL;
     PyObject *result;
-    if (self->lowered == NULL || kwnames != NULL ||
+    if (self->given == NULL || kwnames != NULL ||
         (Py_ssize_t)count != PyTuple_GET_SIZE(self->spec->readers)) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;

@@ -72,7 +72,7 @@ struct NcPyCallback {
     PyObject *function;     /* NULL once closed */
     PyObject *name;         /* str: what the function is called in messages */
     PyObject *who;          /* str: begins messages on the result */
-    PyObject *lowered;      /* with ctypes: the sentinel as ctypes gives it to C; else NULL */
+    PyObject *given;        /* with ctypes: what ctypes is given for the sentinel; else NULL */
     Py_ssize_t running;     /* with ctypes: calls that run */
     PyObject *stash;        /* an NcStash; or NULL */
     PyObject *kept;         /* what the last result points into, or the list of all; or NULL */

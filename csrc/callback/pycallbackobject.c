@@ -36,7 +36,7 @@ static PyObject *pycallback_new(PyTypeObject *type, PyObject *args, PyObject *kw
                                      &keep, &has_gil, &python_errors)) {
         return NULL;
     }
-    if ((code == Py_None) != (spec->lower != NULL) ||
+    if ((code == Py_None) != (spec->give != NULL) ||
         (stash != Py_None && !Py_IS_TYPE(stash, &NcStash_Type))) {
         PyErr_SetString(PyExc_TypeError,
                         "PyCallback() takes code, or a spec for ctypes, and a Stash or None");
@@ -71,9 +71,9 @@ static PyObject *pycallback_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->keep = keep != Py_None ? Py_NewRef(keep) : NULL;
     self->code = spec->code;
     self->python_errors = python_errors;
-    if (spec->lower != NULL) {
-        self->lowered = PyObject_CallFunction(spec->lower, "y#", sentinel, size);
-        if (self->lowered == NULL) {
+    if (spec->give != NULL) {
+        self->given = PyObject_CallFunction(spec->give, "y#", sentinel, size);
+        if (self->given == NULL) {
             goto fail;
         }
     }
@@ -142,7 +142,7 @@ static void pycallback_dealloc(PyObject *object)
     }
     nc_stub_free(self->stub);
     Py_CLEAR(self->spec);
-    Py_CLEAR(self->lowered);
+    Py_CLEAR(self->given);
     Py_CLEAR(self->name);
     Py_CLEAR(self->who);
     Py_CLEAR(self->keep);

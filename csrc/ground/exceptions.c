@@ -195,7 +195,7 @@ static void add_left(int change)
     *mirror = (void *)nc_left_count;
 }
 
-static const char capsule_name[] = "nativecall.pending";
+static const char capsule_name[] = "nativecall.mark";
 static Mark *marks;
 static int is_queued; /* whether CPython was asked to look in the main thread */
 

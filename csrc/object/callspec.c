@@ -18,7 +18,7 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
-    Py_XDECREF(self->record);
+    Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
     PyMem_Free(self->arguments);

@@ -40,9 +40,9 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
     if (nc_is_left() && nc_left_raise()) {
         return NULL;
     }
-    if (spec->record == NULL) {
+    if (spec->record_class == NULL) {
         PyObject *found =
-            PyObject_CallOneArg(nc_hooks.record, PyTuple_GET_ITEM(spec->types, spec->nargs));
+            PyObject_CallOneArg(nc_hooks.record_class, PyTuple_GET_ITEM(spec->types, spec->nargs));
         if (found == NULL) {
             return NULL;
         }
@@ -52,9 +52,9 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
             Py_DECREF(found);
             return NULL;
         }
-        nc_keep_first(&spec->record, found);
+        nc_keep_first(&spec->record_class, found);
     }
-    return nc_tuple_new((PyTypeObject *)(void *)spec->record, count);
+    return nc_tuple_new((PyTypeObject *)(void *)spec->record_class, count);
 }
 
 PyObject *nc_load_result(NcCallable *self, void *memory)

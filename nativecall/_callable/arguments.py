@@ -29,7 +29,7 @@ refuse_reload(globals(), "pointer_argument")
 
 _types = _lib.types
 # Costs of an overload's argument, in the core's measure (csrc/object/overloadcost.h).
-_EXACT, _PLAUSIBLE, _OBJECT, _NARROW, _REFUSED = _types.costs
+_EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _types.costs
 _NO = -1
 
 
@@ -199,7 +199,7 @@ def match(ctype: CType, value: object, readonly: bool) -> int:
         return _match_struct(ctype, value)
     if isinstance(ctype, View):
         if value is None:
-            return _PLAUSIBLE
+            return _WIDER
         try:
             exported = _types.export(value)
         except (BufferError, TypeError, ValueError):
@@ -209,14 +209,14 @@ def match(ctype: CType, value: object, readonly: bool) -> int:
             return _NO
         if storage.view_problem(ctype, "", readonly, held.address, *exported[1:]) is not None:
             return _REFUSED
-        return _EXACT if code in ("", callspec.letter(ctype.item)) else _PLAUSIBLE
+        return _EXACT if code in ("", callspec.letter(ctype.item)) else _WIDER
     try:
         pointer_argument(ctype, value, "it", -1)
     except TypeError:
         return _NO
     except ValueError:
         return _REFUSED
-    return _EXACT if value is not None else _PLAUSIBLE
+    return _EXACT if value is not None else _WIDER
 
 
 def _match_struct(struct: Struct, value: object) -> int:
@@ -250,7 +250,7 @@ def _match_items(types: Sequence[CType], value: Sequence[object]) -> int:
             return _NO
         costs.append(cost)
     most = max(costs, default=0)
-    return most if most >= _NARROW else min(_PLAUSIBLE + sum(costs), _OBJECT - 1)
+    return most if most >= _NARROW else min(_WIDER + sum(costs), _OBJECT - 1)
 
 
 def _match_item(ctype: CType, value: Any) -> int:
@@ -260,7 +260,7 @@ def _match_item(ctype: CType, value: Any) -> int:
     if isinstance(value, (tuple, list)):
         return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
     try:
-        return _PLAUSIBLE if len(value) == ctype.shape[0] else _NO
+        return _WIDER if len(value) == ctype.shape[0] else _NO
     except TypeError:
         return _NO
 

@@ -94,10 +94,11 @@ def intermediate(signature: Signature, convention: Convention | None = None) -> 
 def _text(signature: Signature, convention: Convention | None) -> str:
     from .abi import known
 
-    return _Closure(signature, known(convention).lower(signature.result, signature.args)).text()
+    lowering = known(convention).lower(signature.result, signature.args)
+    return _CallbackCode(signature, lowering).text()
 
 
-class _Closure(Writer):
+class _CallbackCode(Writer):
     """Writes the code of a callback."""
 
     def __init__(self, signature: Signature, lowering: Lowering) -> None:

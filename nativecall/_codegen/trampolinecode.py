@@ -436,13 +436,13 @@ class TrampolineCode(Writer):
 
     def look_for_left(self, raw: str) -> None:
         """Fail where a Python function that C called left an exception in this thread."""
-        pending, calm, failed = self.label(), self.label(), "left" if self.short else "end"
+        left_somewhere, calm, failed = self.label(), self.label(), "left" if self.short else "end"
         # One word says whether there is one in any thread.
         left = self.load("i64", "%symbols", PLACES["left"])
         none = self.new(f"icmp eq i64 {left}, 0")
-        self.line(f"br i1 {none}, label %{calm}, label %{pending}, !prof !0")
+        self.line(f"br i1 {none}, label %{calm}, label %{left_somewhere}, !prof !0")
         usual, self.lines = self.lines, self.later
-        self.begin(pending)
+        self.begin(left_somewhere)
         raised = self.new(f"icmp ne i32 {self.call('nc_left_raise', 'i32')}, 0")
         if "O" in self.signature.result.text:
             self.line(f"br i1 {raised}, label %dropped_result, label %{calm}")

@@ -75,7 +75,7 @@ class Owner(Immutable):
 
 
 class _Int(int):
-    """An integer for ctypes that holds a reraiser; ctypes drops it when all else is done."""
+    """An integer for ctypes that carries a reraiser; ctypes drops it when all else is done."""
 
     reraiser: object
 
@@ -86,15 +86,15 @@ class _Float(float):
     reraiser: object
 
 
-def lowering(restype: Foreign) -> tuple[Foreign, type | None]:
-    """What gives a sentinel to ctypes, and the class of a result that holds a reraiser."""
+def for_ctypes(restype: Foreign) -> tuple[Foreign, type | None]:
+    """What gives a sentinel to ctypes, and the class of a result that carries a reraiser."""
     if restype is None:
         return (lambda sentinel: None), None
 
-    def lower(sentinel: bytes) -> object:
+    def give(sentinel: bytes) -> object:
         return restype.from_buffer_copy(sentinel).value or 0
 
-    return lower, _Float if isinstance(restype().value, float) else _Int
+    return give, _Float if isinstance(restype().value, float) else _Int
 
 
 _specs: Cache[object, tuple[CallbackSpec, Foreign]] = Cache(1024)
@@ -112,7 +112,7 @@ def _spec(
             raise SignatureError(f"libffi cannot return {result.text!r} to C", hint=RETURN_HINT)
         kinds = [received(arg) for arg in signature.args]
         restype = SIMPLE.get(result.text, ctypes.c_void_p) if result.kind != "void" else None
-        lower, holder = lowering(restype)
+        give, carrier = for_ctypes(restype)
 
         def write(made: PyCallback, value: object) -> object:
             if restype is None:
@@ -128,8 +128,8 @@ def _spec(
             result=None if result.kind in ("void", "object") else callspec.of_argument(result),
             record=None,
             writer=write,
-            lower=lower,
-            holder=holder,
+            give=give,
+            carrier=carrier,
         )
         found = _specs.keep(key, (spec, callback_type(restype, kinds)))
     return found

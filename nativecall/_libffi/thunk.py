@@ -87,8 +87,8 @@ def interpreted(
         kinds.append(kind)
         readers.append(None if kind is types.foreign_type(arg) else kind)
     sentinel = storage.sentinel_of(result, plan.after.sentinel)
-    lower, holder = callback.lowering(restype)
-    none = lower(sentinel)
+    give, carrier = callback.for_ctypes(restype)
+    none = give(sentinel)
     spec = _lib.types.CallbackSpec(
         readers=tuple(readers),
         objects=(),
@@ -96,8 +96,8 @@ def interpreted(
         result=None,
         record=None,
         writer=lambda made, value: none if value is None else value,
-        lower=lower,
-        holder=holder,
+        give=give,
+        carrier=carrier,
     )
     made = _lib.types.PyCallback(
         spec,

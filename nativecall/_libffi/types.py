@@ -257,10 +257,10 @@ def _is_unaligned(struct: Struct) -> bool:
 
 def _is_tight(struct: Struct) -> bool:
     """Whether packing takes padding from the end of a struct, or an alignment that stacks heed."""
-    return _loose(struct).size != struct.size or _is_lowered(struct)
+    return _loose(struct).size != struct.size or _loses_alignment(struct)
 
 
-def _is_lowered(struct: Struct) -> bool:
+def _loses_alignment(struct: Struct) -> bool:
     """Whether packing takes an alignment that stacks heed."""
     return bool(_loose(struct).alignment > max(struct.alignment, WORD))
 
@@ -296,7 +296,7 @@ def _make_struct(struct: Struct, plain: bool) -> Foreign:
             rest = struct.size - struct.alignment
             first = _ALIGNED[struct.alignment]
             members = {"_fields_": [("first", first), ("rest", ctypes.c_uint8 * rest)]}
-    elif _is_unaligned(struct) or _is_lowered(struct):
+    elif _is_unaligned(struct) or _loses_alignment(struct):
         raise _refuse(f"the packed struct {struct.text!r}")
     return type("Struct", (ctypes.Structure,), members)
 

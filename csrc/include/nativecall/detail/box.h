@@ -36,8 +36,9 @@ typedef struct {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Clears the exceptions that mean "this object does not tell". 0, or -1 with another exception. */
-NC_STATIC int nc_box_shrug(void)
+/* Clears the exceptions that say only that an object has no such attribute. 0, or -1 with another
+ * exception. */
+NC_STATIC int nc_box_clear_refusal(void)
 {
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_AttributeError) &&
         !PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -53,7 +54,7 @@ NC_STATIC PyObject *nc_box_attribute(PyObject *obj, const char *name)
 {
     PyObject *value = PyErr_Occurred() ? NULL : PyObject_GetAttrString(obj, name);
     if (value == NULL) {
-        (void)nc_box_shrug();
+        (void)nc_box_clear_refusal();
     }
     return value;
 }
@@ -114,7 +115,7 @@ NC_STATIC int nc_box_measure(const char *module, const char *function, PyObject 
     *out = value != NULL ? PyLong_AsSize_t(value) : SIZE_MAX;
     Py_XDECREF(measure);
     Py_XDECREF(value);
-    return nc_box_shrug();
+    return nc_box_clear_refusal();
 }
 
 /* The same of an attribute. */
@@ -123,7 +124,7 @@ NC_STATIC int nc_box_attribute_size(PyObject *obj, const char *name, size_t *out
     PyObject *value = nc_box_attribute(obj, name);
     *out = value != NULL ? PyLong_AsSize_t(value) : SIZE_MAX;
     Py_XDECREF(value);
-    return nc_box_shrug();
+    return nc_box_clear_refusal();
 }
 
 /* Clears the exception of a string that has no UTF-8. 0, or -1 with another exception. */
@@ -188,7 +189,7 @@ NC_STATIC int nc_box_own_entry(PyObject *obj, NcBox *box)
     PyObject *callable = nc_box_ask("_own_entry", obj);
     const PyNativeCallableEntry *entry;
     if (callable == NULL) {
-        return nc_box_shrug();
+        return nc_box_clear_refusal();
     }
     (void)PyCustomSlots_Import();
     entry = nc_native_next(callable, NULL);

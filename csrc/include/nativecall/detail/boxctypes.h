@@ -24,7 +24,7 @@ NC_STATIC int nc_ctypes_signature(PyObject *argtypes, PyObject *restype, NcSigna
     int status;
     if (types == NULL) {
         nc_text_fail(out, NC_E_MISSING);
-        return nc_box_shrug();
+        return nc_box_clear_refusal();
     }
     status = nc_ctypes_type(restype, out, depth);
     nc_text_put(out, ":");
@@ -94,13 +94,13 @@ NC_STATIC int nc_ctypes_struct(PyObject *type, NcSignatureText *out, int depth)
     size_t alignment;
     Py_ssize_t i;
     int packed = pack != NULL && PyLong_Check(pack) && PyLong_AsLong(pack) == 1;
-    int status = nc_box_shrug();
+    int status = nc_box_clear_refusal();
     if (status == 0 && (fields == NULL || base == NULL ||
                         ((PyTypeObject *)(void *)type)->tp_base != (PyTypeObject *)(void *)base)) {
         nc_text_fail(out, NC_E_MISSING);
     } else if (status == 0 && (list = PySequence_Tuple(fields)) == NULL) {
         nc_text_fail(out, NC_E_MISSING);
-        status = nc_box_shrug();
+        status = nc_box_clear_refusal();
     }
     Py_XDECREF(base);
     Py_XDECREF(fields);

@@ -21,7 +21,7 @@
  *
  * Threads:    pure functions, but for what the callee does. No GIL.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
- * Ownership:  nothing is allocated; a plan keeps no pointer to its text.
+ * Ownership:  nothing is allocated; an NcRegisterCall keeps no pointer to its text.
  * Source:     System V ABI, AMD64 supplement, 3.2.3; Procedure Call Standard for the Arm 64-bit
  *             Architecture, 6.8. */
 #ifndef NATIVECALL_REGISTERCALL_H
@@ -75,7 +75,7 @@ typedef struct {
     NcRegisterPart part[NC_REGISTERCALL_WORDS];
 } NcRegisterCall;
 
-/* ---- planning -------------------------------------------------------------------------------- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t ints;
@@ -309,7 +309,7 @@ NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const
     return word;
 }
 
-/* Calls a function, of the signature that was planned for. args[i] points to the i-th argument's
+/* Calls a function, of the signature that was prepared for. args[i] points to the i-th argument's
  * value, result to memory of the result's type; it is NULL where there is none, or none wanted. */
 NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *function, void *result,
                                            const void *const *args)
