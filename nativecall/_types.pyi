@@ -45,7 +45,6 @@ class CallableBase:
 @final
 class CallSpec:
     signature: Signature
-    nargs: int
     types: tuple[CType, ...]
     @property
     def trampoline(self) -> str | None: ...
@@ -121,7 +120,6 @@ class CallbackOptions(TypedDict, total=False):
 class PyCallback:
     function: Callable[..., object] | None
     kept: object
-    machine_code: object
     running: int
     address: int
     def __new__(

@@ -205,8 +205,6 @@ static PyMethodDef pycallback_methods[] = {
 static PyMemberDef pycallback_members[] = {
     {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
-    {"machine_code", T_OBJECT, offsetof(NcPyCallback, machine_code), READONLY,
-     "keeps it in memory"},
     {"running", T_PYSSIZET, offsetof(NcPyCallback, running), READONLY,
      "with ctypes: calls that run"},
     {NULL, 0, 0, 0, NULL},

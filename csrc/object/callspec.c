@@ -172,7 +172,6 @@ PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *signature)
 
 static PyMemberDef callspec_members[] = {
     {"signature", T_OBJECT_EX, offsetof(NcCallSpec, signature), READONLY, "the Signature"},
-    {"nargs", T_PYSSIZET, offsetof(NcCallSpec, nargs), READONLY, "fixed arguments"},
     {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
      "argument types, then the result's"},
     {NULL, 0, 0, 0, NULL},

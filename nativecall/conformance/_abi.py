@@ -76,7 +76,6 @@ API_ATTRIBUTE, API_CAPSULE, API_NAME = (
     0x6E635F6170690001,
 )
 API_MOST = 64
-MAX_LENGTH = 65535
 E_TOOLONG = -4
 #: Of a Python object: where its type is.
 OB_TYPE = object.__basicsize__ - WORD
