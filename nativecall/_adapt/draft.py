@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._signature.ctype import CType, Scalar, integer_range
-from .._signature.derived import Array, Pointer, Struct
+from .._signature.derived import Pointer, Struct, same_pointee
 from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
 from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step
@@ -83,13 +83,6 @@ def pointee_of(ctype: CType) -> CType:
     return ctype.pointee
 
 
-def _same_pointee(given: CType, wanted: CType) -> bool:
-    """Whether a pointer to the one can stand for a pointer to the other."""
-    if given == wanted or {given.text, wanted.text} == {"b", "B"}:
-        return True
-    return isinstance(given, Array) and _same_pointee(given.item, wanted)
-
-
 def same_pointer(given: CType, wanted: CType) -> bool:
     if given == wanted:
         return True
@@ -97,7 +90,7 @@ def same_pointer(given: CType, wanted: CType) -> bool:
         return False
     if not (isinstance(given, Pointer) and isinstance(wanted, Pointer)):
         return True
-    return _same_pointee(given.pointee, wanted.pointee)
+    return same_pointee(given.pointee, wanted.pointee)
 
 
 class Broken(Refused):

@@ -18,6 +18,8 @@ from .._values.failure import Convention
 
 __all__ = [
     "HEADER",
+    "INPUT_OUTPUT_ERROR",
+    "OUT_OF_RANGE",
     "Bound",
     "Check",
     "Constant",
@@ -35,6 +37,9 @@ __all__ = [
 
 #: Bytes at the start of a thunk's data that bound values follow.
 HEADER: Final = 3 * VOIDPTR.size
+# errno of thunks that fail.
+INPUT_OUTPUT_ERROR: Final = 5  # EIO
+OUT_OF_RANGE: Final = 34  # ERANGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import CType
-from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View
+from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View, same_pointee
 from .._signature.signature import Signature
 from .._values import boxes, callspec, storage
 from .pythonfunction import callback_of
@@ -60,11 +60,11 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
                 f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
                 f"(got {type(value).__name__}); pass ctypes.byref() of one"
             )
-        if wanted is not None and found.pointee is not None and not _same(wanted, found.pointee):
-            known = found.pointee.text
+        pointee = found.pointee
+        if wanted is not None and pointee is not None and not same_pointee(pointee, wanted):
             del found
             raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} (got '&{known}' from "
+                f"{who} must be a pointer {ctype.text!r} (got '&{pointee.text}' from "
                 f"{type(value).__name__})"
             )
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
@@ -79,15 +79,6 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
 
 
 _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
-
-
-def _same(wanted: CType, found: CType) -> bool:
-    """Whether a pointer to `found` is one to `wanted`; bytes are bytes, signed or not."""
-    if wanted == found:
-        return True
-    if isinstance(found, Array):
-        return _same(wanted, found.item)
-    return wanted.text in "bB" and found.text in "bB"
 
 
 def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple[object, ...]:

@@ -21,6 +21,8 @@ from llvmlite import ir
 
 from .. import _lib
 from .._adapt.plan import (
+    INPUT_OUTPUT_ERROR,
+    OUT_OF_RANGE,
     Bound,
     Constant,
     Convert,
@@ -47,8 +49,6 @@ EXPORT: Final = "thunk"
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
-_INPUT_OUTPUT_ERROR: Final = 5  # EIO
-_OUT_OF_RANGE: Final = 34  # ERANGE
 _names: tuple[str, ...] = _lib.types.thunk_services()[1]
 _PLACES: Final = {name: index * WORD for index, name in enumerate(_names)}
 
@@ -164,7 +164,7 @@ class ThunkCode:
         keep = _INT(int(self.plan.after.shown_by == "exception"))
         self.serve("nc_thunk_failed", ir.VoidType(), data, step, bits, keep)
         if self.plan.after.shown_by == "errno":
-            self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(_OUT_OF_RANGE))
+            self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(OUT_OF_RANGE))
         if self.outer.result.how == "pieces":
             memory = self.reserve(self.plan.outer.result.size, self.plan.outer.result.alignment)
         self.give_sentinel(abi.Prologue((), memory))
@@ -273,7 +273,7 @@ class ThunkCode:
             # What the function left there may say why.
             code = self.serve("nc_thunk_errno", _INT)
             said = builder.icmp_unsigned("!=", code, _INT(0))
-            code = builder.select(said, code, _INT(_INPUT_OUTPUT_ERROR))
+            code = builder.select(said, code, _INT(INPUT_OUTPUT_ERROR))
             self.serve("nc_thunk_set_errno", ir.VoidType(), code)
             builder.branch(self.sentinel())
         else:

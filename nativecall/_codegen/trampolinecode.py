@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._signature.derived import Array, Struct
-from .._values.callspec import letter
+from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
 from .frame import Place, is_padded, is_record, lay_out
 from .writer import EXACT, PLACES, WORD, Operand, Writer, is_inline, layout
@@ -41,7 +41,6 @@ FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERR
 #: LLVM's names of relations between integers with a sign.
 _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
-_MOST_UNASKED = 1 << 10  # bytes by value for which nobody asks whether the stack has room
 
 
 def _asking(parameters: str, function: str, bytes: int) -> list[str]:
@@ -119,7 +118,7 @@ class TrampolineCode(Writer):
             self.signature.result.size if "T" in self.signature.result.text else 0
         )
         export, asking = EXPORT, []
-        if bytes > _MOST_UNASKED:
+        if bytes > MOST_UNASKED:
             # Once the function runs, its frame is there.
             export, asking = f"{EXPORT}_asked", _asking(parameters, f"{EXPORT}_asked", 3 * bytes)
         return "\n".join(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .types import Foreign
 
 _types = _lib.types
-_MOST_UNASKED = 1 << 10  # bytes by value that are passed without asking whether the stack has room
 _EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))
 
 
@@ -82,7 +81,7 @@ def fallback_for(
     result_type = signature.result
     # ctypes' copies, libffi's, and those of a thunk on the way.
     needed = 3 * types.bytes_passed(signature)
-    asks = needed > 3 * _MOST_UNASKED
+    asks = needed > 3 * callspec.MOST_UNASKED
     pin = _lib.types.pin
     settle = _lib.types.settle
     check_unmoved = _lib.types.check_unmoved

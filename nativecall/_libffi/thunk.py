@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 _WORD = VOIDPTR.size
-_INPUT_OUTPUT_ERROR = 5  # EIO
-_OUT_OF_RANGE = 34  # ERANGE
 
 
 class _Failed(Exception):
@@ -151,11 +149,11 @@ class _Run:
         except _Failed as failed:
             if failed.step == plan.tested and plan.after.reaches_c:
                 if plan.after.shown_by == "errno":
-                    set_errno(get_errno() or _INPUT_OUTPUT_ERROR)
+                    set_errno(get_errno() or nodes.INPUT_OUTPUT_ERROR)
                 return None
             error = self.maker.make(failed.step, failed.value)
         if plan.after.shown_by == "errno":
-            set_errno(_OUT_OF_RANGE)
+            set_errno(nodes.OUT_OF_RANGE)
         raise error
 
 

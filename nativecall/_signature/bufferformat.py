@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from .._fifo import Cache
-from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar
+from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
 from .derived import Array, Pointer, Struct
 
 __all__ = ["is_swapped", "spell", "suits"]
@@ -230,8 +230,7 @@ def _same(layout: _Layout, ctype: CType) -> bool:
         return False
     if ctype.kind in _POINTERS and found.kind in _POINTERS:
         return ctype in (found, VOIDPTR) or found == VOIDPTR
-    # Bytes are bytes, signed or not.
-    return found == ctype or (found.text in "bB" and ctype.text in "bB")
+    return found == ctype or same_bytes(found.text, ctype.text)
 
 
 def _same_member(member: _Member, ctype: CType) -> bool:

@@ -63,6 +63,7 @@ __all__ = [
     "part_of",
     "promoted",
     "refusal",
+    "same_bytes",
     "scalar",
 ]
 
@@ -429,6 +430,11 @@ def scalar(code: str) -> Scalar:
 def is_native(ctype: CType) -> bool:
     """Whether a type is no number that C has no type for."""
     return not isinstance(ctype, Scalar) or ctype.native
+
+
+def same_bytes(one: str, other: str) -> bool:
+    """Whether both codes are those of a byte; bytes are bytes, signed or not."""
+    return one in ("b", "B") and other in ("b", "B")
 
 
 def part_of(ctype: CType) -> Scalar:

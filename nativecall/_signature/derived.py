@@ -19,6 +19,7 @@ from .ctype import (
     check_length,
     intern,
     join,
+    same_bytes,
     scalar,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "View",
     "object_offsets",
     "pointer",
+    "same_pointee",
 ]
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
@@ -444,3 +446,10 @@ def _complete_names(names: list[str | None]) -> Iterable[str]:
 def pointer(pointee: CType) -> CType:
     """The type of a pointer to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
     return VOIDPTR if pointee.kind == "void" else Pointer(pointee)
+
+
+def same_pointee(given: CType, wanted: CType) -> bool:
+    """Whether a pointer to the one can stand for a pointer to the other."""
+    if given == wanted or same_bytes(given.text, wanted.text):
+        return True
+    return isinstance(given, Array) and same_pointee(given.item, wanted)

@@ -21,6 +21,8 @@ _types = _lib.types
 # pointers, are looked at in Python.
 _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
+#: Bytes by value that a call passes without asking whether the stack has room.
+MOST_UNASKED = 1 << 10
 
 
 def letter(ctype: CType) -> str:

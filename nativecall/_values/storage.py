@@ -20,7 +20,7 @@ from .. import _lib
 from .._errors import refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
-from .._signature.ctype import CType, Scalar
+from .._signature.ctype import CType, Scalar, same_bytes
 from .._signature.derived import Array, Struct, View, object_offsets
 from . import boxes, callspec
 
@@ -283,11 +283,11 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
 
 
 def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
-    """Whether a buffer's elements are those of a view; bytes are bytes, signed or not."""
+    """Whether a buffer's elements are those of a view."""
     if not isinstance(item, Scalar):
         return bufferformat.suits(item, form, itemsize)
     wanted = item.letter
-    return code != "" and (code == wanted or (code in "bB" and wanted in "bB"))
+    return code == wanted or same_bytes(code, wanted)
 
 
 def sentinel_of(ctype: CType, integer: int = 0) -> bytes:

@@ -210,10 +210,11 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
 {
     PyObject *before = NULL;
     PyObject *after = NULL;
-    PyObject *raised[3] = {NULL, NULL, NULL};
+    NcRaised raised;
     Py_ssize_t i;
     int status;
     int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
+    memset(&raised, 0, sizeof raised);
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
         PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
                                          "make a subclass to add or override slots");
@@ -232,7 +233,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
         /* Python code that ran meanwhile may have relied on what follows. */
-        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+        nc_raised_take(&raised);
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);
     if (after != NULL && nc_types_refresh(after) < 0) {
@@ -246,8 +247,8 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
         }
         status = -1;
     }
-    if (raised[0] != NULL) {
-        PyErr_Restore(raised[0], raised[1], raised[2]);
+    if (nc_raised_is_set(&raised)) {
+        nc_raised_restore(&raised);
     }
     Py_DECREF(before);
     Py_XDECREF(after);
