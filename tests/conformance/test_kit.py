@@ -247,6 +247,7 @@ def judged(foreign, kit):
         }
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(("role", "name", "macro", "rules"), CASES, ids=[c[2] for c in CASES])
 def test_a_broken_one_fails_with_its_rules_named(judged, role, name, macro, rules):
     found = broken(judged[role, macro])
@@ -265,6 +266,7 @@ def test_a_runtime_that_joins_another_version_fails(foreign, kit):
     }
 
 
+@pytest.mark.compiler
 def test_a_crash_is_told_and_the_rest_is_checked(judged):
     found = judged["consumer", "CRASH"]
     assert found["no-slots"] == (
