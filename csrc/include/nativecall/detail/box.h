@@ -36,8 +36,8 @@ typedef struct {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Clears the exceptions that say only that an object has no such attribute. 0, or -1 with another
- * exception. */
+/* Clears the exceptions that say only that an object has no such attribute, or one of another type.
+ * 0, or -1 with another exception. */
 NC_STATIC int nc_box_clear_refusal(void)
 {
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_AttributeError) &&
