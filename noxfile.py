@@ -25,6 +25,7 @@ UNSANITIZED = [
     "tests/codegen/test_abi.py",
     "tests/headers/test_conformance.py",
     "tests/headers/test_cython.py",
+    "tests/headers/test_cython_views.py",
     "tests/project/test_examples.py",
     "tests/project/test_readme.py",
 ]
