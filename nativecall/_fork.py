@@ -62,6 +62,7 @@ def _importing(brief: bool) -> bool:
 def _holders() -> list[Holder]:
     """The modules of `_HOLDERS` that there are, as far as they are ready."""
     found = [sys.modules.get(name) for name in _HOLDERS]
+    # What has `begin_anew`, the last that they define, has the rest of `Holder`; mypy cannot tell.
     return [module for module in found if hasattr(module, "begin_anew")]  # type: ignore[misc]
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import types
 from abc import ABCMeta, abstractmethod
+from functools import partial
 
 from . import _abi, _provider, _providers, _unfit
 from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
@@ -37,7 +38,7 @@ class Runtime:
         self.module = sys.modules.get(_abi.MODULE)
         self.refusal = ""
         try:
-            import nativecall  # noqa: F401
+            import nativecall  # noqa: F401  # its core joins the runtime
         except Exception as error:
             self.refusal = f"{type(error).__name__}: {error}"
 
@@ -265,7 +266,8 @@ def ready_refuses(it: Runtime) -> None:
         "the row 0x04000003 without the row 0x04000001": ([call_row(PACKEDCALLABLE, 1)], 0),
     }
     for what, (rows, offset) in wrong.items():
-        _raises("ValueError", what, lambda: make_type("Wrong", rows, offset=offset))  # noqa: B023
+        make = partial(make_type, "Wrong", rows, offset=offset)
+        _raises("ValueError", what, make)
     small = "an array with room for 3 of 5 rows"
     _raises("ValueError", small, lambda: make_type("Small", [row], room=3, base=base))
 
@@ -365,7 +367,8 @@ def inherits(it: Runtime) -> None:
     padded = to.static([(1, 0, 0), (0x05000001, 0, 1), (1, 0, 0), (0x05000003, 0, 2)])
     to.compare("a static type with padding", padded)
     to.compare("a Python subclass of one with padding", to.python(padded, __customslots__={"a": 1}))
-    to.compare("padding behind another base", to.python(to.python(__customslots__={"y": 1}), padded))  # fmt: skip  # noqa: E501
+    other = to.python(__customslots__={"y": 1})
+    to.compare("padding behind another base", to.python(other, padded))
 
 
 @rule("runtime", "call-tables", "Inheritance", "which call table a class has (rules 3 and 4)")

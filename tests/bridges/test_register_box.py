@@ -323,7 +323,7 @@ print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "nu
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_wrapping_one_box_imports_no_other_library(python, name):
     if name in ("scipy", "numba"):
-        pytest.importorskip(name)
+        pytest.importorskip(name)  # neither is needed to install the package
     if name == "numba" and DEBUG:
         pytest.skip("a debug build warns of each dispatcher that Numba frees, to the end")
     bridges, libraries = python(ALONE.replace("SETUP", LIBRARIES[name])).split("\n")[:2]

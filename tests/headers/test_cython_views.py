@@ -81,7 +81,7 @@ def cy(request, builder, include):
 @pytest.fixture(scope="module")
 def views(builder, include) -> nc.Library:
     if build.compiler() is None:
-        pytest.skip("no C compiler")
+        pytest.skip("no C compiler")  # the modules are compiled here
     return nc.load(str(builder.library(CALLEES, "view_callees", flags=["-O1", f"-I{include}"])))
 
 
@@ -226,7 +226,7 @@ def test_the_cdef_class_itself_has_none(cy):
 def test_the_examples_of_the_comment(builder, include, tmp_path):
     """What nativecall/__init__.pxd tells of arrays and of classes is a module that works."""
     if build.compiler() is None:
-        pytest.skip("no C compiler")
+        pytest.skip("no C compiler")  # the modules are compiled here
     text = PXD.read_text()
     source = [
         "# cython: boundscheck=False",
