@@ -12,16 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "AbiError",
-    "LibraryError",
-    "NativeCallError",
-    "NativeFailure",
-    "NoEntryError",
-    "SignatureError",
-    "SymbolError",
-]
-
 _EXCERPT = 72  # characters of a long source that a message repeats
 
 

@@ -5,8 +5,6 @@ Guarantee: any thread may use one at any time; the bound may be passed by as man
 
 from __future__ import annotations
 
-__all__ = ["Cache", "Fifo"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar

@@ -26,18 +26,6 @@ from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
 from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step
 
-__all__ = [
-    "POINTERS",
-    "Draft",
-    "Own",
-    "Refused",
-    "of_argument",
-    "own_arguments",
-    "pointee_of",
-    "same_pointer",
-    "type_of",
-]
-
 POINTERS = ("voidptr", "pointer")
 
 

@@ -13,8 +13,6 @@ from .._signature.ctype import CType, integer_range, part_of
 from .._signature.derived import Pointer
 from .plan import Plan
 
-__all__ = ["advice", "counted", "failure", "given_text", "no_way", "own_text"]
-
 
 def counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")

@@ -16,25 +16,6 @@ from .._signature.ctype import VOIDPTR, CType
 from .._signature.signature import Signature
 from .._values.failure import Convention
 
-__all__ = [
-    "HEADER",
-    "INPUT_OUTPUT_ERROR",
-    "OUT_OF_RANGE",
-    "Bound",
-    "Check",
-    "Constant",
-    "Convert",
-    "Given",
-    "Load",
-    "Memory",
-    "Node",
-    "Plan",
-    "Result",
-    "Room",
-    "Step",
-    "Written",
-]
-
 #: Bytes at the start of a thunk's data that bound values follow.
 HEADER: Final = 3 * VOIDPTR.size
 # errno of thunks that fail.

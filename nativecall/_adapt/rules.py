@@ -65,8 +65,6 @@ from .plan import (
     Written,
 )
 
-__all__ = ["adapt", "bind"]
-
 _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
 

@@ -33,8 +33,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Cache", "Usage", "directory"]
-
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # object files
 _LARGE = 1 << 16  # bytes; larger object files are not kept in memory, so 64 MB are the most

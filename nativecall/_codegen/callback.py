@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .abi import Convention, Lowering, Prologue
 
-__all__ = ["code", "intermediate", "key"]
-
 _EXPORT = "callback"
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
 #: Those that stay when no function uses them.

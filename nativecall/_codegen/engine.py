@@ -55,19 +55,6 @@ if TYPE_CHECKING:
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
-__all__ = [
-    "Code",
-    "NoRoom",
-    "Unloadable",
-    "Unsupported",
-    "assembly",
-    "available",
-    "compile",
-    "lasts",
-    "object_cache",
-    "reason",
-]
-
 _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
 
-__all__ = ["Place", "is_padded", "is_record", "lay_out"]
-
 _MAX_INLINE = 16  # numbers of one struct that are converted inline
 _MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
 

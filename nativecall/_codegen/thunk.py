@@ -14,8 +14,6 @@ from . import abi, engine
 from .thunkcode import EXPORT, ThunkCode
 from .writer import LINKED, shape
 
-__all__ = ["changes_nothing", "intermediate", "key", "thunk"]
-
 # -- one for each shape --------------------------------------------------------------------------
 
 

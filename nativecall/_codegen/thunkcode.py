@@ -42,8 +42,6 @@ from . import abi
 from .abi.lowering import POINTER, float_type, reserve
 from .writer import WORD
 
-__all__ = ["EXPORT", "ThunkCode"]
-
 #: The name of the function in its object file.
 EXPORT: Final = "thunk"
 _BYTE: Final = ir.IntType(8)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .._values.boxes import Native
     from .abi import Convention
 
-__all__ = ["intermediate", "key", "refusal", "trampoline", "variadic"]
-
 _types = _lib.types
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
 #: What LLVM may spend on one: see `engine.compile`.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .abi import Lowering
 
-__all__ = ["EXPORT", "FLAGS", "TrampolineCode"]
-
 #: The name of the function in its object file.
 EXPORT = "method"
 #: Flags that change the code of a call.

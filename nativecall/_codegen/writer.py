@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
 
-__all__ = [
-    "EXACT",
-    "LINKED",
-    "PLACES",
-    "WORD",
-    "Operand",
-    "Writer",
-    "is_inline",
-    "layout",
-    "shape",
-]
-
 layout: dict[str, int] = _lib.types.code_layout()
 WORD = 8  # bytes of a pointer, wherever a convention is known
 _symbols: dict[str, int] = _lib.types.code_symbols()

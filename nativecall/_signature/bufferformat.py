@@ -14,8 +14,6 @@ from .._fifo import Cache
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
 from .derived import Array, Pointer, Struct
 
-__all__ = ["is_swapped", "spell", "suits"]
-
 _ORDERS = "@^=<>!"
 _FOREIGN = ">!" if sys.byteorder == "little" else "<"
 _POINTERS = ("pointer", "voidptr", "function")

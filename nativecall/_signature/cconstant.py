@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .csyntax import Node
 
-__all__ = ["Unknown", "evaluate", "of_int"]
-
 _INT = typed_integer("0")[1]  # its bits
 
 

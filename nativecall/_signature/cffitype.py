@@ -33,20 +33,6 @@ if TYPE_CHECKING:
     from cffi.FFI import CData as FFIData
     from cffi.FFI import CType as FFIType
 
-__all__ = [
-    "ANONYMOUS",
-    "MAX_SCALARS",
-    "STAND_INS",
-    "Converter",
-    "Keep",
-    "ffi",
-    "from_ffi",
-    "is_variadic",
-    "pointer_from",
-    "pointer_type",
-    "to_ffi",
-]
-
 # Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
 STAND_INS = {
     "__nc_Zg": ("Zg", "struct __nc_Zg { long double re, im; }"),

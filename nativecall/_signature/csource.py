@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
 Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
 
-__all__ = [
-    "INTEGER",
-    "KEYWORDS",
-    "CSource",
-    "Integer",
-    "basic_type",
-    "fit",
-    "integer",
-    "typed_integer",
-]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     #: A node of pycparser's. What it has depends on its class; types came with pycparser 3.
     Node: TypeAlias = Any
 
-__all__ = ["KNOWN_TYPEDEFS", "SPELLINGS", "known_names", "syntax_tree", "unknown_type"]
-
 # What the words that stand for other types mean.
 SPELLINGS = {
     f"__nc_{code}": one.c_name

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .csyntax import Node
 
-__all__ = ["Tree"]
-
 _ALL = "__nc_all"
 _MAX_LEVELS = 2 * MAX_DEPTH  # in C, where a typedef is one of its own
 _MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C

@@ -40,33 +40,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "CType")
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_NDIM",
-    "MAX_TEXT",
-    "SCALARS",
-    "VOID",
-    "VOIDPTR",
-    "WORD",
-    "CType",
-    "Immutable",
-    "PyObjectPointer",
-    "Scalar",
-    "Void",
-    "VoidPointer",
-    "admit",
-    "check_length",
-    "integer_range",
-    "intern",
-    "is_native",
-    "join",
-    "part_of",
-    "promoted",
-    "refusal",
-    "same_bytes",
-    "scalar",
-]
-
 MAX_DEPTH: Final = 64  # levels of nesting in one type
 MAX_TEXT: Final = 4096  # characters in the canonical text of one type or signature
 _MAX_NAMED: Final = 16 * MAX_TEXT

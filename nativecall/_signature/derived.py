@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Pointer")
 
-__all__ = [
-    "Array",
-    "Field",
-    "FunctionPointer",
-    "Pointer",
-    "Struct",
-    "View",
-    "object_offsets",
-    "pointer",
-    "same_pointee",
-]
-
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
 _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …

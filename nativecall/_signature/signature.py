@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Signature")
 
-__all__ = ["Signature"]
-
 
 class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Form = Literal["native", "c", "numpy", "cep1000"]
 
-__all__ = ["canonical", "parse", "parse_type"]
-
 _SPACE = " \t\n\r\f\v"
 _DIGITS = "0123456789"
 _FORMS = (

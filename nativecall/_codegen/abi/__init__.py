@@ -15,6 +15,7 @@ import os
 import sys
 import sysconfig
 
+from ..engine import Unsupported
 from .aapcs64 import AAPCS64, APPLE_ARM64
 from .lowering import (
     MAX_ARGUMENTS,
@@ -23,7 +24,6 @@ from .lowering import (
     Convention,
     Lowering,
     Prologue,
-    Unsupported,
     in_memory,
     value_type,
 )

@@ -36,8 +36,6 @@ from .lowering import (
     whole,
 )
 
-__all__ = ["AAPCS64", "APPLE_ARM64", "Arm64", "homogeneous"]
-
 
 def homogeneous(ctype: CType) -> list[Scalar] | None:
     """The members of a homogeneous floating-point aggregate, all of one type."""

@@ -31,23 +31,6 @@ from llvmlite import ir
 from ..._signature.ctype import CType, is_native
 from ..engine import Unsupported
 
-__all__ = [
-    "MAX_ARGUMENTS",
-    "MAX_BY_VALUE",
-    "POINTER",
-    "SYMBOLS",
-    "Callee",
-    "Convention",
-    "Lowering",
-    "Passing",
-    "Piece",
-    "Prologue",
-    "Unsupported",
-    "in_memory",
-    "reserve",
-    "value_type",
-]
-
 #: External symbols that generated code may need: LLVM calls it to copy large structs.
 SYMBOLS: Final = ("memcpy",)
 #: More arguments than this go to libffi: their code takes LLVM too long.

@@ -34,8 +34,6 @@ from .lowering import (
     whole,
 )
 
-__all__ = ["SYSV_X86_64", "Class", "SystemV", "classify"]
-
 
 class Class(Enum):
     """The class of an eightbyte; MEMORY is that of whole objects, written `None` here."""

@@ -14,19 +14,17 @@ from llvmlite import ir
 
 from ..._signature.ctype import CType, is_native
 from ..._signature.derived import Array, Struct
+from ..engine import Unsupported
 from .lowering import (
     Convention,
     Passing,
     Piece,
-    Unsupported,
     by_reference,
     by_value,
     in_memory,
     in_pieces,
     into_memory,
 )
-
-__all__ = ["WIN64", "Windows64"]
 
 
 class Windows64(Convention):
