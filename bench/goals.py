@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import callbacks, importing, interning, lookup, thunks
+from bench.rows import callbacks, importing, interning, lookup, making, thunks
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -178,6 +178,27 @@ def _against_capsule(section: Section, row: str, subject: str) -> Goal:
     return Goal(what, 50.0, "x", False, capsule / max(native, _RESOLUTION), detail)
 
 
+def _making(section: Section) -> Iterator[Goal]:
+    for goal in making.GOALS:
+        what = f"{goal.row}: {goal.subject} / {goal.peer}"
+        if goal.less is None:
+            yield _ratio(what, section, goal.row, goal.subject, goal.peer, goal.bound)
+            continue
+        what = f"{goal.row}: ({goal.subject} - {goal.less}) / {goal.peer}"
+        group = _both(section.group(goal.row), goal.subject, goal.less, goal.peer)
+        if group is None:
+            yield Goal(what, goal.bound, "x", True, None, "not measured")
+            continue
+        columns = [group.samples[name] for name in (goal.subject, goal.less, goal.peer)]
+        rounds = zip(*columns, strict=True)
+        summary = timing.summarise([(whole - less) / peer for whole, less, peer in rounds])
+        yield Goal(what, goal.bound, "x", True, summary.median, _spread(summary))
+    found = section.figures.get("bytes", {})
+    for name, bound in making.BYTES.items():
+        detail = "" if name in found else "not measured"
+        yield Goal(f"memory of {name}", bound, "bytes", True, found.get(name), detail)
+
+
 def _intern(section: Section) -> Iterator[Goal]:
     nativecall, python = interning.NATIVECALL, interning.PYTHON
     what = f"interning a known string / {python}"
@@ -249,6 +270,7 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "build": _build,
     "intern": _intern,
     "import": _import,
+    "making": _making,
     "headers": _headers,
 }
 

@@ -21,6 +21,7 @@ TITLES = {
     "generated": "Generated trampolines",
     "callbacks": "Python functions called from C",
     "thunks": "Thunks",
+    "making": "Making what is called",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",

@@ -17,13 +17,14 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "lookup")
+PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "making", "lookup")
 MODULES = {
     "calls": "calls",
     "overloads": "overloads",
     "generated": "generated",
     "callbacks": "callbacks",
     "thunks": "thunks",
+    "making": "making",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",

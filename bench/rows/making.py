@@ -1,0 +1,242 @@
+"""Making what is called: what it costs to look up, to wrap and to hand over, beside the peers.
+
+`LINES` has a function for each kind of thing that is made; it returns the rows of its group. The
+goals stand with the rows that they are about.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bench import installed, timing
+from bench.peers import Call
+from bench.rows import Effort
+from bench.rows.calls import EMPTY, TARGET_NS
+from bench.section import Group, Section
+
+METHOD = (
+    "ns of one statement in a for loop of 20 unrolled ones, its names local variables; the result "
+    "is dropped, and freed. The cost of the loop itself is subtracted. Subjects of a row are "
+    "interleaved in shuffled rounds, in several fresh processes pinned to one CPU, garbage "
+    "collector off; ratios are medians of the rounds' ratios. Bytes are the slope of the resident "
+    "size while so many are made and kept in a list that has their places already, collector on."
+)
+KEPT = 100_000  # of each maker, for its bytes
+DICT = "a dict lookup"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Statements that do the same work, by who does it; the reference is the first peer."""
+
+    row: str
+    reference: str
+    subjects: Mapping[str, Call]
+
+
+@dataclass(frozen=True)
+class Most:
+    """A goal: `subject`, less the time of `less`, takes at most `bound` times what `peer` does."""
+
+    row: str
+    subject: str
+    peer: str
+    bound: float
+    less: str | None = None
+
+
+@dataclass
+class Tools:
+    """What the rows are made with: nativecall, a function ``d:d`` by its address, and cffi."""
+
+    nc: Any
+    address: int = field(default_factory=lambda: address_of("cos"))
+
+    @property
+    def ffi(self) -> Any:
+        """An `FFI` of cffi that knows no declarations."""
+        import cffi
+
+        return cffi.FFI()
+
+
+def address_of(name: str) -> int:
+    """Return the address of a function of C's library of mathematics."""
+    found = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+    if found is None:
+        raise ValueError(f"'{name}' has no address")
+    return found
+
+
+# -- entries looked up ---------------------------------------------------------------------------
+
+LOOKUPS = "look up an entry"
+MANY = 24
+
+
+def _lookups(tools: Tools) -> list[Line]:
+    one = tools.nc.wrap(tools.address, "d:d")
+    two = tools.nc.wrap({"f:f": address_of("cosf"), "d:d": tools.address})
+    many = tools.nc.wrap({f"d:{'d' * count}": tools.address for count in range(MANY, 0, -1)})
+    names = {"d": {"d:d": one}, "f": one, "g": two, "h": many, "x": 0.5}
+    statements = {
+        DICT: "d['d:d']",
+        "f[…]": "f['d:d']",
+        "f[…], two entries": "g['d:d']",
+        "f[…], C's spelling": "f['double (double x)']",
+        f"f[…], {MANY} entries": "h['d:d']",
+        "f.address(…)": "f.address('d:d')",
+        "… in f": "'d:d' in f",
+        "f.signatures": "f.signatures",
+        "f.signatures, two entries": "g.signatures",
+        "f(x)": "f(x)",
+        "f[…](x)": "f['d:d'](x)",
+    }
+    return [Line(LOOKUPS, DICT, {what: Call(text, names) for what, text in statements.items()})]
+
+
+# -- addresses wrapped ---------------------------------------------------------------------------
+
+WRAPS = "a callable of an address"
+FFI_CAST = "ffi.cast"
+
+
+def _wraps(tools: Tools) -> list[Line]:
+    function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    names = {"a": tools.address, "wrap": tools.nc.wrap, "new": function, "cast": tools.ffi.cast}
+    statements = {
+        FFI_CAST: "cast('double (*)(double)', a)",
+        "CFUNCTYPE": "new(a)",
+        "wrap(…)": "wrap(a, 'd:d')",
+        "wrap(…), named": "wrap(a, 'd:d', name='cosine')",
+    }
+    return [Line(WRAPS, FFI_CAST, {what: Call(text, names) for what, text in statements.items()})]
+
+
+# -- other boxes ---------------------------------------------------------------------------------
+
+BOXES = "a box for others"
+FFI_CALLBACK = "ffi.callback"
+TO = ("to_ctypes", "to_cffi", "to_scipy")
+
+
+def _boxes(tools: Tools) -> list[Line]:
+    wrap = tools.nc.wrap
+    one = wrap(tools.address, "d:d")
+    names = {
+        "callback": tools.ffi.callback,
+        "g": lambda x: x,
+        "wrap": wrap,
+        "a": tools.address,
+        "f": one,
+        "d": {"d:d": one},
+    }
+    statements = {
+        FFI_CALLBACK: "callback('double (double)', g)",
+        DICT: "d['d:d']",
+        "wrap(…)": "wrap(a, 'd:d')",
+        **{f"f.{to}(), first": f"wrap(a, 'd:d').{to}()" for to in TO},
+        **{f"f.{to}(), again": f"f.{to}()" for to in TO},
+    }
+    return [
+        Line(BOXES, FFI_CALLBACK, {what: Call(text, names) for what, text in statements.items()})
+    ]
+
+
+LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _boxes)
+GOALS = (
+    *[
+        Most(LOOKUPS, what, DICT, 2.0)
+        for what in (
+            "f[…]",
+            "f[…], two entries",
+            "f[…], C's spelling",
+            f"f[…], {MANY} entries",
+        )
+    ],
+    Most(LOOKUPS, "f[…](x)", DICT, 2.0, less="f(x)"),
+    *[
+        Most(LOOKUPS, what, DICT, 4.0)
+        for what in ("f.address(…)", "… in f", "f.signatures", "f.signatures, two entries")
+    ],
+    Most(WRAPS, "wrap(…)", FFI_CAST, 3.0),
+    Most(WRAPS, "wrap(…), named", FFI_CAST, 3.0),
+    *[Most(BOXES, f"f.{to}(), first", FFI_CALLBACK, 1.0, less="wrap(…)") for to in TO],
+    *[Most(BOXES, f"f.{to}(), again", DICT, 4.0) for to in TO],
+)
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def _kept(tools: Tools) -> dict[str, Callable[[], object]]:
+    return {"wrap(…)": lambda: tools.nc.wrap(tools.address, "d:d")}
+
+
+#: Most bytes of one of what `_kept` makes.
+BYTES = {"wrap(…)": 200.0}
+
+
+def resident() -> int:
+    """Return the resident size of this process in bytes."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def bytes_of(make: Callable[[], object]) -> float:
+    """Return the bytes that each of `KEPT` more takes, when as many were made before."""
+    kept: list[object] = [0] * (2 * KEPT)
+    for i in range(KEPT):
+        kept[i] = make()
+    before = resident()
+    for i in range(KEPT, 2 * KEPT):
+        kept[i] = make()
+    return (resident() - before) / KEPT
+
+
+# -- the section ---------------------------------------------------------------------------------
+
+
+def processes(effort: Effort) -> int:
+    """Return the number of processes."""
+    return effort.choose(5, 1)
+
+
+def _measure_line(line: Line, effort: Effort) -> Group:
+    samplers = {
+        name: timing.python_loop(call.statement, call.names) for name, call in line.subjects.items()
+    }
+    samplers[EMPTY] = timing.python_loop("", {})
+    subjects = {
+        name: partial(sampler, timing.calibrate(sampler, timing.UNROLL, TARGET_NS))
+        for name, sampler in samplers.items()
+    }
+    samples = timing.interleave(subjects, effort.choose(35, 25), effort.seed)
+    loop = timing.summarise(samples.pop(EMPTY)).median
+    alone = {name: [value - loop for value in values] for name, values in samples.items()}
+    return Group(line.row, "ns", line.reference, alone)
+
+
+def measure(effort: Effort) -> Section:
+    """Time the statements, and weigh what is kept."""
+    section = Section("making", METHOD)
+    try:
+        tools = Tools(installed.import_nativecall())
+    except installed.NotInstalled as error:
+        section.absent["nativecall"] = str(error)
+        return section
+    for lines in LINES:
+        try:
+            found = lines(tools)
+        except ImportError as error:
+            section.absent[lines.__name__.strip("_")] = str(error)
+            continue
+        section.groups += [_measure_line(line, effort) for line in found]
+    if sys.platform == "linux":
+        section.figures["bytes"] = {name: bytes_of(make) for name, make in _kept(tools).items()}
+    return section
