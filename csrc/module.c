@@ -7,6 +7,7 @@
 #include "object/callable.h"
 #include "object/overloadcost.h"
 #include "object/callspec.h"
+#include "callback/ctypescall.h"
 #include "callback/pycallbackobject.h"
 #include "values/pointers.h"
 #include "core/core.h"
@@ -391,11 +392,14 @@ static int module_exec(PyObject *module)
         return -1;
     }
     nc_symbols_ready();
+    nc_pycallback_set_interpreter();
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
         PyModule_AddType(module, &NcGenerated_Type) < 0 ||
         PyModule_AddType(module, &NcStub_Type) < 0 || nc_buffers_ready() < 0 ||
-        nc_exceptions_ready(module) < 0 || nc_pycallback_ready(module) < 0 ||
-        nc_records_ready(module) < 0 || PyModule_AddType(module, &Library_Type) < 0 ||
+        nc_exceptions_ready(module) < 0 || PyModule_AddType(module, &NcCallbackSpec_Type) < 0 ||
+        PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
+        PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||
+        PyModule_AddType(module, &Library_Type) < 0 ||
         PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||

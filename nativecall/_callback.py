@@ -13,7 +13,7 @@ from __future__ import annotations
 from . import _lib
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
-from ._callable.pythonfunction import callback_of
+from ._callable.pythonfunction import callback_of, spec_of
 from ._errors import SignatureError
 from ._signature.signature import Signature
 from ._signature.spelling import parse
@@ -85,16 +85,14 @@ class Callback(NativeCallable):
         needs = gil == "need" or "O" in wanted.text
         flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
         assert name is not None
-        address, made, owner = callback_of(
+        spec = spec_of(
             wanted,
-            function,
-            name,
-            f"the result of '{name}'",
-            sentinel=sentinel,
+            sentinel,
             keep=kept,
             has_gil=gil == "need",
             python_errors=CONVENTIONS[convention].shown_by == "exception",
         )
+        address, made, owner = callback_of(spec, function, name)
         self._made = made
         self._describe(name, doc, None)
         self._set_entry(*NewEntry(address, wanted, flags, owner, None).arguments())

@@ -1,6 +1,6 @@
 # The second module of the core, which handles Python objects (csrc/module.c); _lib.py loads it.
 from collections.abc import Callable
-from typing import Any, Self, TypedDict, Unpack, final
+from typing import Any, Self, TypedDict, final
 
 from ._callable.callable import NativeCallable
 from ._callable.specialize import Specializer
@@ -95,46 +95,56 @@ class Record:
     ) -> Self: ...
     def __call__(self, address: int, /) -> object: ...
 
+class CallbackOptions(TypedDict):
+    keep: object
+    has_gil: bool
+    python_errors: bool
+    passed: bool
+
 @final
 class CallbackSpec:
-    readers: tuple[Callable[..., object], ...]
+    objects: tuple[int, ...]
+    pointer_type: Any
     def __new__(
         cls,
         readers: tuple[object, ...],
         objects: tuple[int, ...],
-        code: str,
+        letter: str,
         result: CallSpec | None,
         record: object,
         writer: object,
-        give: object = ...,
+        sentinel: bytes,
+        *,
+        code: tuple[int, object] | None = ...,
+        keep: object = ...,
+        has_gil: bool = ...,
+        python_errors: bool = ...,
+        passed: bool = ...,
+        foreign: object = ...,
         carrier: object = ...,
+        pointer_type: object = ...,
     ) -> Self: ...
 
-class CallbackOptions(TypedDict, total=False):
-    stash: Stash | None
-    keep: object
-    has_gil: bool
-    python_errors: bool
-
-@final
 class PyCallback:
     function: Callable[..., object] | None
     kept: object
-    running: int
+    stash: Stash | None
     address: int
     def __new__(
         cls,
         spec: CallbackSpec,
-        code: object,
         function: Callable[..., object],
         name: str,
-        who: str,
-        sentinel: bytes,
-        **options: Unpack[CallbackOptions],
+        who: str | tuple[str, int] | None,
+        /,
     ) -> Self: ...
+    def close(self) -> object: ...
+
+@final
+class CtypesCallback(PyCallback):
+    running: int
     def __call__(self, *values: object) -> object: ...
     def store(self, value: object, address: int, /) -> None: ...
-    def close(self) -> object: ...
     def release_sentinel(self) -> None: ...
     def forget_sentinels(self) -> None: ...
 

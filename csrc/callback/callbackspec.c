@@ -1,29 +1,75 @@
 /* csrc/callback/callbackspec.c: the type of callbackspec.h. */
 #include "callbackspec.h"
 
+#include "ground/address.h"
 #include "values/records.h"
 #include "values/scalars.h"
 
+#include <string.h>
 #include <structmember.h>
 
-/* CallbackSpec(readers, objects, code, result, record, writer[, give, carrier]); None is what is
- * not there. With `give` it is for ctypes. */
+/* Whether a sentinel of `size` bytes is a result, and its objects lie in it: 0, or -1 with
+ * ValueError. */
+static int check_sentinel(const NcCallbackSpec *self, size_t size)
+{
+    PyObject *objects = self->objects;
+    size_t wanted = self->letter == 'v'                          ? size
+                    : self->letter == 'T'                        ? self->result->arguments[0].size
+                    : self->letter == 'O' || self->letter == 'P' ? sizeof(void *)
+                                                                 : nc_scalar_size(self->letter);
+    if (size != wanted) {
+        PyErr_Format(PyExc_ValueError, "the sentinel has %zu bytes, the result %zu", size, wanted);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
+        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(objects, i));
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+        if (offset > size || size - offset < sizeof(PyObject *)) {
+            PyErr_SetString(PyExc_ValueError, "an object lies outside of the result");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *given(PyObject *object)
+{
+    return object != Py_None ? Py_NewRef(object) : NULL;
+}
+
+/* CallbackSpec(readers, objects, letter, result, record, writer, sentinel, *, ...); None is what is
+ * not there. `code` is (address, owner) of what stubs lead to; without it the spec is for ctypes,
+ * and has the three that say how. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers", "objects", "code",    "result", "record",
-                            "writer",  "give",    "carrier", NULL};
+    static char *names[] = {"readers", "objects", "letter",        "result",
+                            "record",  "writer",  "sentinel",      "code",
+                            "keep",    "has_gil", "python_errors", "passed",
+                            "foreign", "carrier", "pointer_type",  NULL};
     NcCallbackSpec *self;
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
     PyObject *record;
     PyObject *writer;
-    PyObject *give = Py_None;
+    PyObject *code = Py_None;
+    PyObject *keep = Py_None;
+    PyObject *foreign = Py_None;
     PyObject *carrier = Py_None;
-    int code;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COOO|OO", names, &PyTuple_Type, &readers,
-                                     &PyTuple_Type, &objects, &code, &result, &record, &writer,
-                                     &give, &carrier)) {
+    PyObject *pointer_type = Py_None;
+    const char *sentinel;
+    Py_ssize_t size;
+    int letter;
+    int has_gil = 0;
+    int python_errors = 0;
+    int passed = 0;
+    void *address = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COOOy#|$OOpppOOO", names, &PyTuple_Type,
+                                     &readers, &PyTuple_Type, &objects, &letter, &result, &record,
+                                     &writer, &sentinel, &size, &code, &keep, &has_gil,
+                                     &python_errors, &passed, &foreign, &carrier, &pointer_type)) {
         return NULL;
     }
     if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
@@ -33,11 +79,25 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
                         "CallbackSpec() takes a call spec, a Record and a class, or None");
         return NULL;
     }
-    if (((code == 'P' || code == 'T') && result == Py_None) ||
-        ((code == 'T' || give != Py_None) && writer == Py_None)) {
+    if (((letter == 'P' || letter == 'T') && result == Py_None) ||
+        ((letter == 'T' || foreign != Py_None) && writer == Py_None)) {
         PyErr_SetString(PyExc_TypeError, "CallbackSpec() of such a result takes a call spec and a "
                                          "writer");
         return NULL;
+    }
+    if ((code == Py_None) != (foreign != Py_None)) {
+        PyErr_SetString(PyExc_TypeError, "CallbackSpec() takes 'code' or 'foreign', not both");
+        return NULL;
+    }
+    if (code != Py_None) {
+        if (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2) {
+            PyErr_SetString(PyExc_TypeError, "the code of a CallbackSpec() is (address, owner)");
+            return NULL;
+        }
+        address = nc_address(PyTuple_GET_ITEM(code, 0), "there is no code at address 0");
+        if (address == NULL) {
+            return NULL;
+        }
     }
     self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
@@ -45,13 +105,34 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     }
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
-    self->result = result != Py_None ? (NcCallSpec *)(void *)Py_NewRef(result) : NULL;
-    self->record = record != Py_None ? Py_NewRef(record) : NULL;
-    self->writer = writer != Py_None ? Py_NewRef(writer) : NULL;
-    self->give = give != Py_None ? Py_NewRef(give) : NULL;
-    self->carrier = carrier != Py_None ? Py_NewRef(carrier) : NULL;
-    self->code = (char)code;
+    self->result = (NcCallSpec *)(void *)given(result);
+    self->record = given(record);
+    self->writer = given(writer);
+    self->foreign = given(foreign);
+    self->carrier = given(carrier);
+    self->pointer_type = given(pointer_type);
+    self->keep = given(keep);
+    self->code = address;
+    self->machine_code = address != NULL ? Py_NewRef(PyTuple_GET_ITEM(code, 1)) : NULL;
+    self->letter = (char)letter;
+    self->has_gil = (char)has_gil;
+    self->python_errors = (char)python_errors;
+    self->passed = (char)passed;
+    if (check_sentinel(self, (size_t)size) < 0) {
+        goto fail;
+    }
+    self->sentinel = PyMem_Calloc(1, (size_t)size + 1);
+    if (self->sentinel == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    memcpy(self->sentinel, sentinel, (size_t)size);
+    self->size = (size_t)size;
     return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
 }
 
 static int callbackspec_traverse(PyObject *object, visitproc visit, void *arg)
@@ -59,8 +140,10 @@ static int callbackspec_traverse(PyObject *object, visitproc visit, void *arg)
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)object;
     Py_VISIT(self->readers);
     Py_VISIT(self->writer);
-    Py_VISIT(self->give);
+    Py_VISIT(self->foreign);
     Py_VISIT(self->carrier);
+    Py_VISIT(self->pointer_type);
+    Py_VISIT(self->keep);
     return 0;
 }
 
@@ -73,21 +156,28 @@ static void callbackspec_dealloc(PyObject *object)
     Py_XDECREF(self->result);
     Py_XDECREF(self->record);
     Py_XDECREF(self->writer);
-    Py_XDECREF(self->give);
+    Py_XDECREF(self->foreign);
     Py_XDECREF(self->carrier);
+    Py_XDECREF(self->pointer_type);
+    Py_XDECREF(self->machine_code);
+    Py_XDECREF(self->keep);
+    PyMem_Free(self->sentinel);
     Py_TYPE(object)->tp_free(object);
 }
 
 static PyMemberDef callbackspec_members[] = {
-    {"readers", T_OBJECT_EX, offsetof(NcCallbackSpec, readers), READONLY, "of the arguments"},
+    {"objects", T_OBJECT_EX, offsetof(NcCallbackSpec, objects), READONLY,
+     "offsets of Python objects in the result"},
+    {"pointer_type", T_OBJECT, offsetof(NcCallbackSpec, pointer_type), READONLY,
+     "the class of the C function pointers that ctypes makes; None where code was generated"},
     {NULL, 0, 0, 0, NULL},
 };
 
 /* No tp_clear: what is referred to is immutable in its turn, but for closures of Python's, whose
- * cells the collector clears. */
+ * cells the collector clears, and for what a sentinel points to, which C may read. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallbackSpec",
-    .tp_doc = "What all callbacks of a signature share.",
+    .tp_doc = "What all callbacks of a signature and of the same options share.",
     .tp_basicsize = sizeof(NcCallbackSpec),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = callbackspec_new,
@@ -95,27 +185,3 @@ PyTypeObject NcCallbackSpec_Type = {
     .tp_members = callbackspec_members,
     .tp_dealloc = callbackspec_dealloc,
 };
-
-int nc_callbackspec_check_sentinel(const NcCallbackSpec *spec, Py_ssize_t size)
-{
-    PyObject *objects = spec->objects;
-    size_t wanted = spec->code == 'v'                        ? (size_t)size
-                    : spec->code == 'T'                      ? spec->result->arguments[0].size
-                    : spec->code == 'O' || spec->code == 'P' ? sizeof(void *)
-                                                             : nc_scalar_size(spec->code);
-    if ((size_t)size != wanted) {
-        PyErr_Format(PyExc_ValueError, "the sentinel has %zd bytes, the result %zu", size, wanted);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
-        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(objects, i));
-        if (PyErr_Occurred()) {
-            return -1;
-        }
-        if (offset + sizeof(PyObject *) > (size_t)size) {
-            PyErr_SetString(PyExc_ValueError, "an object lies outside of the result");
-            return -1;
-        }
-    }
-    return 0;
-}

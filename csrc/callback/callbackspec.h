@@ -1,7 +1,8 @@
-/* csrc/callback/callbackspec.h: what all callbacks of a signature share: how arguments are read and
- * the result is written. A call spec (layout.h) is the same of the other direction.
+/* csrc/callback/callbackspec.h: what all callbacks of a signature and of the same options share: the
+ * code that C calls, how arguments are read, how the result is written, and what C gets when there
+ * is none. A call spec (layout.h) is the same of the other direction.
  *
- * Made once by Python code for a signature, and never changed. */
+ * Made once by Python code, and never changed. */
 #ifndef NC_CALLBACKSPEC_H
 #define NC_CALLBACKSPEC_H
 
@@ -9,22 +10,28 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of it */
+    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of
+                               it */
     PyObject *objects;  /* tuple: offsets of Python objects in the result */
-    NcCallSpec *result; /* has the result as its only argument; NULL for none and Python objects */
+    NcCallSpec *result; /* has the result as its only argument; NULL for none and objects */
     PyObject *record;   /* stores the usual values of a struct result; or NULL */
     PyObject *writer;   /* (value, address, who, keep): stores any struct; with ctypes
-                           (callback, value) -> what ctypes gives to C; or NULL */
-    PyObject *give;     /* with ctypes: (sentinel) -> the object that ctypes is given for it; else
-                           NULL */
+                               (callback, value) -> what ctypes gives to C; or NULL */
+    PyObject *foreign;  /* (sentinel) -> what ctypes is given for it; NULL where code was
+                               generated */
     PyObject *carrier;  /* with ctypes: the class of a result that carries a reraiser, or NULL */
-    char code;          /* letter of the result */
+    PyObject *pointer_type; /* with ctypes: the class of the C function pointers; or NULL */
+    void *code;             /* what stubs lead to; NULL with ctypes */
+    PyObject *machine_code; /* keeps that in memory */
+    void *sentinel;         /* what C gets when there is no result; owned */
+    size_t size;            /* its bytes */
+    PyObject *keep;         /* what the sentinel points to; or NULL */
+    char letter;            /* of the result */
+    char has_gil;           /* 1: C code was said to have the GIL when it calls */
+    char python_errors;     /* 1: exceptions stay set also where there is no call from Python */
+    char passed;            /* 1: callbacks are passed to a call, and have its stash */
 } NcCallbackSpec;
 
 extern PyTypeObject NcCallbackSpec_Type;
-
-/* Whether a sentinel of `size` bytes is a result, and its objects lie in it: 0, or -1 with
- * ValueError. */
-int nc_callbackspec_check_sentinel(const NcCallbackSpec *spec, Py_ssize_t size);
 
 #endif

@@ -1,10 +1,21 @@
 /* csrc/callback/ctypescall.c: the call of ctypescall.h. */
 #include "ctypescall.h"
 
+#include "pycallbackobject.h"
+#include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/stack.h"
 
 #include <string.h>
+#include <structmember.h>
+
+typedef struct {
+    NcPyCallback base;
+    vectorcallfunc vectorcall; /* as ctypes calls it */
+    PyObject *given;           /* what ctypes is given for the sentinel */
+    Py_ssize_t running;        /* calls that run */
+    PyObject *weakrefs;        /* weak references to this object */
+} NcCtypesCallback;
 
 /* A number of a class that carries a reraiser; NULL without an exception where memory is short. No
  * Python code runs, which could fail: C would be left without a result. */
@@ -30,7 +41,7 @@ static PyObject *make_carrier(PyObject *type, PyObject *value, PyObject *reraise
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
  * exception `left` is left, or what was before is restored. Where there is no reraiser, that is
  * deferred. Takes the references. */
-static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject *left,
+static PyObject *return_to_ctypes(NcCtypesCallback *self, PyObject *value, PyObject *left,
                                   NcPyCallbackCall *call)
 {
     NcRaised before;
@@ -42,14 +53,14 @@ static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject 
     }
     if (value == NULL) {
         value = Py_NewRef(self->given);
-        nc_pycallback_reference_sentinel(self);
+        nc_pycallback_reference_sentinel(&self->base);
     }
     if (left == NULL && !nc_raised_is_set(&before)) {
         return value;
     }
     reraiser = nc_reraiser_new();
     if (reraiser != NULL) {
-        made = make_carrier(self->spec->carrier, value, reraiser);
+        made = make_carrier(self->base.spec->carrier, value, reraiser);
     }
     if (made != NULL) {
         nc_reraiser_arm(reraiser, left, &before);
@@ -61,7 +72,7 @@ static PyObject *return_to_ctypes(NcPyCallback *self, PyObject *value, PyObject 
             nc_raised_restore(&before);
             left = nc_exception_take();
         }
-        nc_exception_defer(left, nc_pycallback_reported_as(self));
+        nc_exception_defer(left, nc_pycallback_reported_as(&self->base));
     }
     Py_XDECREF(reraiser);
     return made;
@@ -79,10 +90,11 @@ static PyObject *argument_of_ctypes(const NcPyCallback *self, size_t index, PyOb
     return PyCallable_Check(reader) ? PyObject_CallOneArg(reader, given) : Py_NewRef(given);
 }
 
-PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args, size_t nargsf,
-                                         PyObject *kwnames)
+static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_t nargsf,
+                                  PyObject *kwnames)
 {
-    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    NcCtypesCallback *self = (NcCtypesCallback *)(void *)object;
+    NcPyCallback *base = &self->base;
     size_t count = (size_t)PyVectorcall_NARGS(nargsf);
     PyThreadState *thread = PyThreadState_Get();
     NcPyCallbackCall call = {0, PyGILState_LOCKED, {NULL}};
@@ -90,8 +102,7 @@ PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args
     PyObject *value = NULL;
     PyObject *left = NULL;
     PyObject *result;
-    if (self->given == NULL || kwnames != NULL ||
-        (Py_ssize_t)count != PyTuple_GET_SIZE(self->spec->readers)) {
+    if (kwnames != NULL || (Py_ssize_t)count != PyTuple_GET_SIZE(base->spec->readers)) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
@@ -102,7 +113,7 @@ PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args
         nc_raised_take(&call.before);
         call.ending = NC_PYCALLBACK_RESTORE;
     }
-    if (nc_pycallback_has_failed(self)) {
+    if (nc_pycallback_has_failed(base)) {
         return return_to_ctypes(self, NULL, NULL, &call);
     }
     Py_INCREF(self);
@@ -111,22 +122,21 @@ PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args
     if (given == NULL) {
         (void)PyErr_NoMemory();
     } else if (!nc_stack_has_room(thread, &call) && !nc_stack_look(thread)) {
-        nc_pycallback_too_deep(self);
+        nc_pycallback_too_deep(base);
     } else {
         for (size_t i = 0; i < count; i++) {
-            given[1 + i] = PyErr_Occurred() ? NULL : argument_of_ctypes(self, i, args[i]);
+            given[1 + i] = PyErr_Occurred() ? NULL : argument_of_ctypes(base, i, args[i]);
         }
-        value = nc_pycallback_call(self, given, count);
+        value = nc_pycallback_call(base, given, count);
         for (size_t i = 1; i <= count; i++) {
             Py_XDECREF(given[i]);
         }
     }
     PyMem_Free(given);
     result = value == NULL ? NULL
-                           : PyObject_CallFunctionObjArgs(self->spec->writer, object, value, NULL);
+                           : PyObject_CallFunctionObjArgs(base->spec->writer, object, value, NULL);
     if (result == NULL) {
-        left = nc_pycallback_place_exception(self, call.ending != 0,
-                                             self->enter == nc_pycallback_enter_holding);
+        left = nc_pycallback_place_exception(base, call.ending != 0, base->spec->has_gil);
     }
     Py_XDECREF(value);
     result = return_to_ctypes(self, result, left, &call);
@@ -134,3 +144,98 @@ PyObject *nc_pycallback_called_by_ctypes(PyObject *object, PyObject *const *args
     Py_DECREF(self);
     return result;
 }
+
+/* CtypesCallback(spec, function, name, who). */
+static PyObject *ctypescallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
+                                           PyObject *kwnames)
+{
+    NcCtypesCallback *self;
+    NcCallbackSpec *spec;
+    if (nc_pycallback_check(args, nargsf, kwnames, 1) < 0) {
+        return NULL;
+    }
+    spec = (NcCallbackSpec *)(void *)args[0];
+    self = (NcCtypesCallback *)(void *)nc_pycallback_make(
+        (PyTypeObject *)(void *)type, spec, args[1], args[2], args[3] != Py_None ? args[3] : NULL);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = called_by_ctypes;
+    self->given = PyObject_CallFunction(spec->foreign, "y#", (const char *)spec->sentinel,
+                                        (Py_ssize_t)spec->size);
+    if (self->given == NULL) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static void ctypescallback_dealloc(PyObject *object)
+{
+    NcCtypesCallback *self = (NcCtypesCallback *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    Py_CLEAR(self->given);
+    nc_pycallback_dealloc(object);
+}
+
+/* store(value, address): what a result is for C. */
+static PyObject *pycallback_store(PyObject *object, PyObject *args)
+{
+    PyObject *value;
+    PyObject *address;
+    void *out;
+    if (!PyArg_ParseTuple(args, "OO!", &value, &PyLong_Type, &address)) {
+        return NULL;
+    }
+    out = nc_address(address, "cannot store at address 0");
+    if (out == NULL || nc_pycallback_store((NcPyCallback *)(void *)object, value, out) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *pycallback_release_sentinel(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    nc_pycallback_release_sentinel((const NcPyCallback *)(void *)object);
+    Py_RETURN_NONE;
+}
+
+static PyObject *pycallback_forget_sentinels(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(none))
+{
+    nc_pycallback_forget_sentinels();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef ctypescallback_methods[] = {
+    {"store", pycallback_store, METH_VARARGS, "store(value, address): as a result"},
+    {"release_sentinel", pycallback_release_sentinel, METH_NOARGS,
+     "drops what the lost sentinel refers to"},
+    {"forget_sentinels", pycallback_forget_sentinels, METH_NOARGS,
+     "before a call that may release_sentinel"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef ctypescallback_members[] = {
+    {"running", T_PYSSIZET, offsetof(NcCtypesCallback, running), READONLY, "calls that run"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject NcCtypesCallback_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CtypesCallback",
+    .tp_doc = "A Python function that C code calls through ctypes.",
+    .tp_basicsize = sizeof(NcCtypesCallback),
+    .tp_base = &NcPyCallback_Type,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall = ctypescallback_vectorcall,
+    .tp_vectorcall_offset = offsetof(NcCtypesCallback, vectorcall),
+    .tp_weaklistoffset = offsetof(NcCtypesCallback, weakrefs),
+    .tp_call = PyVectorcall_Call,
+    .tp_traverse = nc_pycallback_traverse,
+    .tp_clear = nc_pycallback_clear,
+    .tp_dealloc = ctypescallback_dealloc,
+    .tp_methods = ctypescallback_methods,
+    .tp_members = ctypescallback_members,
+};

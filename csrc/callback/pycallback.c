@@ -30,7 +30,7 @@ NC_COLD void keep_machine_code(PyObject *machine_code)
 static inline void drop(NcPyCallback *self)
 {
     if (NC_UNLIKELY(Py_REFCNT(self) == 1)) {
-        keep_machine_code(self->machine_code);
+        keep_machine_code(self->spec->machine_code);
     }
     Py_DECREF(self);
 }
@@ -63,7 +63,7 @@ static NC_THREAD_LOCAL const NcPyCallback *last_sentinel;
 void nc_pycallback_reference_sentinel(const NcPyCallback *self)
 {
     if (PyTuple_GET_SIZE(self->spec->objects) != 0) {
-        reference_objects(self, self->sentinel);
+        reference_objects(self, self->spec->sentinel);
         last_sentinel = self;
     }
 }
@@ -77,7 +77,7 @@ void nc_pycallback_release_sentinel(const NcPyCallback *self)
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
         size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
         PyObject *given;
-        memcpy(&given, (const char *)self->sentinel + offset, sizeof(given));
+        memcpy(&given, (const char *)self->spec->sentinel + offset, sizeof(given));
         Py_XDECREF(given);
     }
 }
@@ -98,7 +98,7 @@ void nc_pycallback_too_deep(const NcPyCallback *self)
 /* Makes the sentinel the result. The callback may die in what follows, so this comes first. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
-    memcpy(out, self->sentinel, self->size);
+    memcpy(out, self->spec->sentinel, self->spec->size);
     nc_pycallback_reference_sentinel(self);
 }
 
@@ -158,7 +158,7 @@ static int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadSta
 {
     if (nc_is_finalizing()) {
         /* Waiting for the GIL would never end, or end the thread. Without it no reference is counted. */
-        memcpy(out, self->sentinel, self->size);
+        memcpy(out, self->spec->sentinel, self->spec->size);
         return 0;
     }
     if (own != NULL) {
@@ -174,7 +174,7 @@ static int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadSta
     return begin(self, call, own, out);
 }
 
-int nc_pycallback_enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     PyThreadState *attached = nc_thread_attached();
     call->ending = 0;
@@ -184,11 +184,11 @@ int nc_pycallback_enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *ou
     return enter_outside(self, call, PyGILState_GetThisThreadState(), out);
 }
 
-int nc_pycallback_enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     PyThreadState *now = nc_thread_unchecked();
     if (NC_UNLIKELY(now == NULL)) {
-        return nc_pycallback_enter_any(self, call, out);
+        return enter_any(self, call, out);
     }
     call->ending = 0;
     return begin(self, call, now, out);
@@ -201,9 +201,9 @@ int nc_pycallback_has_failed(const NcPyCallback *self)
     return self->stash != NULL && ((NcStash *)(void *)self->stash)->exception != NULL;
 }
 
-int nc_pycallback_enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
-    if (!nc_pycallback_enter_any(self, call, out)) {
+    if (!enter_any(self, call, out)) {
         return 0;
     }
     if (NC_UNLIKELY(nc_pycallback_has_failed(self))) {
@@ -212,6 +212,13 @@ int nc_pycallback_enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void 
         return 0;
     }
     return 1;
+}
+
+void nc_pycallback_set_enter(NcPyCallback *self)
+{
+    self->enter = self->spec->passed    ? enter_passed
+                  : self->spec->has_gil ? enter_holding
+                                        : enter_any;
 }
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
@@ -234,7 +241,8 @@ PyObject *nc_pycallback_reported_as(const NcPyCallback *self)
 
 PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int holding)
 {
-    int may_leave = !has_before && (nc_is_called_from_python() || (self->python_errors && holding));
+    int may_leave =
+        !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
     return nc_exception_place((NcStash *)(void *)self->stash, may_leave,
                               nc_pycallback_reported_as(self), self->stub);
 }
@@ -307,34 +315,30 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 #define REUSES_FLOATS 1
 #endif
 
-PyObject *nc_pycallback_float(NcPyCallback *self, double number)
+#define SPARES 8
+static PyObject *spares[SPARES]; /* floats with one reference */
+static size_t spare_count;
+
+PyObject *nc_pycallback_float(NcPyCallback *Py_UNUSED(self), double number)
 {
     PyFloatObject *made;
-    if (self->spare_count == 0) {
+    if (spare_count == 0) {
         return PyFloat_FromDouble(number);
     }
-    made = (PyFloatObject *)(void *)self->spares[--self->spare_count];
+    made = (PyFloatObject *)(void *)spares[--spare_count];
     made->ob_fval = number;
     return (PyObject *)made;
 }
 
 /* Drops a reference, or keeps a float that nobody else holds. */
-static inline void drop_or_spare(NcPyCallback *self, PyObject *object)
+static inline void drop_or_spare(PyObject *object)
 {
     if (REUSES_FLOATS && PyFloat_CheckExact(object) && Py_REFCNT(object) == 1 &&
-        self->spare_count < NC_PYCALLBACK_SPARES) {
-        self->spares[self->spare_count++] = object;
+        spare_count < SPARES) {
+        spares[spare_count++] = object;
         return;
     }
     Py_DECREF(object);
-}
-
-void nc_pycallback_drop_spares(NcPyCallback *self)
-{
-    while (self->spare_count > 0) {
-        PyObject *spare = self->spares[--self->spare_count];
-        Py_DECREF(spare);
-    }
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -394,9 +398,9 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
     return status;
 }
 
-static int pointer_result(NcPyCallback *self, PyObject *value, void *out)
+static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
-    NcPin *pin = nc_pin_value(self->spec->result, self->who, value);
+    NcPin *pin = nc_pin_value(self->spec->result, who, value);
     if (pin == NULL) {
         return -1;
     }
@@ -426,7 +430,7 @@ static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *r
     return rest;
 }
 
-static int struct_result(NcPyCallback *self, PyObject *value, void *out)
+static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     PyObject *address;
     PyObject *keep;
@@ -434,15 +438,14 @@ static int struct_result(NcPyCallback *self, PyObject *value, void *out)
     int status = -1;
     memset(out, 0, self->spec->result->arguments[0].size);
     if (self->spec->record != NULL &&
-        nc_record_write(self->spec->record, self->who, value, (char *)out)) {
+        nc_record_write(self->spec->record, who, value, (char *)out)) {
         return 0;
     }
     memset(out, 0, self->spec->result->arguments[0].size);
     address = PyLong_FromVoidPtr(out);
     keep = PyList_New(0);
     if (address != NULL && keep != NULL) {
-        done =
-            PyObject_CallFunctionObjArgs(self->spec->writer, value, address, self->who, keep, NULL);
+        done = PyObject_CallFunctionObjArgs(self->spec->writer, value, address, who, keep, NULL);
     }
     if (done != NULL) {
         PyObject *none = NULL;
@@ -467,21 +470,46 @@ static int struct_result(NcPyCallback *self, PyObject *value, void *out)
     return status;
 }
 
+/* What begins messages on the result, a borrowed str; or NULL. */
+static PyObject *result_name(NcPyCallback *self)
+{
+    PyObject *made;
+    if (self->who != NULL && PyUnicode_Check(self->who)) {
+        return self->who;
+    }
+    made = self->who == NULL
+               ? PyUnicode_FromFormat("the result of '%U'", self->name)
+               : PyUnicode_FromFormat("the result of argument %zd of '%U'",
+                                      PyLong_AsSsize_t(PyTuple_GET_ITEM(self->who, 1)) + 1,
+                                      PyTuple_GET_ITEM(self->who, 0));
+    if (made != NULL) {
+        Py_XSETREF(self->who, made);
+    }
+    return made;
+}
+
 int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)
 {
-    switch (self->code) {
+    PyObject *who;
+    switch (self->spec->letter) {
     case 'v':
         return 0;
     case 'O':
         Py_INCREF(value);
         memcpy(out, &value, sizeof(value));
         return 0;
+    }
+    who = result_name(self);
+    if (who == NULL) {
+        return -1;
+    }
+    switch (self->spec->letter) {
     case 'P':
-        return pointer_result(self, value, out);
+        return pointer_result(self, who, value, out);
     case 'T':
-        return struct_result(self, value, out);
+        return struct_result(self, who, value, out);
     default:
-        return nc_convert_scalar(self->who, -1, value, self->code, out);
+        return nc_convert_scalar(who, -1, value, self->spec->letter, out);
     }
 }
 
@@ -489,7 +517,7 @@ int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)
 static inline int store_exact(const NcPyCallback *self, PyObject *value, void *out)
 {
     long small;
-    if (NC_LIKELY(self->code == 'd')) {
+    if (NC_LIKELY(self->spec->letter == 'd')) {
         double number;
         if (NC_UNLIKELY(!PyFloat_CheckExact(value))) {
             return 0;
@@ -498,10 +526,11 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
         memcpy(out, &number, sizeof(number));
         return 1;
     }
-    if ((self->code != 'i' && self->code != 'q') || !nc_small_integer(value, &small)) {
+    if ((self->spec->letter != 'i' && self->spec->letter != 'q') ||
+        !nc_small_integer(value, &small)) {
         return 0;
     }
-    if (self->code == 'i') {
+    if (self->spec->letter == 'i') {
         int32_t narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
         memcpy(out, &narrow, sizeof(narrow));
     } else {
@@ -517,9 +546,9 @@ void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **ar
     PyObject *value = call_function(self, args, count);
     if (NC_LIKELY(value != NULL) &&
         (store_exact(self, value, out) || nc_pycallback_store(self, value, out) == 0)) {
-        drop_or_spare(self, value);
+        drop_or_spare(value);
         for (size_t i = 1; i <= count; i++) {
-            drop_or_spare(self, args[i]);
+            drop_or_spare(args[i]);
         }
         if (NC_UNLIKELY(nc_threads_with_reports != 0)) {
             (void)nc_report_taken(self->stub);

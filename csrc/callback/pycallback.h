@@ -31,7 +31,8 @@
  * NcPyCallback that dies then leaves its memory and its code to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an
- * NcPyCallback is read and changed with the GIL, but for `enter` and `symbols`, which never change.
+ * NcPyCallback is read and changed with the GIL, but for `enter`, `symbols` and `spec`, which never
+ * change.
  * Code that the last reference to a callback goes with in another thread, just when the last call
  * has left Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it
  * much later. */
@@ -58,32 +59,19 @@ enum {
 
 typedef struct NcPyCallback NcPyCallback;
 
-#define NC_PYCALLBACK_SPARES 4
-
 struct NcPyCallback {
     PyObject_HEAD
-    vectorcallfunc vectorcall; /* as ctypes calls it */
-    void *const *symbols;      /* what generated code refers to (symbols.c) */
+    void *const *symbols; /* what generated code refers to (symbols.c) */
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
                                 or 0 with the sentinel in `out`, and the callback may be gone */
     NcCallbackSpec *spec;
-    void *sentinel;         /* what C gets when there is no result; owned */
-    size_t size;            /* its bytes */
-    PyObject *function;     /* NULL once closed */
-    PyObject *name;         /* str: what the function is called in messages */
-    PyObject *who;          /* str: begins messages on the result */
-    PyObject *given;        /* with ctypes: what ctypes is given for the sentinel; else NULL */
-    Py_ssize_t running;     /* with ctypes: calls that run */
-    PyObject *stash;        /* an NcStash; or NULL */
-    PyObject *kept;         /* what the last result points into, or the list of all; or NULL */
-    PyObject *machine_code; /* keeps it in memory; NULL with ctypes */
-    PyObject *keep;         /* lives as long, for what the sentinel points to; or NULL */
-    void *stub;             /* the C function pointer; owned; NULL with ctypes */
-    PyObject *spares[NC_PYCALLBACK_SPARES]; /* floats with one reference, for arguments */
-    size_t spare_count;
-    char code;          /* letter of the result */
-    int python_errors;  /* 1: exceptions stay set also where there is no call from Python */
-    PyObject *weakrefs; /* weak references to this object */
+    PyObject *function; /* NULL once closed */
+    PyObject *name;     /* str: what the function is called in messages */
+    PyObject *who;      /* begins messages on the result: a str; NULL or (name, index) until the
+                           first of them */
+    PyObject *stash;    /* an NcStash; or NULL */
+    PyObject *kept;     /* what the last result points into, or the list of all; or NULL */
+    void *stub;         /* the C function pointer; owned; NULL with ctypes */
 };
 
 /* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
@@ -104,11 +92,8 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 /* Remembers the interpreter that callbacks run in; before the first of them. */
 void nc_pycallback_set_interpreter(void);
 
-/* What `enter` is: for C code of any thread, with or without the GIL; for C code that was said to
- * have the GIL; for C code that the function was passed to. */
-int nc_pycallback_enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out);
-int nc_pycallback_enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out);
-int nc_pycallback_enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out);
+/* Sets `enter`, by the spec. */
+void nc_pycallback_set_enter(NcPyCallback *self);
 
 /* Whether the call that the function was passed to fails already, with what it raised in a thread
  * where no Python code waits. */
@@ -135,8 +120,5 @@ void nc_pycallback_reference_sentinel(const NcPyCallback *self);
 void nc_pycallback_release_sentinel(const NcPyCallback *self);
 /* Forgets which sentinel was the last, before a call that may release one. */
 void nc_pycallback_forget_sentinels(void);
-
-/* Frees the floats for arguments. */
-void nc_pycallback_drop_spares(NcPyCallback *self);
 
 #endif

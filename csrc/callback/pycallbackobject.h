@@ -1,4 +1,4 @@
-/* csrc/callback/pycallbackobject.h: the Python types of callbacks, CallbackSpec and PyCallback. */
+/* csrc/callback/pycallbackobject.h: the Python type of callbacks that generated code leads to. */
 #ifndef NC_PYCALLBACKOBJECT_H
 #define NC_PYCALLBACKOBJECT_H
 
@@ -6,7 +6,19 @@
 
 extern PyTypeObject NcPyCallback_Type;
 
-/* Adds both types; -1 with an exception. */
-int nc_pycallback_ready(PyObject *module);
+/* A callback of a type and a spec, for messages on its result `who` (pycallback.h), which may be
+ * NULL. A new reference, or NULL with MemoryError, or RuntimeError where the system refuses stubs. */
+NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
+                                 PyObject *name, PyObject *who);
+
+/* ---- for the type of ctypescall.h ------------------------------------------------------------ */
+
+/* Checks the arguments of a type's call: (spec, function, name, who). `who` is a str, or (name,
+ * index) of the argument that the function is; None is the function's result. `foreign` is 1 where
+ * the spec is to be for ctypes. 0, or -1 with TypeError. */
+int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames, int foreign);
+int nc_pycallback_traverse(PyObject *object, visitproc visit, void *arg);
+int nc_pycallback_clear(PyObject *object);
+void nc_pycallback_dealloc(PyObject *object);
 
 #endif

@@ -18,7 +18,7 @@ from .._signature.ctype import CType
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View, same_pointee
 from .._signature.signature import Signature
 from .._values import boxes, callspec, storage
-from .pythonfunction import callback_of
+from .pythonfunction import callback_of, spec_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,19 +137,14 @@ def _python_function(
         signature = _callees.keep(ctype.named, made)
     size = 0 if ctype.result.kind == "void" else ctype.result.size
     name = getattr(function, "__name__", None)
-    stash = _types.Stash()
     try:
-        address, _, owner = callback_of(
-            signature,
-            function,
-            name if isinstance(name, str) else "function",
-            f"the result of {who}",
-            sentinel=bytes(size),
-            stash=stash,
-        )
+        spec = spec_of(signature, bytes(size), passed=True)
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
-    return address, owner, stash
+    address, called, owner = callback_of(
+        spec, function, name if isinstance(name, str) else "function", f"the result of {who}"
+    )
+    return address, owner, called.stash
 
 
 def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:

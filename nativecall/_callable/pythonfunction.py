@@ -10,7 +10,7 @@ for Python functions that are passed as function-pointer arguments (arguments.py
 from __future__ import annotations
 
 from .. import _lib
-from .._fifo import Cache
+from .._fifo import Cache, Fifo
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View, object_offsets
@@ -20,10 +20,10 @@ from .._values import callspec, storage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from .._types import CallbackOptions as Options
-    from .._types import CallbackSpec, Memory, PyCallback, Record, Stash
+    from .._types import CallbackSpec, Memory, PyCallback, Record
 
     #: Makes a Python object of what is at an address; of a scalar, the core's letter.
     Reader: TypeAlias = Callable[[int], object] | str
@@ -119,93 +119,127 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 # -- callbacks -----------------------------------------------------------------------------------
 
-_specs: Cache[object, tuple[CallbackSpec, str]] = Cache(1024)
 
+class _Shared:
+    """What all callbacks of a signature share, whatever their options are."""
 
-def _spec(signature: Signature) -> tuple[CallbackSpec, str]:
-    """What all Python functions of a signature share, and the key of its code."""
-    from .._codegen.callback import key
+    __slots__ = ("key", "letter", "objects", "readers", "record", "result", "writer")
 
-    result = signature.result
-    wanted = (result.named, *[arg.named for arg in signature.args], signature.readonly)
-    found = _specs.get(wanted)
-    if found is None:
-        pairs = zip(signature.args, signature.readonly, strict=True)
+    def __init__(self, signature: Signature) -> None:
+        from .._codegen.callback import key
+
+        result = signature.result
 
         def write(value: object, address: int, who: str, keep: list[object]) -> None:
             storage.store_whole(result, value, address, who, keep, False)
 
         is_struct = result.kind == "struct"
-        made = _types.CallbackSpec(
-            readers=tuple([reader(arg, readonly) for arg, readonly in pairs]),
-            objects=object_offsets(result),
-            code=callspec.letter(result),
-            result=None if result.kind in ("void", "object") else callspec.of_argument(result),
-            record=_record(result) if is_struct else None,
-            writer=write if is_struct else None,
-        )
-        found = _specs.keep(wanted, (made, key(signature)))
-    return found
+        pairs = zip(signature.args, signature.readonly, strict=True)
+        self.readers: tuple[Any, ...] = tuple([reader(arg, readonly) for arg, readonly in pairs])
+        self.objects = object_offsets(result)
+        self.letter = callspec.letter(result)
+        self.result = None if result.kind in ("void", "object") else callspec.of_argument(result)
+        self.record = _record(result) if is_struct else None
+        self.writer = write if is_struct else None
+        self.key = key(signature)
 
 
-def callback_of(
+_shared: Cache[object, _Shared] = Cache(1024)
+_specs: Fifo[object, CallbackSpec] = Fifo()
+
+
+def spec_of(
     signature: Signature,
-    function: Callable[..., object],
-    name: str,
-    who: str,
-    *,
     sentinel: bytes,
+    *,
     keep: object = None,
-    stash: Stash | None = None,
     has_gil: bool = False,
     python_errors: bool = False,
-) -> tuple[int, PyCallback, object]:
-    """C code of a signature that runs a Python function.
+    passed: bool = False,
+) -> CallbackSpec:
+    """What all callbacks of a signature and of the same options share.
 
     Parameters
     ----------
     signature : Signature
-    function : callable
-    name : str
-        Of the function, for messages.
-    who : str
-        Begins messages on the result.
     sentinel : bytes
         What C gets when there is no result.
     keep : object
-        Lives as long.
-    stash : Stash, optional
-        Where exceptions go, of the call that the function is passed to.
+        What the sentinel points to.
     has_gil : bool
         Whether C code is known to have the GIL.
     python_errors : bool
         Whether C code that has it looks for exceptions.
+    passed : bool
+        Whether the functions are arguments of a call, which raises their exceptions.
+
+    Raises
+    ------
+    SignatureError
+        When only libffi could make such callbacks, and cannot.
+    """
+    named = (signature.result.named, *[arg.named for arg in signature.args], signature.readonly)
+    wanted = named, sentinel, has_gil, python_errors, passed
+    known = _specs.get(wanted) if not keep else None
+    if known is not None:
+        return known
+    from .._codegen.callback import code
+
+    shared = _shared.get(named) or _shared.keep(named, _Shared(signature))
+    found = code(signature, shared.key)
+    options: Options = {
+        "keep": keep or None,
+        "has_gil": has_gil,
+        "python_errors": python_errors,
+        "passed": passed,
+    }
+    if found is None:
+        from .._libffi import callback
+
+        made = callback.spec_of(signature, shared.readers, sentinel, options)
+    else:
+        made = _types.CallbackSpec(
+            shared.readers,
+            shared.objects,
+            shared.letter,
+            shared.result,
+            shared.record,
+            shared.writer,
+            sentinel,
+            code=found,
+            **options,
+        )
+    if not keep:
+        _specs.put(wanted, made)
+    return made
+
+
+def callback_of(
+    spec: CallbackSpec,
+    function: Callable[..., object],
+    name: str,
+    who: str | tuple[str, int] | None = None,
+) -> tuple[int, PyCallback, object]:
+    """C code that runs a Python function.
+
+    Parameters
+    ----------
+    spec : CallbackSpec
+    function : callable
+    name : str
+        Of the function, for messages.
+    who : str, or tuple of str and int, optional
+        The argument that the function is, for messages on its result: as they begin, or the name of
+        what is called, and the index.
 
     Returns
     -------
     tuple of int, PyCallback and object
         The C function pointer, the core's object, and what keeps both.
-
-    Raises
-    ------
-    SignatureError
-        When only libffi could make it, and cannot.
     """
-    from .._codegen.callback import code
-
-    spec, wanted = _spec(signature)
-    found = code(signature, wanted)
-    options: Options = {
-        "stash": stash,
-        "keep": keep,
-        "has_gil": has_gil,
-        "python_errors": python_errors,
-    }
-    if found is None:
+    if spec.pointer_type is not None:
         from .._libffi import callback
 
-        return callback.callback_of(
-            signature, spec.readers, function, name, who, sentinel, **options
-        )
-    made = _types.PyCallback(spec, found, function, name, who, sentinel, **options)
+        return callback.callback_of(spec, function, name, who)
+    made = _types.PyCallback(spec, function, name, who)
     return made.address, made, made

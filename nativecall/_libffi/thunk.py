@@ -88,26 +88,21 @@ def interpreted(
     give, carrier = callback.for_ctypes(restype)
     none = give(sentinel)
     spec = _lib.types.CallbackSpec(
-        readers=tuple(readers),
-        objects=(),
-        code="v",
-        result=None,
-        record=None,
-        writer=lambda made, value: none if value is None else value,
-        give=give,
-        carrier=carrier,
-    )
-    made = _lib.types.PyCallback(
-        spec,
+        tuple(readers),
+        (),
+        "v",
         None,
-        run,
-        maker.name,
-        "",
+        None,
+        lambda made, value: none if value is None else value,
         sentinel,
         has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         python_errors=plan.after.shown_by == "exception",
+        foreign=give,
+        carrier=carrier,
+        pointer_type=types.callback_type(restype, kinds, errno=run.uses_errno),
     )
-    return callback.pointer_to(made, types.callback_type(restype, kinds, errno=run.uses_errno))
+    address, _, owner = callback.callback_of(spec, run, maker.name, "")
+    return address, owner
 
 
 class _Run:

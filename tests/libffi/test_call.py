@@ -754,8 +754,9 @@ def test_structs_on_64_bit_arm(monkeypatch):
 KEPT_TYPES = """
 import ctypes, gc, itertools, sys, weakref
 import nativecall as nc
-from nativecall._libffi import callback, types as libffi
-libffi._callback_types.limit = callback._specs.limit = 16
+from nativecall._callable import pythonfunction
+from nativecall._libffi import types as libffi
+libffi._callback_types.limit = pythonfunction._specs.limit = 16
 cos = nc.load("m").address("cos")
 kept = len(libffi._FUNCTION_TYPES)
 types = []
