@@ -48,6 +48,9 @@ typedef struct {
     char code;       /* its letter, as in a shape */
     char pointee;    /* the letter of a buffer's elements; 0 where Python code looks at them */
     unsigned char readonly; /* 1 where the callee promises not to write */
+    PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
+                             NULL until it is asked for */
+    const char *function;   /* interned signature of such functions; NULL for other pointers */
 } NcArgument;
 
 typedef struct {
@@ -118,6 +121,8 @@ typedef struct {
     PyObject *load;          /* (ctype, address) -> the value in memory */
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
     PyObject *describe;      /* (Signature) -> the parts of a call spec */
+    PyObject *passed;        /* (ctype) -> None, or (signature, CallbackSpec or None) of functions
+                                that are such arguments */
 } NcHooks;
 
 extern NcHooks nc_hooks;

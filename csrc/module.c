@@ -46,13 +46,13 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
- * describe) */
+ * describe, passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     if (refuse_again(nc_hooks.store) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
+        !PyArg_ParseTuple(args, "OOOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
                           &nc_hooks.match, &nc_hooks.struct_buffer, &nc_hooks.store, &nc_hooks.load,
-                          &nc_hooks.record_class, &nc_hooks.describe)) {
+                          &nc_hooks.record_class, &nc_hooks.describe, &nc_hooks.passed)) {
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */
@@ -393,6 +393,7 @@ static int module_exec(PyObject *module)
     }
     nc_symbols_ready();
     nc_pycallback_set_interpreter();
+    nc_pass_function = nc_pycallback_pass;
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
         PyModule_AddType(module, &NcGenerated_Type) < 0 ||
         PyModule_AddType(module, &NcStub_Type) < 0 || nc_buffers_ready() < 0 ||

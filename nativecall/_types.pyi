@@ -170,6 +170,7 @@ def set_value_hooks(
     load: Callable[..., object],
     record_class: Callable[..., object],
     describe: Callable[..., object],
+    passed: Callable[..., object],
     /,
 ) -> None: ...
 def callspec(signature: Signature, /) -> CallSpec: ...

@@ -6,6 +6,7 @@
 #include "ground/exceptions.h"
 #include "ground/stub.h"
 
+#include <string.h>
 #include <structmember.h>
 
 NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
@@ -72,6 +73,85 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
     return (PyObject *)nc_pycallback_make((PyTypeObject *)(void *)type,
                                           (NcCallbackSpec *)(void *)args[0], args[1], args[2],
                                           args[3] != Py_None ? args[3] : NULL);
+}
+
+/* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
+static int learn(NcArgument *argument, PyObject *ctype)
+{
+    PyObject *found = PyObject_CallOneArg(nc_hooks.passed, ctype);
+    const char *signature;
+    Py_ssize_t length;
+    PyObject *spec;
+    if (found == NULL) {
+        return -1;
+    }
+    if (found != Py_None) {
+        if (!PyArg_ParseTuple(found, "s#O", &signature, &length, &spec) ||
+            PyExtensibleType_Intern(signature, length, &argument->function) < 0) {
+            Py_DECREF(found);
+            return -1;
+        }
+        Py_INCREF(spec);
+        Py_SETREF(found, spec);
+    }
+    nc_keep_first(&argument->passed, found);
+    return 0;
+}
+
+/* The name of a Python function, or of one bound to an object; NULL for other callables. */
+static PyObject *function_name(PyObject *function)
+{
+    PyObject *bound = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
+    return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
+}
+
+/* A callback for one call: its exceptions are that call's. */
+static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t index,
+                       PyObject *function, PyObject *own_name, NcPointer *out)
+{
+    PyObject *number = PyLong_FromSsize_t(index);
+    PyObject *who = number != NULL ? PyTuple_Pack(2, name, number) : NULL;
+    NcPyCallback *made =
+        who != NULL
+            ? nc_pycallback_make(&NcPyCallback_Type, (NcCallbackSpec *)(void *)argument->passed,
+                                 function, own_name, who)
+            : NULL;
+    Py_XDECREF(number);
+    Py_XDECREF(who);
+    if (made == NULL) {
+        return -1;
+    }
+    out->address = made->stub;
+    out->keep = PyTuple_Pack(3, Py_None, (PyObject *)made, made->stash);
+    Py_DECREF(made);
+    return out->keep != NULL ? 1 : -1;
+}
+
+int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                       NcPointer *out)
+{
+    NcArgument *argument = &spec->arguments[index];
+    PyObject *own_name;
+    if (argument->passed == NULL && learn(argument, PyTuple_GET_ITEM(spec->types, index)) < 0) {
+        return -1;
+    }
+    if (argument->function == NULL) {
+        return 0;
+    }
+    own_name = function_name(value);
+    if (own_name != NULL) {
+        return argument->passed != Py_None
+                   ? pass_python(argument, name, index, value, own_name, out)
+                   : 0;
+    }
+    /* C code that hands over Python objects has the GIL. */
+    out->address = nc_native_function(value, argument->function,
+                                      strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL);
+    if (out->address == NULL) {
+        return 0;
+    }
+    out->keep = PyTuple_Pack(2, Py_None, value);
+    return out->keep != NULL ? 1 : -1;
 }
 
 int nc_pycallback_traverse(PyObject *object, visitproc visit, void *arg)

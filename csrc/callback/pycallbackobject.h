@@ -11,6 +11,10 @@ extern PyTypeObject NcPyCallback_Type;
 NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
                                  PyObject *name, PyObject *who);
 
+/* What nc_pass_function (values/pointers.h) is. */
+int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                       NcPointer *out);
+
 /* ---- for the type of ctypescall.h ------------------------------------------------------------ */
 
 /* Checks the arguments of a type's call: (spec, function, name, who). `who` is a str, or (name,

@@ -21,6 +21,9 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
+    for (Py_ssize_t i = 0; self->arguments != NULL && i < self->nargs; i++) {
+        Py_XDECREF(self->arguments[i].passed);
+    }
     PyMem_Free(self->arguments);
     Py_TYPE(object)->tp_free(object);
 }

@@ -157,11 +157,21 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
     return -1;
 }
 
+int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                        NcPointer *out);
+
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
     PyObject *found;
-    PyObject *number = PyLong_FromSsize_t(place);
+    PyObject *number;
+    if (place >= 0 && spec->arguments[place].pointee == '\0') {
+        int status = nc_pass_function(spec, name, place, value, out);
+        if (status != 0) {
+            return status;
+        }
+    }
+    number = PyLong_FromSsize_t(place);
     if (number == NULL) {
         return -1;
     }

@@ -54,6 +54,12 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
 
+/* The C function pointer for a Python function, or an object with a call table, that is argument
+ * `index` of a callable; set once by what stands above (callback/pycallbackobject.c). 1; 0 where
+ * pointer_argument is to see to it; -1. */
+extern int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
+                               PyObject *value, NcPointer *out);
+
 /* How buffers are exported for a pointer argument, with PyBUF_WRITABLE unless it is read-only. */
 #define NC_EXPORT (PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
 

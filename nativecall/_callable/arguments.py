@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from .._types import CallbackSpec
+
 refuse_reload(globals(), "pointer_argument")
 
 _types = _lib.types
@@ -83,7 +85,7 @@ _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
 
 def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function."""
-    signature = ctype.text[2:-1]
+    signature = _signature_of(ctype)
     native = boxes.native(value)
     if native is not None:
         rows = native._offered()
@@ -127,24 +129,47 @@ def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
 _callees: Cache[str, Signature] = Cache(4096)  # of Python functions that were arguments
 
 
-def _python_function(
-    ctype: FunctionPointer, function: Callable[..., object], who: str
-) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, and the Stash for its exceptions."""
+def _passed_spec(ctype: FunctionPointer) -> CallbackSpec:
     signature = _callees.get(ctype.named)
     if signature is None:
         made = Signature(ctype.result, ctype.args, ctype.variadic)
         signature = _callees.keep(ctype.named, made)
     size = 0 if ctype.result.kind == "void" else ctype.result.size
+    return spec_of(signature, bytes(size), passed=True)
+
+
+def _python_function(
+    ctype: FunctionPointer, function: Callable[..., object], who: str
+) -> tuple[object, ...]:
+    """A function pointer that runs a Python function, and the Stash for its exceptions."""
     name = getattr(function, "__name__", None)
     try:
-        spec = spec_of(signature, bytes(size), passed=True)
+        spec = _passed_spec(ctype)
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
     address, called, owner = callback_of(
         spec, function, name if isinstance(name, str) else "function", f"the result of {who}"
     )
     return address, owner, called.stash
+
+
+def passed(ctype: CType) -> tuple[str, CallbackSpec | None] | None:
+    """The signature of the functions that are such arguments, None for other pointers, and what the
+    callbacks share that Python functions become.
+
+    Where libffi makes these or nothing can, the latter is None, and `pointer_argument` sees to it.
+    """
+    if not isinstance(ctype, FunctionPointer):
+        return None
+    try:
+        spec = _passed_spec(ctype)
+    except SignatureError:
+        return _signature_of(ctype), None
+    return _signature_of(ctype), spec if spec.pointer_type is None else None
+
+
+def _signature_of(ctype: FunctionPointer) -> str:
+    return ctype.text[2:-1]
 
 
 def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:
@@ -260,4 +285,5 @@ _types.set_value_hooks(
     storage.load_result,
     storage.named_tuple,
     callspec.described,
+    passed,
 )

@@ -7,6 +7,7 @@ generated code and, with NATIVECALL_JIT=0, through libffi.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import math
 import random
@@ -20,6 +21,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall._callable import arguments
 from nativecall._signature.spelling import parse
 from support.callbacks import deferred
 from support.modes import GENERATED, generated
@@ -385,6 +387,46 @@ def test_a_callback_is_a_native_callable(callers, native):
 def test_wrong_options(fails, arguments, options, exception, message):
     with fails(exception, message):
         nc.callback(*arguments, **options)
+
+
+class _Shift:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def added(self, x: float) -> object:
+        return x + self.by if self.by else "nothing"
+
+
+def test_what_is_callable_is_passed_as_a_function(native, callers):
+    """Functions, methods and other callables; what has an entry is called by its pointer."""
+    for by in (1.0, 2.0):
+        assert native.apply(_Shift(by).added, 4.0) == 4.0 + by
+        assert native.apply(functools.partial(pow, by), 4.0) == by**4
+    cos = nc.load("m", "double cos(double);").cos
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arguments, "_function_argument", None)
+        assert native.apply(cos, 0.0) == 1.0
+        assert native.apply(cos.builtin, 0.0) == 1.0
+        assert native.apply(nc.callback("d:d", lambda x: x + 1), 4.0) == 5.0
+
+
+def test_messages_on_passed_functions_name_the_argument(native, fails):
+    for function in (lambda x: "nothing", _Shift(0.0).added, functools.partial(str)):
+        for _ in range(2):
+            message = "the result of argument 1 of 'apply' must be a real number (got str)"
+            with fails(TypeError, message):
+                native.apply(function, 1.0)
+    for function, message in (
+        (nc.callback("d:d", abs, gil="need"), "must be a function 'd:d' that runs without the GIL"),
+        (
+            nc.load("m", "float cosf(float);").cosf,
+            "must be a function 'd:d'; <native callable",
+        ),
+        (1.5, "must be a function (got float)"),
+    ):
+        with pytest.raises(TypeError) as info:
+            native.apply(function, 1.0)
+        assert str(info.value).startswith(f"argument 1 of 'apply' {message}")
 
 
 def test_variadic_signatures_are_refused():
