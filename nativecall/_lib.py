@@ -67,6 +67,7 @@ try:
 except ImportError as _error:
     raise _without_core(_error) from None
 
+FILE = str(_core.__file__)
 ffi = _core.ffi
 _lib = _core.lib
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 
     types = _stub
 else:
-    types = _load_types(_core.__file__)
+    types = _load_types(FILE)
 
 ABI_VERSION: int = _lib.NC_ABI_VERSION
 FLAG_NEEDS_GIL: int = _lib.NC_FLAG_NEEDS_GIL

@@ -433,9 +433,9 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
     if declarations is not None:
         if not isinstance(declarations, str):
             raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
-        from ._signature.declarations import parse_declarations
+        from ._signature.declarations import declarations as read
 
-        known = parse_declarations(declarations)
+        known = read(declarations)
     library = Library(
         name, _lib.library_open(None) if name is None else _find(name), known, declarations
     )

@@ -1,4 +1,4 @@
-"""``nativecall cache``: where generated code is kept between processes, how much, and clearing it.
+"""``nativecall cache``: what is kept between processes, where, how much, and clearing it.
 
 Generates no code and imports no llvmlite.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from .._codegen.cache import Cache, directory
+from .._cache import Cache, directory
 from .output import Output
 
 
@@ -16,7 +16,7 @@ def run(*, clear: bool) -> int:
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
-        output.text("generated code is kept in memory only")
+        output.text("generated code and declarations are kept in memory only")
         output.text("to keep it on disk: pip install platformdirs, or set NATIVECALL_CACHE_DIR")
         return 0
     output.text(f"directory  {kept.where}")
@@ -36,7 +36,7 @@ def run(*, clear: bool) -> int:
 
 
 def _count(files: int) -> str:
-    return f"{files} object file" + ("" if files == 1 else "s")
+    return f"{files} file" + ("" if files == 1 else "s")
 
 
 def _size(size: int) -> str:

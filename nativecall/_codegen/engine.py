@@ -40,8 +40,8 @@ import sys
 import threading
 import weakref
 
+from .. import _cache, _lib
 from .._version import __version__
-from . import cache as _cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -270,10 +270,7 @@ def _stamp() -> list[tuple[str, int, int]]:
         for name in names
         if name.endswith(".py")
     ]
-    status = [
-        (path, os.stat(path))
-        for path in sorted([*found, str(sys.modules[f"{_PACKAGE}._core"].__file__)])
-    ]
+    status = [(path, os.stat(path)) for path in sorted([*found, _lib.FILE])]
     return [
         (os.path.relpath(path, package), each.st_size, each.st_mtime_ns) for path, each in status
     ]
@@ -467,15 +464,6 @@ def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Mad
 # -- compiling ------------------------------------------------------------------------------------
 
 _codes: weakref.WeakValueDictionary[_Wanted, Code] = weakref.WeakValueDictionary()
-_objects: _cache.Cache | None = None
-
-
-def object_cache() -> _cache.Cache:
-    """The cache of object files that this process uses."""
-    global _objects
-    if _objects is None:
-        _objects = _cache.Cache(_cache.directory())
-    return _objects
 
 
 def compile(
@@ -546,7 +534,7 @@ def _linked(
 ) -> Code:
     """Code from the kept object file of the digest, or from the module."""
     _require_memory()
-    objects = object_cache()
+    objects = _cache.shared()
     kept = objects.get(digest)
     if kept is not None:
         try:

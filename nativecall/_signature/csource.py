@@ -51,7 +51,7 @@ _SYNONYMS = {
 }
 _FOREIGN = {one.c_name: f"__nc_{one.text}" for one in SCALARS.values() if not one.native}
 _FOREIGN["__fp16"] = "__nc_e"
-_BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
+BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
 _STORAGE = _words("typedef extern static register auto")
 _NESTING = frozenset("*[(!~+-/%?&|^<>")  # tokens that nest without closing
 _MAX_OPERATORS = 256  # in one expression
@@ -130,6 +130,7 @@ class CSource:
         self.macros: dict[str, Integer] = {}
         self.bodies = 0
         self.packed: set[int] = set()
+        self._lines: list[int] = []  # where the lines of `clean` begin, once it is asked
         self._spliced = re.sub(_SPLICE, "", text)
         self._places: list[int] | None = None  # in `text`, where it is another one
         if len(self._spliced) != len(text):
@@ -162,12 +163,12 @@ class CSource:
 
     def index(self, line: int, column: int) -> int:
         """The index of a line and column of `clean`, or its length beyond its end."""
-        start = 0
-        for _ in range(line - 1):
-            start = self.clean.find("\n", start) + 1
-            if start == 0:
-                return len(self.clean)
-        return min(start + max(column, 1) - 1, len(self.clean))
+        if not self._lines:
+            ends = [at for at, character in enumerate(self.clean) if character == "\n"]
+            self._lines = [0, *[end + 1 for end in ends]]
+        if line > len(self._lines):
+            return len(self.clean)
+        return min(self._lines[line - 1] + max(column, 1) - 1, len(self.clean))
 
     def end(self) -> int:
         """The index where the text ends, but for white space."""
@@ -188,6 +189,12 @@ class CSource:
             elif depth == 0:
                 yield token, start
 
+    def leave_out(self, places: list[tuple[int, int]]) -> None:
+        """Blank what stands at `places`, each from an index to another."""
+        for start, end in places:
+            self._blank(start, end)
+        self._finish()
+
     def without(self, words: tuple[str, ...]) -> None:
         """Blank the outermost tokens that are among `words`."""
         for token, start in [*self.outermost()]:
@@ -197,6 +204,7 @@ class CSource:
 
     def _finish(self) -> None:
         self.clean = "".join(self._characters)
+        self._lines = []
         self.tokens = self._tokens()
 
     def _tokens(self) -> list[tuple[str, int]]:
@@ -373,7 +381,7 @@ class CSource:
         """Write words that specify a type, in the order that all compilers write them in."""
         words = [_SYNONYMS.get(token, token) for token, _ in run]
         storage = [word for word in words if word in _STORAGE]
-        basic = [word for word in words if word in _BASIC]
+        basic = [word for word in words if word in BASIC]
         (_, start), (last, last_start) = run[0], run[-1]
         if len(storage) > 1:
             second = [at for word, (_, at) in zip(words, run, strict=True) if word in _STORAGE][1]
@@ -383,9 +391,7 @@ class CSource:
         if basic:
             name = basic_type(basic)
             if name is None:
-                first = min(
-                    [at for word, (_, at) in zip(words, run, strict=True) if word in _BASIC]
-                )
+                first = min([at for word, (_, at) in zip(words, run, strict=True) if word in BASIC])
                 raise self.error(f"C has no type {' '.join(basic)!r}", first)
             kept.append(name)
         self._blank(start, last_start + len(last), " ".join(kept))
@@ -393,7 +399,7 @@ class CSource:
 
 def _is_specifier(token: str) -> bool:
     token = _SYNONYMS.get(token, token)
-    return token in _BASIC or token in _STORAGE or token in _IGNORED or token == "const"
+    return token in BASIC or token in _STORAGE or token in _IGNORED or token == "const"
 
 
 def integer(literal: str) -> Integer:

@@ -88,11 +88,14 @@ class Tree:
 
     def error(self, reason: str, node: Node, hint: str | None = None) -> SignatureError:
         """The error for what `node` declares."""
+        return self.source.error(reason, self.place(node), hint)
+
+    def place(self, node: Node) -> int:
+        """The index where `node` is, as far as it is known."""
         coord = getattr(node, "coord", None)
         if coord is None or coord.file != "c":
-            return self.source.error(reason, self.source.first(), hint)
-        at = self.source.index(coord.line, coord.column or 1)
-        return self.source.error(reason, at, hint)
+            return self.source.first()
+        return self.source.index(coord.line, coord.column or 1)
 
     def prepare(self, node: Node, hint: str | None = None, member: bool = False) -> None:
         """Give every body a tag, note packed ones, and forget the lengths of array parameters."""

@@ -179,6 +179,11 @@ def intern(
     return _interned.keep(named, self)
 
 
+def known(named: str) -> Any:
+    """The type whose `named` text this is, if it has been made before and is remembered."""
+    return _interned.get(named)
+
+
 def check_length(text: int, named: int) -> None:
     """Refuse a type by the lengths of its texts, or of the part of them that is known so far.
 

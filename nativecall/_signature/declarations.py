@@ -2,30 +2,93 @@
 
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
+    declarations("typedef struct {…} p; p f(p);")          -> the same, perhaps from the cache
     from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
     to_ffi(CType or Signature) -> cffi type                of an FFI that all share, `ffi()`
 
 A declaration passes three stages. `CSource` blanks what has no bearing on types without moving a
 column. pycparser's tree (csyntax.py) gives the order, the names, `const` and the places for
-messages. cffi resolves the types, from text that ctree.py writes off that tree. Nothing of cffi's
+messages; of many prototypes that are made of the same parts it sees a few (prototypes.py). cffi
+resolves the types, from text that ctree.py writes off that tree. Nothing of cffi's
 or pycparser's own errors gets through: all is `SignatureError` with a line and a column of the text
 that was given.
+
+What was read is a table of plain data, in which types are texts of signatures. It is what the cache
+keeps, and what `Declarations` makes signatures and types of when they are first asked for.
 
 cffi and pycparser are imported by the functions that need them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .. import _cache, _lib
 from .._errors import SignatureError
+from .._version import __version__
 from .cffitype import ANONYMOUS, Converter, ffi, from_ffi, to_ffi
 from .csource import CSource
 from .csyntax import syntax_tree, unknown_type
 from .ctree import Tree
-from .ctype import CType
+from .ctype import SCALARS
 from .derived import Struct
+from .grammar import from_row, read_type, row
+from .prototypes import InDoubt, abridge, rows
 from .signature import Signature
 
 __all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypedDict, TypeVar
+
+    from .ctype import CType
+    from .grammar import Row
+    from .prototypes import Prototype
+
+    Made = TypeVar("Made")
+
+    class Table(TypedDict):
+        """What declarations say, as plain data: a type is the text of it, names of fields included.
+
+        Of an error there are the arguments but for the text that was read.
+        """
+
+        functions: dict[str, Row]
+        variables: dict[str, str]
+        readonly: list[str]
+        typedefs: dict[str, str]
+        structs: dict[str, str]
+        opaque: list[str]
+        constants: dict[str, int]
+        refused: dict[str, tuple[str, int | None, int | None, str | None]]
+
+
+class _Lazy(Mapping[str, "Made"]):
+    """What a table says of some names, each made when it is first asked for."""
+
+    _rows: dict[str, Any] = {}  # for instances that were never initialised
+
+    def __init__(self, rows: dict[str, Any], make: Callable[[Any], Made]) -> None:
+        self._rows = rows
+        self._make = make
+        self._made: dict[str, Made] = {}
+
+    def __getitem__(self, name: str) -> Made:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._make(self._rows[name])
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 class Declarations:
@@ -33,20 +96,20 @@ class Declarations:
 
     Attributes
     ----------
-    functions : dict of str to Signature
-    variables : dict of str to CType
+    functions : mapping of str to Signature
+    variables : mapping of str to CType
     readonly : frozenset of str
         Those of the variables that are `const`.
-    typedefs : dict of str to CType
+    typedefs : mapping of str to CType
         Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
-    structs : dict of str to Struct
+    structs : mapping of str to Struct
         Structs by tag.
     opaque : tuple of str
         Incomplete types, unions and the like, which are usable behind pointers only, as C calls
         them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
-    refused : dict of str to SignatureError
+    refused : mapping of str to SignatureError
         Why there is nothing of a function, or of a pointer to one, that takes or returns too much
         by value.
     """
@@ -62,15 +125,18 @@ class Declarations:
         "variables",
     )
 
-    def __init__(self) -> None:
-        self.functions: dict[str, Signature] = {}
-        self.variables: dict[str, CType] = {}
-        self.readonly: frozenset[str] = frozenset()
-        self.typedefs: dict[str, CType] = {}
-        self.structs: dict[str, Struct] = {}
-        self.opaque: tuple[str, ...] = ()
-        self.constants: dict[str, int] = {}
-        self.refused: dict[str, SignatureError] = {}
+    def __init__(self, table: Table, text: str) -> None:
+        def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
+            return SignatureError(row[0], text, *row[1:])
+
+        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], from_row)
+        self.variables: Mapping[str, CType] = _Lazy(table["variables"], read_type)
+        self.readonly = frozenset(table["readonly"])
+        self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
+        self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
+        self.opaque = tuple(table["opaque"])
+        self.constants = table["constants"]
+        self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
 
     def __repr__(self) -> str:
         counts = ", ".join(
@@ -138,7 +204,7 @@ def _only_function(source: CSource) -> Signature:
     """The signature of the one function among the declarations in `source`."""
     if source.tokens[-1][0] != ";":
         source.clean += ";"
-    declared = _read(source)
+    declared = Declarations(_read(source), source.text)
     for error in declared.refused.values():
         raise error
     functions = declared.functions
@@ -169,38 +235,99 @@ def parse_declarations(text: str) -> Declarations:
     >>> d.functions["norm"].text, d.constants
     ('d:i&d', {'LEFT': 0, 'RIGHT': 1})
     """
+    return Declarations(_table(text), str.__str__(text))
+
+
+def declarations(text: str) -> Declarations:
+    """`parse_declarations`, from the cache where the same text has been read before."""
+    import contextlib
+    import hashlib
+    import marshal
+
+    text = str.__str__(text)
+    key = hashlib.sha256(f"declarations {_edition()!r}\n{text}".encode(errors="backslashreplace"))
+    kept = _cache.shared()
+    found = kept.get(key.digest())
+    if found is not None:
+        with contextlib.suppress(ValueError, EOFError, TypeError):
+            return Declarations(marshal.loads(found), text)
+    table = _table(text)
+    kept.put(key.digest(), marshal.dumps({**table}))
+    return Declarations(table, text)
+
+
+_editions: list[tuple[object, ...]] = []
+
+
+def _edition() -> tuple[object, ...]:
+    """Everything but the text that determines a table, or how it is written."""
+    if not _editions:
+        import os
+        import sys
+        from importlib.machinery import PathFinder
+
+        import _cffi_backend
+
+        pycparser = PathFinder.find_spec("pycparser")
+        origin = None if pycparser is None else pycparser.origin
+        with os.scandir(os.path.dirname(__file__)) as found:
+            here = sorted([one.path for one in found if one.name.endswith(".py")])
+        files = [
+            (path, status.st_size, status.st_mtime_ns)
+            for path in (*here, _lib.FILE, origin)
+            if path is not None
+            for status in [os.stat(path)]
+        ]
+        sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]
+        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", ""), sizes
+        _editions.append((__version__, _cffi_backend.__version__, *abi, *files))
+    return _editions[0]
+
+
+def _table(text: str) -> Table:
     source = CSource(text)
     try:
-        return _read(source)
+        try:
+            # First without the prototypes that consist of parts of others.
+            return _read(source, *abridge(source))
+        except SignatureError:
+            return _read(CSource(text))  # what is wrong is said of the whole
     except RecursionError:
         raise source.error("nested too deeply", source.first()) from None
 
 
-def _read(source: CSource) -> Declarations:
+def _read(source: CSource, kept: Sequence[Prototype] = (), gone: Sequence[Prototype] = ()) -> Table:
+    """What the text says, with what `abridge` has left out; `InDoubt` where only all can tell."""
     tree = Tree(source)
     for node in syntax_tree(source):
         tree.add(node)
-    declared = Declarations()
-    declared.constants.update(tree.constants)
+    functions: dict[str, Signature] = {}
+    places: dict[str, int] = {}
+    variables: dict[str, str] = {}
+    readonly: list[str] = []
+    named: dict[str, dict[str, str]] = {"typedef": {}, "tag": {}}
     opaque: list[str] = []
+    constants = dict(tree.constants)
     convert = Converter(tree.packed)
     types = tree.resolve()
-    declared.refused.update(tree.refused)
     for to, (what, name, node) in zip(types, tree.members, strict=True):
         if what == "object" and to.kind == "function":
             signature = tree.signature(convert, to, node, tree.write(node))
-            if declared.functions.setdefault(name, signature) != signature:
-                before = declared.functions[name].text
+            if functions.setdefault(name, signature) != signature:
+                before = functions[name].text
                 raise tree.error(f"{name!r} was declared as {before!r} before", node)
+            if name in places and gone:
+                raise InDoubt(name)  # declared again, perhaps in other words
+            places[name] = tree.place(node)
             continue
         ctype = to if to.kind == "function" else to.item
         if what == "object":
-            declared.variables[name] = tree.converted(convert, ctype, node)
+            variables[name] = tree.converted(convert, ctype, node).named
             if tree.is_const(node.type):
-                declared.readonly |= {name}
+                readonly.append(name)
         elif ctype.kind == "enum" and what == "tag":
             for enumerator in node.values.enumerators:
-                declared.constants[enumerator.name] = ctype.relements[enumerator.name]
+                constants[enumerator.name] = ctype.relements[enumerator.name]
         else:
             try:
                 found = convert.type(ctype)
@@ -209,8 +336,26 @@ def _read(source: CSource) -> Declarations:
                     opaque.append(name)
                 continue
             if what == "typedef":
-                declared.typedefs[name] = found
+                named[what][name] = found.named
             elif isinstance(found, Struct) and not name.startswith(f"struct {ANONYMOUS}"):
-                declared.structs[name.removeprefix("struct ")] = found
-    declared.opaque = tuple(opaque)
-    return declared
+                named[what][name.removeprefix("struct ")] = found.named
+    table = {name: row(signature) for name, signature in functions.items()}
+    if gone:
+        if tree.refused:
+            raise InDoubt("too large")
+        places |= {one.name: one.start for one in gone}
+        table |= rows(kept, gone, functions, tree.typedef_nodes)
+        table = {name: table[name] for name in sorted(places, key=places.__getitem__)}
+    return {
+        "functions": table,
+        "variables": variables,
+        "readonly": readonly,
+        "typedefs": named["typedef"],
+        "structs": named["tag"],
+        "opaque": opaque,
+        "constants": constants,
+        "refused": {
+            name: (error.reason, error.position, error.line, error.hint)
+            for name, error in tree.refused.items()
+        },
+    }

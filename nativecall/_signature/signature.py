@@ -90,15 +90,42 @@ class Signature(Immutable):
                 raise ValueError(
                     f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
                 )
+        self._fill_in(
+            function,
+            (None,) * count if names is None else tuple(names),
+            (False,) * count if readonly is None else tuple(readonly),
+            function.named[2:-1] if written is None else written,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        function: FunctionPointer,
+        names: tuple[str | None, ...],
+        readonly: tuple[bool, ...],
+        written: str,
+    ) -> Signature:
+        """The signature of functions of a type, with an item an argument."""
+        self = cls.__new__(cls)
+        self._fill_in(function, names, readonly, written)
+        return self
+
+    def _fill_in(
+        self,
+        function: FunctionPointer,
+        names: tuple[str | None, ...],
+        readonly: tuple[bool, ...],
+        written: str,
+    ) -> None:
         self._fill(
             function=function,
             text=function.text[2:-1],
-            written=function.named[2:-1] if written is None else written,
+            written=written,
             result=function.result,
             args=function.args,
             variadic=function.variadic,
-            names=(None,) * count if names is None else tuple(names),
-            readonly=(False,) * count if readonly is None else tuple(readonly),
+            names=names,
+            readonly=readonly,
         )
 
     def c_declaration(self, name: str = "") -> str:

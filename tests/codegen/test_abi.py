@@ -25,9 +25,10 @@ import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
 
+from nativecall import _cache
+from nativecall._cache import Cache
 from nativecall._codegen import abi, engine
 from nativecall._codegen.abi.win64 import Windows64
-from nativecall._codegen.cache import Cache
 from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, CType
 from nativecall._signature.derived import Array, Pointer, Struct
 from nativecall._signature.spelling import parse, parse_type
@@ -434,7 +435,7 @@ def linked(module: ir.Module, exports: Sequence[str], symbols: Mapping[str, int]
 @pytest.fixture(autouse=True)
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Object files are not kept."""
-    monkeypatch.setattr(engine, "_objects", Cache(None))
+    monkeypatch.setattr(_cache, "_shared", Cache(None))
 
 
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from nativecall import _cache as cache
+from nativecall._cache import Cache
 from nativecall._cli import main
-from nativecall._codegen import cache
-from nativecall._codegen.cache import Cache
 
 POSIX = os.name == "posix"
 
@@ -204,7 +204,7 @@ def test_what_others_may_have_put_there_is_not_read(tmp_path, python, put):
     put(path)
     # In a process of its own, which may hang.
     code = (
-        "import sys; from nativecall._codegen.cache import Cache; kept = Cache(sys.argv[1])\n"
+        "import sys; from nativecall._cache import Cache; kept = Cache(sys.argv[1])\n"
         f"print(kept.get({key(1)!r})); kept.put({key(1)!r}, b'right code')\n"
         f"print(Cache(sys.argv[1]).get({key(1)!r}))\n"
     )
@@ -223,8 +223,8 @@ def test_a_relative_directory_that_leads_nowhere(python, tmp_path, monkeypatch):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", "relative")
     code = (
         "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
-        "from nativecall._codegen import cache, engine\n"
-        "print(cache.directory(), engine.object_cache().where)\n"
+        "from nativecall import _cache\n"
+        "print(_cache.directory(), _cache.shared().where)\n"
     )
     assert python(code) == "None None\n"
 
@@ -260,7 +260,7 @@ def test_a_directory_that_vanishes(tmp_path):
 
 UNPRIVILEGED = """
 import ctypes, hashlib, os, sys
-from nativecall._codegen.cache import Cache
+from nativecall._cache import Cache
 where = sys.argv[1]
 key = hashlib.sha256(b"old").digest()
 Cache(where).put(key, b"old code")
@@ -290,7 +290,7 @@ def test_a_read_only_directory(python):
 
 FULL = """
 import hashlib, os, resource, sys
-from nativecall._codegen.cache import Cache
+from nativecall._cache import Cache
 where = sys.argv[1]
 os.mkdir(where, 0o700)
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))
@@ -381,7 +381,7 @@ def test_abandoned_partial_files_are_deleted(tmp_path):
 
 WRITER = """
 import hashlib, sys
-from nativecall._codegen.cache import Cache
+from nativecall._cache import Cache
 for round in range(300):
     kept = Cache(sys.argv[1], 20_000)
     for n in range(10):
@@ -458,7 +458,7 @@ def command(capsys, *arguments: str) -> tuple[int, list[str]]:
 def test_the_command_shows_and_clears(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "cache"))
     place = f"  directory  {tmp_path / 'cache'}"
-    assert command(capsys) == (0, [place, "  holds      0 object files, 0.0 KiB of 64.0 MiB"])
+    assert command(capsys) == (0, [place, "  holds      0 files, 0.0 KiB of 64.0 MiB"])
     assert not (tmp_path / "cache").exists(), "looking makes nothing"
     kept = Cache(cache.directory())
     kept.put(key(1), bytes(2048 - HEADER))
@@ -468,10 +468,10 @@ def test_the_command_shows_and_clears(tmp_path, monkeypatch, capsys):
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9))
     assert command(capsys) == (
         0,
-        [place, "  holds      2 object files, 1.0 MiB of 64.0 MiB", f"  all used   since {since}"],
+        [place, "  holds      2 files, 1.0 MiB of 64.0 MiB", f"  all used   since {since}"],
     )
-    assert command(capsys, "--clear") == (0, [place, "  deleted    2 object files"])
-    assert command(capsys)[1][1].startswith("  holds      0 object files")
+    assert command(capsys, "--clear") == (0, [place, "  deleted    2 files"])
+    assert command(capsys)[1][1].startswith("  holds      0 files")
 
 
 def test_the_command_without_a_usable_directory(tmp_path, monkeypatch, capsys):
@@ -479,7 +479,7 @@ def test_the_command_without_a_usable_directory(tmp_path, monkeypatch, capsys):
     assert command(capsys) == (
         0,
         [
-            "  generated code is kept in memory only",
+            "  generated code and declarations are kept in memory only",
             "  to keep it on disk: pip install platformdirs, or set NATIVECALL_CACHE_DIR",
         ],
     )

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from nativecall import _cache
+from nativecall._cache import Cache
 from nativecall._codegen import engine
-from nativecall._codegen.cache import Cache
 from support.modes import generates
 
 pytestmark = generates
@@ -38,7 +39,7 @@ def never() -> str:
 def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
     """An empty cache for each test."""
     made = Cache(str(tmp_path / "objects"))
-    monkeypatch.setattr(engine, "_objects", made)
+    monkeypatch.setattr(_cache, "_shared", made)
     yield made
     assert engine._flights == {}
 
@@ -424,12 +425,12 @@ def test_memory_of_optimized_code_is_bounded(monkeypatch):
         before = resident()
         for n in range(count):
             # None of them is kept, so each one is compiled.
-            engine.object_cache().forget()
+            _cache.shared().forget()
             code = engine.compile(f"pass {n}", lambda n=n: answer(n), {}, ["answer"], effort=2)
             assert call(code) == n
         return resident() - before
 
-    monkeypatch.setattr(engine, "_objects", Cache(None))
+    monkeypatch.setattr(_cache, "_shared", Cache(None))
     monkeypatch.setattr(type(machine), "optimize", counted)
     monkeypatch.setattr(engine, "_OPTIMIZED", 200)
     monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
@@ -480,13 +481,14 @@ ANSWER = (
 
 FORK = """
 import os, signal, threading, time, warnings
+from nativecall import _cache
 warnings.simplefilter("ignore", DeprecationWarning)
 before = make(1)
 stop = False
 def busy(n):
     while not stop:
         call(make(n))
-        engine.object_cache().clear()
+        _cache.shared().clear()
 threads = [threading.Thread(target=busy, args=(100 + n,)) for n in range(4)]
 for t in threads: t.start()
 good = 0
@@ -522,6 +524,7 @@ def test_forks_while_other_threads_generate_code(python, tmp_path, monkeypatch):
 def test_forks_while_another_thread_generates_the_first_code(python):
     code = """
 import os, signal, threading, time, warnings
+from nativecall import _cache
 warnings.simplefilter("ignore", DeprecationWarning)
 import llvmlite.binding
 thread = threading.Thread(target=make, args=(1,))

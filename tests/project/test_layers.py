@@ -22,7 +22,7 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_core _errors _fork _lib _fifo _types _version"),
+    ("ground", "_cache _core _errors _fork _lib _fifo _types _version"),
     # C types, signatures and declarations; no native code
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
@@ -223,7 +223,7 @@ def test_modules_are_imported_by_name_where_that_is_said():
         (
             "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from .._codegen.engine import Code\n",
             "ctype.py:3 imports _codegen.engine, which is in the layer 'code', above 'signatures'; "
-            "_signature.ctype may import ground: _core _errors",
+            "_signature.ctype may import ground: _cache _core _errors",
         ),
         ("import nativecall._library\n", "ctype.py:1 imports _library"),
         ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),

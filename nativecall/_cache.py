@@ -1,11 +1,13 @@
-"""Object files kept between uses: in memory, and in a directory shared by processes and versions.
+"""What was made at some cost, kept between uses: object files, and what declarations say.
+
+It is kept in memory, and in a directory that processes and versions share.
 
 The directory is, by one rule:
 
 1. ``$NATIVECALL_CACHE_DIR``, if that is set; if it is set and empty, there is none;
 2. the user's cache directory as platformdirs names it, if platformdirs is installed (it comes
    with the extras ``cache`` and ``cli``);
-3. none: object files are kept in memory only.
+3. none: it is kept in memory only.
 
 Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
 length and SHA-256; any other file is ignored and replaced. Files not used for longest are deleted
@@ -34,14 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BOUND = 64 << 20  # bytes that the files of a directory may take
-_IN_MEMORY = 1024  # object files
-_LARGE = 1 << 16  # bytes; larger object files are not kept in memory, so 64 MB are the most
+_IN_MEMORY = 1024  # files
+_LARGE = 1 << 16  # bytes; larger files are not kept in memory, so 64 MB are the most
 _ABANDONED = 3600.0  # seconds after which a file that is still being written has no writer
 
 _SUFFIX = ".ncobj"
 _PARTIAL = ".ncpart"
 _MAGIC = b"ncobj\x00\x00\x01"
-# magic, key, length of the object file, its SHA-256; the object file follows.
+# magic, key, length of the content, its SHA-256; the content follows.
 _HEADER = struct.Struct("<8s32sQ32s")
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
 # Opening a pipe does not wait for a writer, and links are not followed.
@@ -77,7 +79,6 @@ class Usage:
     Attributes
     ----------
     files : int
-        Object files.
     size : int
         Their size in bytes.
     oldest : float or None
@@ -93,7 +94,7 @@ class Usage:
 
 
 class Cache:
-    """Object files by 32-byte keys.
+    """Files by 32-byte keys.
 
     Parameters
     ----------
@@ -114,12 +115,12 @@ class Cache:
     # -- by key -----------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
-        """The object file of a key, or None.
+        """What is kept of a key, or None.
 
         Parameters
         ----------
         key : bytes
-            32 bytes, a hash of everything that determines the object file.
+            32 bytes, a hash of everything that determines the content.
         """
         found = self._memory.pop(key, None)
         if found is None:
@@ -129,14 +130,14 @@ class Cache:
         return found
 
     def put(self, key: bytes, data: bytes, *, file: bool = True) -> None:
-        """Keep an object file, in place of any other of that key; in memory only without `file`."""
+        """Keep the content of a key, in place of any other; in memory only without `file`."""
         self._memory.pop(key, None)
         self._remember(key, data)
         if file:
             self._write(key, data)
 
     def discard(self, key: bytes) -> None:
-        """Forget the object file of a key."""
+        """Forget the content of a key."""
         self._memory.pop(key, None)
         if self.where is not None and not self.refusal():
             _remove(self._path(self.where, key))
@@ -168,12 +169,12 @@ class Cache:
         return Usage(len(files), sum(size for _, size in files), min(files)[0] if files else None)
 
     def clear(self) -> int:
-        """Delete the object files, in memory and in the directory; files of others stay.
+        """Delete our files, in memory and in the directory; files of others stay.
 
         Returns
         -------
         int
-            How many object files the directory has lost.
+            How many files the directory has lost.
         """
         self.forget()
         if self.refusal():
@@ -267,6 +268,17 @@ class Cache:
                 continue
             if path != keep and _remove(path):
                 total -= size
+
+
+_shared: Cache | None = None
+
+
+def shared() -> Cache:
+    """The cache that this process uses."""
+    global _shared
+    if _shared is None:
+        _shared = Cache(directory())
+    return _shared
 
 
 def _make_folders(where: str) -> None:

@@ -1,0 +1,265 @@
+"""The grammar of signatures, and its parser.
+
+    signature = result ":" { argument } [ "." ]        "." ends the arguments that are fixed
+    result    = "v" | type
+    type      = a code of `SCALARS`, as "d", "i" or "Zd"
+              | "P"                                    void *
+              | "&" type                               pointer to
+              | "X{" signature "}"                     pointer to function
+              | "T{" { type [ ":" name ":" ] } "}"     struct by value; "=T{" packed
+              | "(" n { "," n } ")" type               array, inside structs and behind "&"
+              | "[" n "]" type                         strided view of n dimensions, as an argument
+              | "O"                                    PyObject *
+
+White space may stand between any two tokens. Every malformed text is a `SignatureError` that names
+the column. In this grammar, with the names of fields, signatures are kept as plain data: see `row`.
+"""
+
+from __future__ import annotations
+
+from .._errors import SignatureError
+from .ctype import MAX_DEPTH, SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, known, refusal
+from .derived import Array, FunctionPointer, Struct, View, pointer
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: A signature as plain data: its text with the names of fields, the names of its arguments,
+    #: which of them are read-only, and its declaration.
+    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], str]
+
+SPACE = " \t\n\r\f\v"
+DIGITS = "0123456789"
+NO_RESULT = "a function that returns nothing has the result 'v'"
+PY_OBJECT = PyObjectPointer()
+
+# What would work instead of a character that begins no type, or begins one that is not finished.
+_MEANT = {
+    "F": "a complex float is 'Zf'",
+    "D": "a complex double is 'Zd'",
+    "G": "a complex long double is 'Zg'",
+    "s": "a string is '&c'",
+    "z": "a string is '&c'",
+    "p": "void * is 'P'",
+    "*": "a pointer is '&' and the type that it points to",
+    "{": "a struct begins with 'T{', a function pointer with 'X{'",
+    "T": "a struct begins with 'T{'",
+    "X": "a function pointer begins with 'X{'",
+    "=": "a packed struct begins with '=T{'",
+    "Z": "complex numbers are 'Zf', 'Zd' and 'Zg'",
+}
+
+
+class Reader:
+    """A recursive-descent parser over one source, which reports columns of that source."""
+
+    __slots__ = ("at", "source")
+
+    def __init__(self, source: str, at: int = 0) -> None:
+        self.source = source
+        self.at = at
+
+    def error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
+        """The error for what begins at index `at` of the source."""
+        line = self.source.count("\n", 0, at) + 1
+        column = at - (self.source.rfind("\n", 0, at) + 1) + 1
+        return SignatureError(
+            reason, self.source, column, line if "\n" in self.source else None, hint
+        )
+
+    def peek(self) -> str:
+        """The next character that is not white space, or ``""`` at the end."""
+        source = self.source
+        while self.at < len(source) and source[self.at] in SPACE:
+            self.at += 1
+        return source[self.at : self.at + 1]
+
+    def accept(self, token: str) -> bool:
+        if self.peek() == token:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, token: str, what: str) -> None:
+        if not self.accept(token):
+            found = self.peek()
+            raise self.error(f"expected {token!r} {what}, found {shown(found)}", self.at)
+
+    def build(self, at: int, make: Callable[..., CType], *parts: object) -> CType:
+        """`make(*parts)`; what it refuses is reported at `at`."""
+        try:
+            return make(*parts)
+        except SignatureError as error:
+            raise self.error(error.reason, at, error.hint) from None
+
+    def admitted(self, place: str, depth: int) -> CType:
+        """A type that can stand at `place`."""
+        self.peek()
+        at = self.at
+        ctype = self.type(depth)
+        refused = refusal(ctype, place)
+        if refused is not None:
+            raise self.error(refused[0], at, refused[1])
+        return ctype
+
+    def type(self, depth: int) -> CType:
+        code = self.peek()
+        at = self.at
+        if depth > MAX_DEPTH:
+            raise self.error(f"a type is nested more than {MAX_DEPTH} levels deep", at)
+        self.at += 1
+        found = SCALARS.get(code)
+        if found is not None:
+            return found
+        match code:
+            case "v":
+                return VOID
+            case "P":
+                return VOIDPTR
+            case "O":
+                return PY_OBJECT
+            case "Z":
+                found = SCALARS.get("Z" + self.peek())
+                if found is not None:
+                    self.at += 1
+                    return found
+            case "&":
+                if self.peek() == "v":
+                    self.at += 1
+                    return VOIDPTR
+                return self.build(at, pointer, self.admitted("pointee", depth + 1))
+            case "X":
+                if self.accept("{"):
+                    result, args, variadic = self.signature(depth + 1, "}")
+                    self.expect("}", "to end the function pointer")
+                    return self.build(at, FunctionPointer, result, args, variadic)
+            case "T":
+                if self.accept("{"):
+                    return self.struct(at, depth, packed=False)
+            case "=":
+                if self.accept("T"):
+                    self.expect("{", "to begin the packed struct")
+                    return self.struct(at, depth, packed=True)
+            case "(":
+                shape = [self.length("an array's length")]
+                while self.accept(","):
+                    shape.append(self.length("an array's length"))
+                self.expect(")", "or ',' after an array's length")
+                return self.build(at, Array, self.admitted("array", depth + 1), shape)
+            case "[":
+                ndim = self.length("the number of dimensions")
+                self.expect("]", "after the number of dimensions")
+                return self.build(at, View, self.admitted("view", depth + 1), ndim)
+        raise self.unknown(code, at)
+
+    def unknown(self, code: str, at: int) -> SignatureError:
+        """The error for `code`, which stands where a type should."""
+        if not code:
+            return self.error("expected a type, found the end", at)
+        if code in "})],:.>":
+            return self.error(f"expected a type, found {code!r}", at)
+        hint = "an array is written '(3)d'" if code in DIGITS else _MEANT.get(code)
+        return self.error(f"unknown type {code!r}", at, hint)
+
+    def length(self, what: str) -> int:
+        self.peek()
+        start = self.at
+        while self.at < len(self.source) and self.source[self.at] in DIGITS:
+            self.at += 1
+        digits = self.source[start : self.at]
+        if not digits:
+            found = shown(self.peek())
+            raise self.error(f"expected {what}, a positive number, found {found}", start)
+        if len(digits) > 18:
+            raise self.error(f"{what} is too large", start)
+        number = int(digits)
+        if number == 0:
+            raise self.error(f"{what} must be at least 1", start)
+        return number
+
+    def struct(self, at: int, depth: int, packed: bool) -> CType:
+        fields: list[tuple[str | None, CType]] = []
+        seen: set[str] = set()
+        while not self.accept("}"):
+            if not self.peek():
+                raise self.error("expected a field or '}', found the end", self.at)
+            ctype = self.admitted("field", depth + 1)
+            fields.append((self.field_name(seen) if self.accept(":") else None, ctype))
+        return self.build(at, Struct, fields, packed)
+
+    def field_name(self, seen: set[str]) -> str:
+        """The name whose opening colon has been read."""
+        self.peek()
+        start = self.at
+        end = self.source.find(":", start)
+        name = self.source[start:end].rstrip(SPACE) if end >= 0 else ""
+        if not name:
+            raise self.error("expected the name of a field and ':' after it", start)
+        if not (name.isascii() and name.isidentifier()):
+            raise self.error(f"{name!r} is not a name that a field can have in C", start)
+        if name in seen:
+            raise self.error(f"a struct has two fields called {name!r}", start)
+        seen.add(name)
+        self.at = end + 1
+        return name
+
+    def arguments(self, depth: int, end: str) -> tuple[list[CType], bool]:
+        """Arguments up to, not including, the character `end`; ``""`` stands for the end."""
+        args: list[CType] = []
+        while True:
+            found = self.peek()
+            if found == end or not found:
+                return args, False
+            if found == ".":
+                if not args:
+                    raise self.error("expected at least one argument before '.'", self.at)
+                self.at += 1
+                if self.peek() != end:
+                    found = shown(self.peek())
+                    raise self.error(f"'.' ends the arguments, found {found}", self.at)
+                return args, True
+            args.append(self.admitted("argument", depth))
+
+    def signature(self, depth: int, end: str) -> tuple[CType, list[CType], bool]:
+        """A result, a colon and arguments up to, not including, the character `end`."""
+        if self.peek() == ":":
+            raise self.error("expected a result before ':'", self.at, NO_RESULT)
+        result = self.admitted("result", depth)
+        self.expect(":", "after the type of the result")
+        return result, *self.arguments(depth, end)
+
+    def finish(self, what: str) -> None:
+        if self.peek():
+            raise self.error(f"expected the end of {what}, found {shown(self.peek())}", self.at)
+
+    def signed(self, result: CType, args: list[CType], variadic: bool) -> Signature:
+        """The signature made of the parts; what it refuses is reported at the first column."""
+        try:
+            return Signature(result, args, variadic, written=self.source)
+        except SignatureError as error:
+            raise self.error(error.reason, 0, error.hint) from None
+
+
+def shown(found: str) -> str:
+    return repr(found) if found else "the end"
+
+
+def row(signature: Signature) -> Row:
+    """A signature as plain data."""
+    return signature.function.named[2:-1], signature.names, signature.readonly, signature.written
+
+
+def from_row(made: Row) -> Signature:
+    """The signature that `row` made plain data of, here or elsewhere."""
+    named, names, readonly, written = made
+    function = known(f"X{{{named}}}")
+    if function is None:
+        function = FunctionPointer(*Reader(named).signature(1, ""))
+    return Signature.of(function, names, readonly, written)
+
+
+def read_type(named: str) -> CType:
+    """The type whose `named` text was kept, which may be longer than what people write."""
+    return known(named) or Reader(named).type(0)

@@ -1,0 +1,206 @@
+"""Prototypes that a parser need not see, because others of the same text have all their parts.
+
+A library has hundreds of functions and a few dozen types. `abridge` blanks the prototypes whose
+result and parameters all stand, word for word but for the names, in earlier ones; `rows` makes what
+is known of them from the signatures of those. Prototypes of other forms than ``type name(type name,
+…);``, without parentheses inside, are left alone.
+
+What is blanked is not checked by the parser. So `rows` refuses all that could make it another text
+to C, by `InDoubt`: whoever asks must then read the whole text.
+"""
+
+from __future__ import annotations
+
+from .._errors import SignatureError
+from .csource import BASIC, KEYWORDS, CSource
+from .csyntax import KNOWN_TYPEDEFS
+from .ctype import MAX_TEXT
+from .derived import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from .grammar import Row
+    from .signature import Signature
+
+    #: A parameter's words without its name, and the name.
+    Parameter = tuple[str, str | None]
+
+_PROTOTYPE = r"([\w\s*]*[\s*])([A-Za-z_]\w*)\s*\(([^()]*)\)\s*"
+_TAGGED = ("struct", "union", "enum")
+_MOST_BY_VALUE = 16384  # bytes of structs: those have no more scalars than cffi takes
+_NO_NAME = KEYWORDS | KNOWN_TYPEDEFS.keys()
+
+
+class InDoubt(SignatureError):
+    """Only the whole text can tell what it says."""
+
+
+class Prototype:
+    """A declaration of one function, by its words and where it begins."""
+
+    __slots__ = ("name", "parameters", "result", "start", "text", "variadic")
+
+    def __init__(self, result: str, name: str, parameters: list[Parameter], variadic: bool) -> None:
+        self.result = result
+        self.name = name
+        self.parameters = parameters
+        self.variadic = variadic
+        self.text = ""
+        self.start = 0
+
+    def parts(self) -> list[str]:
+        return ["= " + self.result, *[words for words, _ in self.parameters]]
+
+    def row(self, found: dict[str, tuple[str, bool, int]]) -> Row:
+        """What is known of the function from its parts."""
+        result, *args = [found[part] for part in self.parts()]
+        if result[2] + sum([size for _, _, size in args]) > _MOST_BY_VALUE:
+            raise InDoubt(self.name)
+        text = "".join([result[0], ":", *[text for text, _, _ in args], "." * self.variadic])
+        if len(text) > MAX_TEXT:
+            raise InDoubt(self.name)
+        names = tuple([name for _, name in self.parameters])
+        return text, names, tuple([readonly for _, readonly, _ in args]), self.text
+
+
+def abridge(source: CSource) -> tuple[list[Prototype], list[Prototype]]:
+    """Blank prototypes in `source` that consist of parts of others.
+
+    Returns
+    -------
+    list of Prototype
+        Those that stay and have parts of the others.
+    list of Prototype
+        Those that are gone.
+    """
+    kept: list[Prototype] = []
+    gone: list[Prototype] = []
+    places: list[tuple[int, int]] = []
+    seen: set[str] = set()
+    for found, end in _prototypes(source.clean):
+        parts = found.parts()
+        if seen.issuperset(parts):
+            gone.append(found)
+            places.append((found.start, end + 1))
+        else:
+            kept.append(found)
+            seen.update(parts)
+    source.leave_out(places)
+    return kept, gone
+
+
+def rows(
+    kept: Sequence[Prototype],
+    gone: Sequence[Prototype],
+    functions: dict[str, Signature],
+    typedefs: Container[str],
+) -> dict[str, Row]:
+    """What is known of the prototypes that were left out, by name; `InDoubt` where not all is.
+
+    Parameters
+    ----------
+    kept, gone
+        What `abridge` returned.
+    functions : dict of str to Signature
+        Those that were read, each declared once.
+    typedefs : container of str
+        The names of types that the text declares.
+    """
+    from cffi.commontypes import COMMON_TYPES
+
+    found: dict[str, tuple[str, bool, int]] = {}
+    for one in kept:
+        signature = functions.get(one.name)
+        names = tuple([name for _, name in one.parameters])
+        if signature is None or (signature.names, signature.variadic) != (names, one.variadic):
+            raise InDoubt(one.name)
+        ctypes = (signature.result, *signature.args)
+        for part, ctype, readonly in zip(
+            one.parts(), ctypes, (False, *signature.readonly), strict=True
+        ):
+            size = ctype.size if isinstance(ctype, Struct) else 0
+            found[part] = ctype.named, readonly, size
+    made: dict[str, Row] = {}
+    for one in gone:
+        row = one.row(found)
+        if one.name in functions or made.setdefault(one.name, row) is not row:
+            raise InDoubt(one.name)  # declared again
+        if any([name in typedefs or name in COMMON_TYPES for name in (one.name, *row[1])]):
+            raise InDoubt(one.name)  # the parser knows a type of that name
+    return made
+
+
+def _prototypes(text: str) -> Iterator[tuple[Prototype, int]]:
+    """The prototypes of a simple form, with where they end."""
+    import re
+
+    read = re.compile(_PROTOTYPE, re.ASCII)
+    known: dict[str, Parameter | None] = {}
+    depth = start = 0
+    plain = True
+    for match in re.finditer("[;{}]", text):
+        mark, end = match.group(), match.start()
+        if mark != ";":
+            depth += 1 if mark == "{" else -1
+            plain = False
+        elif depth == 0:
+            found = read.fullmatch(text, start, end) if plain else None
+            prototype = None if found is None else _prototype(found[1], found[2], found[3], known)
+            if prototype is not None:
+                prototype.text = " ".join(text[start:end].split())
+                prototype.start = start
+                yield prototype, end
+            start, plain = end + 1, True
+
+
+def _prototype(
+    result: str, name: str, inside: str, known: dict[str, Parameter | None]
+) -> Prototype | None:
+    words = result.replace("*", " * ").split()
+    if not words or "typedef" in words or name in _NO_NAME:
+        return None
+    parameters = []
+    given = inside.split(",")
+    variadic = len(given) > 1 and given[-1].strip() == "..."
+    for one in given[: len(given) - variadic]:
+        try:
+            parameter = known[one]
+        except KeyError:
+            parameter = known[one] = _parameter(one)
+        if parameter is None:
+            return None
+        parameters.append(parameter)
+    if parameters == [("void", None)]:
+        parameters = []
+    return Prototype(" ".join(words), name, parameters, variadic)
+
+
+def _parameter(text: str) -> Parameter | None:
+    """A parameter's words without its name, and the name; None for another form."""
+    import re
+
+    words = [*re.findall(r"\w+|\S", text, re.ASCII), "", ""]
+    at = 0
+    while words[at] == "const":
+        at += 1
+    if words[at] in _TAGGED:
+        at += 2
+    elif words[at] in BASIC:
+        while words[at] in BASIC:
+            at += 1
+    elif words[at] == "bool" or (words[at].isidentifier() and words[at] not in KEYWORDS):
+        at += 1
+    else:
+        return None
+    while words[at] in ("*", "const"):
+        at += 1
+    name = None
+    if words[at].isidentifier():
+        name = words.pop(at)
+        if name in _NO_NAME:
+            return None
+    if words[at] not in ("", "["):
+        return None
+    return " ".join(words).rstrip(), name
