@@ -17,7 +17,7 @@ from ._rules import Absent, Broken, check, rule, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ._rules import Foreign
 
@@ -83,12 +83,12 @@ def fields(it: Runtime) -> None:
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
     least = ffi.sizeof("NcRuntime")
     check(found.struct_size >= least, f"'struct_size' is {found.struct_size}, less than {least}")
-    wanted = _abi.HEAP_TYPE + ffi.sizeof("Extension")
-    same(int(found.type_size), wanted, "'type_size'")
+    least = _abi.HEAP_TYPE + ffi.sizeof("Extension")
+    check(found.type_size >= least, f"'type_size' is {found.type_size}, less than {least}")
     same(int(found.slot_size), ffi.sizeof("PyCustomSlot"), "'slot_size'")
     for field in ("provider", "metatype", "registry", "intern", "ready"):
         check(getattr(found, field), f"'{field}' is NULL")
-    same(_abi.metatype().__basicsize__, wanted, "'tp_basicsize' of the metaclass")
+    same(_abi.metatype().__basicsize__, int(found.type_size), "'tp_basicsize' of the metaclass")
     check(issubclass(_abi.metatype(), type), "the metaclass does not derive from type")
 
 
@@ -501,16 +501,26 @@ def nativecall_works(it: Runtime) -> None:
 
 @rule("runtime", "unfit", "The handshake", "nativecall refuses what does not suit")
 def unfit(it: Runtime) -> None:
-    _refuses("nativecall")
+    _meets("nativecall", _unfit.CASES)
 
 
 @rule("runtime", "unfit-newcomer", "The handshake", "the module refuses what does not suit")
 def unfit_newcomer(it: Runtime) -> None:
-    _refuses(it.name)
+    _meets(it.name, _unfit.CASES)
 
 
-def _refuses(target: str) -> None:
-    wrong = {case: found for case in _unfit.CASES if (found := _unfit.meet(target, case))}
+@rule("runtime", "beside", "The handshake", "nativecall publishes beside what is no runtime")
+def beside(it: Runtime) -> None:
+    _meets("nativecall", _unfit.BESIDE)
+
+
+@rule("runtime", "beside-newcomer", "The handshake", "the module publishes beside it, too")
+def beside_newcomer(it: Runtime) -> None:
+    _meets(it.name, _unfit.BESIDE)
+
+
+def _meets(target: str, cases: Collection[str]) -> None:
+    wrong = {case: found for case in cases if (found := _unfit.meet(target, case))}
     for case, found in wrong.items():
         more = f" (and {len(wrong) - 1} others)" if len(wrong) > 1 else ""
         raise Broken(f"where there is {case}: {found}{more}")

@@ -110,21 +110,14 @@ def _null(field: str) -> tuple[Callable[[], object], str]:
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "None": (lambda: None, _NONE),
     "an object without attributes": (object, _NONE),
-    "a module without a capsule": (_module, _NONE),
     "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
     "a capsule of another name": (
         lambda: _module(runtime_v1=_capsule(id(type), "_extensibletype.runtime_v2")),
         _NONE,
     ),
-    "the metaclass alone": (lambda: _module(extensibletype_v1=type), _NONE),
-    "the first draft's capsule 'extensibletype_v1' alone": (
-        lambda: _module(extensibletype_v1=_capsule(id(type), "extensibletype_v1")),
-        _NONE,
-    ),
     "ABI version 0": _sizes(abi_version=0),
     "ABI version 2": _sizes(abi_version=2),
     "a struct of 16 bytes": _sizes(struct_size=16),
-    "larger types": _sizes(type_size=_abi.HEAP_TYPE + 40),
     "smaller types": _sizes(type_size=_abi.HEAP_TYPE),
     "other slots": _sizes(slot_size=16),
     "another version without a provider": _sizes(abi_version=2, provider=0),
@@ -132,14 +125,26 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     f"'{field}' that is NULL": _null(field)
     for field in ("provider", "metatype", "registry", "intern", "ready")
 }
+#: Module objects beside whose attributes a newcomer puts its own runtime.
+BESIDE: dict[str, Callable[[], types.ModuleType]] = {
+    "a module without a runtime": _module,
+    "the metaclass of a draft alone": lambda: _module(extensibletype_v1=type),
+    "the first draft's capsule 'extensibletype_v1' alone": lambda: _module(
+        extensibletype_v1=_capsule(id(type), "extensibletype_v1")
+    ),
+    "version 2": lambda: _module(
+        runtime_v2=_capsule(id(type), "_extensibletype.runtime_v2"), extensibletype_v2=type
+    ),
+}
 
 
 def _grow() -> None:
-    """Put a larger struct in place of the runtime that is there."""
+    """Put a larger struct, which tells of larger types, in place of the runtime that is there."""
     found = _abi.runtime()
     memory = _abi.kept(ffi.new("char[4096]", b"\x5a" * 4095))
     ffi.memmove(memory, found, ffi.sizeof("NcRuntime"))
-    ffi.cast("NcRuntime *", memory).struct_size = 4096
+    larger = ffi.cast("NcRuntime *", memory)
+    larger.struct_size, larger.type_size = 4096, found.type_size + 8
     setattr(sys.modules[_abi.MODULE], _abi.ATTRIBUTE, _capsule(_abi.number(memory), _abi.CAPSULE))
 
 
@@ -151,8 +156,10 @@ def main(case: str, first: str, target: str) -> None:
         if case:
             _grow()
     else:
-        sys.modules[_abi.MODULE] = CASES[case][0]()  # type: ignore[assignment]  # the point
+        make = BESIDE.get(case) or CASES[case][0]
+        sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # the point
     before = sys.modules.get(_abi.MODULE)
+    had = dict(vars(before)) if case in BESIDE else {}
     error: BaseException | None = None
     try:
         importlib.import_module(target)
@@ -163,6 +170,8 @@ def main(case: str, first: str, target: str) -> None:
         "error": "" if error is None else type(error).__name__,
         "message": "" if error is None else str(error),
         "same": sys.modules.get(_abi.MODULE, ...) is before,
+        "kept": all(getattr(before, name, ...) is value for name, value in had.items()),
+        "published": hasattr(before, _abi.ATTRIBUTE),
     }
     print("\n" + json.dumps(told), flush=True)
 
@@ -170,12 +179,14 @@ def main(case: str, first: str, target: str) -> None:
 def meet(target: str, case: str = "", first: str = "") -> str | None:
     """Import a module where something else is in the runtime's place; what is wrong, or None.
 
+    A runtime has to be published beside what one of `BESIDE` has; one of `CASES` has to be refused.
+
     Parameters
     ----------
     target : str
         The module that comes second.
     case : str
-        Of `CASES`; with `first`, anything: the runtime of that one is made to look larger.
+        Of either; with `first`, anything: the runtime of that one is made to look larger.
     first : str
         The module that is imported first and brings the runtime.
     """
@@ -192,6 +203,12 @@ def meet(target: str, case: str = "", first: str = "") -> str | None:
     told = json.loads(lines[-1])
     if first:
         return f"{told['error']}: {told['message']}" if told["error"] else None
+    if case in BESIDE:
+        if told["error"]:
+            return f"{told['error']}: {told['message']}"
+        if not told["same"] or not told["kept"]:
+            return "what stood in the runtime's place is gone"
+        return None if told["published"] else "there is no runtime of version 1"
     if not told["error"]:
         return f"{target} is imported all the same"
     if not told["import_error"]:

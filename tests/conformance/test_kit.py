@@ -16,7 +16,8 @@ import pytest
 from nativecall.conformance._rules import DOCUMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
-SLOW = {"unfit", "unfit-newcomer", "newcomer", "larger"}  # dozens of processes
+#: Dozens of processes.
+SLOW = {"unfit", "unfit-newcomer", "beside", "beside-newcomer", "newcomer", "larger"}
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +264,15 @@ def test_a_runtime_that_joins_another_version_fails(foreign, kit):
     assert broken(found) == {
         "unfit-newcomer": "where there is ABI version 0: foreign_joins is imported all the same "
         "(and 2 others)"
+    }
+
+
+def test_a_runtime_that_takes_the_place_of_what_is_there_fails(foreign, kit):
+    foreign("runtime", "foreign_replaces", "BROKEN_BESIDE")
+    found = verdicts_of(kit, "runtime", "foreign_replaces", "--rule", "beside-newcomer")
+    assert broken(found) == {
+        "beside-newcomer": "where there is a module without a runtime: what stood in the runtime's "
+        "place is gone (and 3 others)"
     }
 
 

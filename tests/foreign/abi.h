@@ -119,7 +119,7 @@ static inline const Runtime *look_for_runtime(void)
     }
     PyErr_Clear();
     if (found == NULL || found->abi_version != 1 || found->struct_size < sizeof(Runtime) ||
-        found->type_size != sizeof(Type) || found->slot_size != sizeof(Slot)) {
+        found->type_size < sizeof(Type) || found->slot_size != sizeof(Slot)) {
         return NULL;
     }
     return found;

@@ -858,10 +858,10 @@ static PyMethodDef metatype_methods[] = {
 #define CAPSULE_NAME "_extensibletype.runtime_v1"
 #endif
 
-static int publish_runtime(PyObject *modules)
+/* `module` is what is there, or NULL. */
+static int publish_runtime(PyObject *modules, PyObject *module)
 {
     static Runtime made;
-    PyObject *module = PyModule_New("_extensibletype");
     PyObject *capsule = PyCapsule_New(&made, CAPSULE_NAME, NULL);
     Py_SET_REFCNT((PyObject *)&metatype, 1);
     metatype.tp_name = MODULE_NAME ".extensibletype";
@@ -888,13 +888,22 @@ static int publish_runtime(PyObject *modules)
     made.intern = intern;
     made.ready = ready;
     runtime = &made;
+#ifdef BROKEN_BESIDE
+    module = NULL;
+#endif
+    if (module == NULL) {
+        module = PyModule_New("_extensibletype");
+    }
     if (module == NULL || capsule == NULL || registry.head.table == NULL ||
         pthread_mutex_init(&registry.lock, NULL) != 0 ||
         pthread_atfork(before_fork, after_fork, after_fork) != 0 || PyType_Ready(&metatype) < 0) {
         return -1;
     }
-    return PyObject_SetAttrString(module, "runtime_v1", capsule) < 0 ||
-                   PyObject_SetAttrString(module, "extensibletype_v1", (PyObject *)&metatype) < 0
+    if (!PyObject_HasAttrString(module, "extensibletype_v1") &&
+        PyObject_SetAttrString(module, "extensibletype_v1", (PyObject *)&metatype) < 0) {
+        return -1;
+    }
+    return PyObject_SetAttrString(module, "runtime_v1", capsule) < 0
                ? -1
                : PyDict_SetItemString(modules, "_extensibletype", module);
 }
@@ -919,7 +928,7 @@ static int join(PyObject *module)
 #ifndef BROKEN_HANDSHAKE
         found->abi_version != 1 ||
 #endif
-        found->struct_size < sizeof(Runtime) || found->type_size != sizeof(Type) ||
+        found->struct_size < sizeof(Runtime) || found->type_size < sizeof(Type) ||
         found->slot_size != sizeof(Slot)) {
         PyErr_Format(PyExc_ImportError,
                      "%s was built for extensibletype ABI 1 (sizes %zu/%zu/%zu), but %s, which was "
@@ -958,7 +967,9 @@ PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
 {
     PyObject *modules = PyImport_GetModuleDict();
     PyObject *module = PyDict_GetItemString(modules, "_extensibletype");
-    if ((module != NULL ? join(module) : publish_runtime(modules)) < 0) {
+    const int publishes =
+        module == NULL || (PyModule_Check(module) && !PyObject_HasAttrString(module, "runtime_v1"));
+    if ((publishes ? publish_runtime(modules, module) : join(module)) < 0) {
         return NULL;
     }
     return PyModule_Create(&definition);

@@ -497,7 +497,7 @@ def future(builder, include, tmp_path_factory) -> Path:
     """A module built against headers of the next ABI version."""
     copy = tmp_path_factory.mktemp("future")
     shutil.copytree(include / "nativecall", copy / "nativecall")
-    base = copy / "nativecall" / "nativecall_abi.h"
+    base = copy / "nativecall" / "nativecall_abi.h"  # and, wrongly, under version 1's name
     text = base.read_text()
     base.write_text(re.sub(r"#define NC_ABI_VERSION 1\b", "#define NC_ABI_VERSION 2", text))
     assert base.read_text() != text
@@ -553,7 +553,7 @@ def test_incompatible_copies_are_refused(
 FOREIGN = """
 import sys, types
 sys.path.insert(0, sys.argv[1])
-sys.modules["_extensibletype"] = types.ModuleType("_extensibletype")
+sys.modules["_extensibletype"] = types.SimpleNamespace()
 import consumer_a
 print(consumer_a.table(None))
 for name in ("nativecall", "provider_a"):
@@ -567,12 +567,12 @@ print(consumer_a.entry(provider_a.Base(), "d:d")[0])
 """
 
 
-def test_a_foreign_module_by_that_name(python, copies):
+def test_a_foreign_object_by_that_name(python, copies):
     lines = python(FOREIGN, copies).splitlines()
     assert lines[0] == "None", "who only looks finds nothing, and refuses nothing"
     for line, name in zip(lines[1:3], ("nativecall", "provider_a"), strict=True):
         assert line == (
-            "sys.modules['_extensibletype'] is <module '_extensibletype'>, which is not an "
+            "sys.modules['_extensibletype'] is namespace(), which is not an "
             f"extensibletype runtime that {name} (ABI 1) can use: it has no capsule 'runtime_v1'"
         )
     assert lines[3] == "0"

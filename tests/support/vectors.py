@@ -442,7 +442,8 @@ def runtime(**changes: int | str | list[str] | None) -> Vector:
 RUNTIMES = [
     runtime(), runtime(struct_size=64), runtime(struct_size=48), runtime(struct_size=0),
     runtime(abi_version=0), runtime(abi_version=2), runtime(type_size="H + 24"),
-    runtime(type_size="H + 40"), runtime(slot_size=16), runtime(slot_size=32),
+    runtime(type_size="H + 40"), runtime(type_size="H + 40", struct_size=64),
+    runtime(slot_size=16), runtime(slot_size=32),
     *[runtime(null=[field]) for field in ("provider", "metatype", "registry", "intern", "ready")],
     runtime(null=["intern", "ready"], struct_size=64),
     runtime(capsule="_extensibletype.runtime_v2"), runtime(capsule=None),

@@ -20,7 +20,8 @@ Row = tuple[int, int, int]
 def suits(runtime: dict[str, Any]) -> bool:
     """find.md, "Step 1": whether a runtime does."""
     named = runtime["capsule"] == "_extensibletype.runtime_v1"
-    sizes = runtime["type_size"] == "H + 32" and runtime["slot_size"] == 24
+    type_size = int(runtime["type_size"].removeprefix("H + "))
+    sizes = type_size >= 32 and runtime["slot_size"] == 24
     version = runtime["abi_version"] == 1 and runtime["struct_size"] >= 56
     return named and version and sizes and not runtime["null"]
 

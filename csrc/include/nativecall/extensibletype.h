@@ -25,12 +25,16 @@
  *
  *   nothing                            this copy's metaclass is made ready and published
  *   .runtime_v1, a capsule             that runtime is used; this copy stays unused
- *   a runtime of another ABI version,  ImportError that names both sides
- *   one that is too small, or has NULL
- *   where a pointer must be
+ *   a module without .runtime_v1: of   this copy's is published beside what is there
+ *   another version, or of a draft
+ *   .runtime_v1 of another version,    ImportError that names both sides
+ *   too small, or with NULL where a
+ *   pointer must be
  *   anything else by that name         ImportError
  *
- * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 asks.
+ * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 asks, unless another
+ * module has put its own there. A runtime may be of a build whose structs have more fields at their
+ * ends, or fewer, but for those of version 1, which are all there.
  *
  * Inheritance (SEP 200, both drafts; docs/abi/departures.md says where and why we depart from them):
  *
@@ -77,13 +81,28 @@ NC_STATIC void nc_after_fork(void)
 }
 #endif
 
-/* Publishes this copy as the process's runtime. */
-NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules)
+/* Puts metaclass and capsule at a module, beside what else is there. 0, or -1 with MemoryError: a
+ * metaclass that then stands there alone is no runtime. */
+NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObject *capsule)
+{
+    PyObject *dict = PyModule_GetDict(module);
+    PyObject *name = PyUnicode_FromString(NC_RUNTIME_METACLASS);
+    const int status = name != NULL && PyDict_SetDefault(dict, name, (PyObject *)metatype) != NULL
+                           ? PyDict_SetItemString(dict, NC_RUNTIME_ATTRIBUTE, capsule)
+                           : -1;
+    Py_XDECREF(name);
+    return status;
+}
+
+/* Publishes this copy as the process's runtime, at the module that is there already, or at a new one
+ * where `there` is NULL. NULL with an exception. */
+NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
 {
     static NcRuntime runtime;
     PyObject *module = NULL;
     PyObject *capsule = NULL;
     PyTypeObject *metatype = nc_metatype_bundled();
+    int status = -1;
     if (metatype == NULL) {
         return NULL;
     }
@@ -110,19 +129,17 @@ NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules)
         runtime.intern = nc_intern;
         runtime.ready = nc_type_ready;
     }
-    module = PyModule_New(NC_RUNTIME_MODULE);
+    module = there != NULL ? Py_NewRef(there) : PyModule_New(NC_RUNTIME_MODULE);
     capsule = PyCapsule_New((void *)&runtime, NC_RUNTIME_CAPSULE, NULL);
-    if (module == NULL || capsule == NULL ||
-        PyObject_SetAttrString(module, NC_RUNTIME_ATTRIBUTE, capsule) < 0 ||
-        PyObject_SetAttrString(module, "extensibletype_v1", (PyObject *)metatype) < 0 ||
-        PyDict_SetItemString(modules, NC_RUNTIME_MODULE, module) < 0) {
-        Py_XDECREF(module);
-        Py_XDECREF(capsule);
-        return NULL;
+    if (module != NULL && capsule != NULL) {
+        status = nc_runtime_attach(module, metatype, capsule);
     }
-    Py_DECREF(module);
-    Py_DECREF(capsule);
-    return &runtime;
+    if (status == 0 && there == NULL) {
+        status = PyDict_SetItemString(modules, NC_RUNTIME_MODULE, module);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(capsule);
+    return status == 0 ? &runtime : NULL;
 }
 
 /* What stands in the runtime's place, for a message of one line: a new reference. */
@@ -135,6 +152,24 @@ NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
         shown = PyUnicode_FromFormat("an object of type '%.200s'", Py_TYPE(object)->tp_name);
     }
     return shown;
+}
+
+/* Whether there is no runtime at what nc_dict_item gave: 1, where one may be put there; 0; or -1 with
+ * an exception. */
+NC_STATIC int nc_runtime_missing(PyObject *module)
+{
+    PyObject *there = NULL;
+    if (module != NULL) {
+        if (!PyModule_Check(module)) {
+            return 0;
+        }
+        there = nc_dict_item(PyModule_GetDict(module), NC_RUNTIME_ATTRIBUTE);
+        if (there != NULL) {
+            Py_DECREF(there);
+            return 0;
+        }
+    }
+    return PyErr_Occurred() ? -1 : 1;
 }
 
 /* The runtime that another module published, if it is one we can work with. */
@@ -167,8 +202,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
         return NULL;
     }
     if (found->abi_version != NC_ABI_VERSION ||
-        found->struct_size < offsetof(NcRuntime, ready) + sizeof found->ready ||
-        found->type_size != sizeof(PyHeapExtensibleTypeObject) ||
+        found->struct_size < NC_ABI_SIZE(NcRuntime, ready) ||
+        found->type_size < NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) ||
         found->slot_size != sizeof(PyCustomSlot)) {
         PyErr_Format(PyExc_ImportError,
                      "%s was built for extensibletype ABI %d (sizes %zu/%zu/%zu), but %s, "
@@ -205,20 +240,18 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 {
     PyObject *modules;
     PyObject *module;
-    const NcRuntime *runtime;
+    const NcRuntime *runtime = NULL;
+    int missing;
     if (nc_runtime != NULL) {
         return nc_metatype;
     }
     modules = PyImport_GetModuleDict();
     module = nc_dict_item(modules, NC_RUNTIME_MODULE);
-    if (module != NULL) {
-        runtime = nc_runtime_accept(module);
-        Py_DECREF(module);
-    } else if (PyErr_Occurred()) {
-        return NULL; /* there may be one */
-    } else {
-        runtime = nc_runtime_publish(modules);
+    missing = nc_runtime_missing(module);
+    if (missing >= 0) {
+        runtime = missing ? nc_runtime_publish(modules, module) : nc_runtime_accept(module);
     }
+    Py_XDECREF(module);
     if (runtime == NULL) {
         return NULL;
     }

@@ -94,15 +94,16 @@ NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const Nc
         return -1;
     }
     api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    if (api->size < sizeof(NcNativeApi) || api->name != NC_NATIVEAPI_NAME || api->find == NULL) {
+    if (api->size < NC_ABI_SIZE(NcNativeApi, entry) || api->name != NC_NATIVEAPI_NAME ||
+        api->find == NULL) {
         char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
         PyOS_snprintf(numbers, sizeof numbers,
                       "%zu bytes and the name %llx, where %zu bytes and %llx", api->size,
-                      (unsigned long long)api->name, sizeof(NcNativeApi),
+                      (unsigned long long)api->name, NC_ABI_SIZE(NcNativeApi, entry),
                       (unsigned long long)NC_NATIVEAPI_NAME);
         PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
                      owner->tp_name, numbers,
-                     api->size >= sizeof(NcNativeApi) && api->name == NC_NATIVEAPI_NAME
+                     api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME
                          ? ", with a 'find' that is not NULL"
                          : "");
         return -1;

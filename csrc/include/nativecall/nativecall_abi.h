@@ -97,6 +97,7 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
     const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position); /* may be NULL */
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
+#define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later ones have more */
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
@@ -111,10 +112,10 @@ static inline const char *nc_abi_intern(const char *signature)
     Py_XDECREF(capsule);
     PyErr_Clear();
     if (found != NULL && found->abi_version == NC_ABI_VERSION &&
-        found->struct_size >= offsetof(NcRuntime, ready) + sizeof(void *) &&
-        found->slot_size == sizeof(PyCustomSlot) &&
-        found->type_size == sizeof(PyHeapExtensibleTypeObject) && found->provider &&
-        found->metatype && found->registry && found->intern && found->ready &&
+        found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) &&
+        found->type_size >= NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) &&
+        found->slot_size == sizeof(PyCustomSlot) && found->provider && found->metatype &&
+        found->registry && found->intern && found->ready &&
         found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
         nc_metatype = found->metatype;
         nc_runtime = found;
@@ -151,7 +152,6 @@ static inline const void *nc_abi_table(PyObject *obj, uintptr_t id)
 /* for (entry = NC_ABI_ENTRIES(obj); NC_ABI_LOAD(&entry->signature) != NULL; entry++) ... */
 #define NC_ABI_ENTRIES(obj)                                                                        \
     (((const PyNativeCallableTable *)nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID))->entries)
-
 /* The entry of a signature from nc_abi_intern, with none of the flags in `refuse`; or NULL. */
 static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char *signature,
                                                        uintptr_t refuse)
@@ -164,7 +164,6 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-
 /* The function of a packed word; NULL, too, where no packed table is: then ask by the text. */
 static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
@@ -190,8 +189,8 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char 
     }
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1");
     PyErr_Clear();
-    if (api && api->size >= sizeof(*api) && api->name == NC_NATIVEAPI_NAME && api->find != NULL) {
-        entry = api->find(obj, text, refuse);
+    if (api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME) {
+        entry = api->find != NULL ? api->find(obj, text, refuse) : NULL;
     }
     uintptr_t unfit = entry != NULL ? entry->flags & (refuse | NC_FLAGS_ABI_MASK) : 1;
     int fits = !unfit && entry->signature && entry->funcptr && !strcmp(entry->signature, text);

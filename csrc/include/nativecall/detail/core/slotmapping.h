@@ -19,6 +19,7 @@ NC_C_BEGIN
 #define NC_RUNTIME_MODULE "_extensibletype"
 #define NC_RUNTIME_ATTRIBUTE "runtime_v1"
 #define NC_RUNTIME_CAPSULE "_extensibletype.runtime_v1"
+#define NC_RUNTIME_METACLASS "extensibletype_v1"
 /* The dict at the runtime's module of IDs that were allocated at run time: {id: who did}. */
 #define NC_RUNTIME_IDS "allocated_ids"
 
