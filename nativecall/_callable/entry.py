@@ -161,8 +161,10 @@ _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 def _inherit(options: Options, known: int) -> int:
     """Flags from the options, and from what the target says where an option was left alone."""
     flags = options.flags
-    if known & _lib.FLAG_NEEDS_GIL and flags & _lib.FLAG_RELEASE_GIL:
-        raise ValueError("gil='release' cannot be right: the target needs the GIL")
+    if known & _lib.FLAG_NEEDS_GIL:
+        if flags & _lib.FLAG_RELEASE_GIL:
+            raise ValueError("gil='release' cannot be right: the target needs the GIL")
+        known &= ~_lib.FLAG_RELEASE_GIL  # what needs the GIL keeps it
     if not flags & _ANY_GIL:
         flags |= known & _ANY_GIL
     if not flags & _lib.FLAG_NEEDS_GIL:

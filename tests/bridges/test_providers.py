@@ -5,6 +5,7 @@ f(x) = 10 x + 1 (`d:d`), 10 x + 2 (`i:i`), (x, x) (`O:O`) and 10 x + y (`d:dd`).
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import weakref
@@ -63,6 +64,19 @@ def test_wrap_has_all_entries(obj):
         (0x11, "python", "need"),
         (0, "none", "hold"),
     ]
+
+
+def test_what_needs_the_gil_keeps_it(builder, include):
+    """Even where its provider asks for the GIL to be dropped."""
+    own = build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
+    offers = own.Both()
+    held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
+    offers.add("i:", 5, held)  # needs the GIL, and releases it
+    offers.add("i:i", 4, held)
+    f = nc.wrap(offers)
+    assert [(entry.flags, entry.gil) for entry in f.entries] == [(1, "need"), (4, "release")]
+    assert f["i:"]() == f["i:"].builtin() == 1
+    assert f["i:i"](0) == 0
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)

@@ -229,6 +229,17 @@ def test_a_heap_type_that_becomes_ready_late(c, found):
 
 
 @from_metaclass
+@pytest.mark.parametrize("rows", [[(OTHER, 0, 7)] * 2, [(OTHER, 0, 7)]], ids=["twice", "alone"])
+def test_a_heap_type_that_is_refused_has_no_table(c, found, rows):
+    """Its array of rows is not one that readers can go by."""
+    made = []
+    with pytest.raises(ValueError, match=r"duplicate slot key|must say the same in a slot"):
+        c.make(None, rows, 2, c.CALLS[0], 1, nc.extensibletype, 0, made.append)
+    assert ids(made[0]) == []
+    assert found(made[0]()) is None
+
+
+@from_metaclass
 def test_a_heap_type_without_room_for_slots(c, fails):
     with fails(
         TypeError,

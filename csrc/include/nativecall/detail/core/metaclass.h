@@ -312,6 +312,9 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     }
     raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
     offset = self->etp_obj_custom_slots_offset;
+    /* No reader may take the raw array for a table, also where it is refused. */
+    self->etp_custom_slots = NULL;
+    self->etp_obj_custom_slots_offset = 0;
     if (slot_table_size < 0) {
         PyErr_Format(PyExc_ValueError, "type '%s' cannot have a slot table of %zd rows",
                      type->tp_name, slot_table_size);
@@ -348,9 +351,6 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
         memcpy(own, raw, own_count * sizeof(PyCustomSlot));
     }
 
-    /* No reader may take the raw array for a table. */
-    self->etp_custom_slots = NULL;
-    self->etp_obj_custom_slots_offset = 0;
     if (!heap) {
         Py_SET_TYPE((PyObject *)type, nc_metatype);
     }
