@@ -198,7 +198,8 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
 int nc_pycallback_has_failed(const NcPyCallback *self)
 {
-    return self->stash != NULL && ((NcStash *)(void *)self->stash)->exception != NULL;
+    const NcStash *stash = nc_pycallback_stash(self);
+    return stash != NULL && stash->exception != NULL;
 }
 
 static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -243,8 +244,8 @@ PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int 
 {
     int may_leave =
         !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
-    return nc_exception_place((NcStash *)(void *)self->stash, may_leave,
-                              nc_pycallback_reported_as(self), self->stub);
+    return nc_exception_place(nc_pycallback_stash(self), may_leave, nc_pycallback_reported_as(self),
+                              self->stub);
 }
 
 /* Ends a call with an exception set; drops the function's result if there is one. */
@@ -389,8 +390,9 @@ PyObject *nc_pycallback_call(NcPyCallback *self, PyObject **args, size_t count)
 static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
-    if (self->kept != NULL && PyList_CheckExact(self->kept)) {
-        status = PyList_Append(self->kept, kept);
+    if (self->spec->passed) {
+        /* Without the list it is closed, and gives no results. */
+        status = self->kept != NULL ? PyList_Append(self->kept, kept) : 0;
         Py_DECREF(kept);
     } else {
         Py_XSETREF(self->kept, kept);

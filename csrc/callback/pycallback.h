@@ -69,8 +69,8 @@ struct NcPyCallback {
     PyObject *name;     /* str: what the function is called in messages */
     PyObject *who;      /* begins messages on the result: a str; NULL or (name, index) until the
                            first of them */
-    PyObject *stash;    /* an NcStash; or NULL */
-    PyObject *kept;     /* what the last result points into, or the list of all; or NULL */
+    PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
+                           call a list, of that call's stash and of what all results point into */
     void *stub;         /* the C function pointer; owned; NULL with ctypes */
 };
 
@@ -94,6 +94,14 @@ void nc_pycallback_set_interpreter(void);
 
 /* Sets `enter`, by the spec. */
 void nc_pycallback_set_enter(NcPyCallback *self);
+
+/* The stash of the call that the function was passed to, or NULL. */
+static inline NcStash *nc_pycallback_stash(const NcPyCallback *self)
+{
+    return self->spec->passed && self->kept != NULL
+               ? (NcStash *)(void *)PyList_GET_ITEM(self->kept, 0)
+               : NULL;
+}
 
 /* Whether the call that the function was passed to fails already, with what it raised in a thread
  * where no Python code waits. */

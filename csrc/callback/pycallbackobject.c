@@ -23,12 +23,14 @@ NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObj
     self->name = Py_NewRef(name);
     self->who = Py_XNewRef(who);
     if (spec->passed) {
-        self->stash = NcStash_Type.tp_alloc(&NcStash_Type, 0);
+        PyObject *stash = NcStash_Type.tp_alloc(&NcStash_Type, 0);
         /* What C code was given must last as long as the call that the function was passed to. */
-        self->kept = self->stash != NULL ? PyList_New(0) : NULL;
+        self->kept = stash != NULL ? PyList_New(1) : NULL;
         if (self->kept == NULL) {
+            Py_XDECREF(stash);
             goto fail;
         }
+        PyList_SET_ITEM(self->kept, 0, stash);
     }
     if (spec->code != NULL) {
         self->stub = nc_stub_new(spec->code, self);
@@ -122,7 +124,7 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
         return -1;
     }
     out->address = made->stub;
-    out->keep = PyTuple_Pack(3, Py_None, (PyObject *)made, made->stash);
+    out->keep = PyTuple_Pack(3, Py_None, (PyObject *)made, (PyObject *)nc_pycallback_stash(made));
     Py_DECREF(made);
     return out->keep != NULL ? 1 : -1;
 }
@@ -159,7 +161,6 @@ int nc_pycallback_traverse(PyObject *object, visitproc visit, void *arg)
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_VISIT(self->spec);
     Py_VISIT(self->function);
-    Py_VISIT(self->stash);
     Py_VISIT(self->kept);
     return 0;
 }
@@ -169,7 +170,6 @@ int nc_pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_CLEAR(self->function);
-    Py_CLEAR(self->stash);
     Py_CLEAR(self->kept);
     return 0;
 }
@@ -211,12 +211,17 @@ static PyMethodDef pycallback_methods[] = {
 static PyMemberDef pycallback_members[] = {
     {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
-    {"stash", T_OBJECT, offsetof(NcPyCallback, stash), READONLY,
-     "of the call that the function was passed to"},
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyObject *pycallback_get_stash(PyObject *object, void *Py_UNUSED(closure))
+{
+    PyObject *stash = (PyObject *)nc_pycallback_stash((NcPyCallback *)(void *)object);
+    return Py_NewRef(stash != NULL ? stash : Py_None);
+}
+
 static PyGetSetDef pycallback_getset[] = {
+    {"stash", pycallback_get_stash, NULL, "of the call that the function was passed to", NULL},
     {"address", pycallback_get_address, NULL, "the C function pointer", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
