@@ -2,7 +2,8 @@
  * of the core read.
  *
  * Idea. A call spec is everything about a signature that does not depend on a function: there is
- * one for each (signature, read-only arguments, argument names), shared by all callables. A native
+ * one for each (signature, read-only arguments, argument names, hidden arguments: those that the
+ * error convention adds, and Python does not pass), shared by all callables. A native
  * callable is either *single*, one entry made of a call spec and a C function pointer, or
  * *overloaded*, a tuple of singles (`parts`) tried by argument types. Trampolines are functions
  * that know one shape of signature and read the pointer from the callable they are given, so there
@@ -59,7 +60,7 @@ typedef struct {
     const char *text;      /* interned canonical text: the entry's key */
     uint64_t *words;       /* the same packed, without flags: the other table's key */
     size_t word_count;     /* 1, 3, 5 … */
-    Py_ssize_t nargs;      /* fixed arguments */
+    Py_ssize_t nargs;      /* fixed arguments, but for those of the error convention */
     int variadic;          /* more may follow the fixed ones */
     NcArgument *arguments; /* one each; then the result, of which only the letter is said */
     PyObject *types;       /* tuple: the ctype of each argument, then of the result */
@@ -115,12 +116,12 @@ typedef struct {
     PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
     PyObject *match;         /* (ctype, value, read-only) -> cost of an argument, or -1 */
     PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *failure;       /* (name, convention, result, errno): raises what the result means */
+    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
     PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
     PyObject *load;          /* (ctype, address) -> the value in memory */
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
-    PyObject *describe;      /* (Signature) -> the parts of a call spec */
+    PyObject *describe;      /* (Signature, hidden arguments) -> the parts of a call spec */
     PyObject *passed;        /* (ctype) -> None, or (signature, CallbackSpec or None) of functions
                                 that are such arguments */
 } NcHooks;

@@ -335,7 +335,7 @@ static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
 static PyMethodDef functions[] = {
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
-    {"callspec", nc_callspec, METH_O, NULL},
+    {"callspec", nc_callspec, METH_VARARGS, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},

@@ -298,6 +298,7 @@ cdef extern from "nativecall/detail/core/calltable.h" nogil:
     const uintptr_t NC_ERRORS_ZERO
     const uintptr_t NC_ERRORS_NULL
     const uintptr_t NC_ERRORS_ERRNO
+    const uintptr_t NC_ERRORS_ARGUMENT
 
     ctypedef struct PyNativeCallableEntry:
         const char *signature

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _types = _lib.types
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {
-    name: one for name, one in CONVENTIONS.items() if one.shown_by in ("exception", "result")
+    name: one
+    for name, one in CONVENTIONS.items()
+    if one.shown_by in ("exception", "result", "argument")
 }
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
@@ -91,6 +93,7 @@ class Callback(NativeCallable):
             keep=kept,
             has_gil=gil == "need",
             python_errors=CONVENTIONS[convention].shown_by == "exception",
+            tells_last=bool(CONVENTIONS[convention].hidden),
         )
         address, made, owner = callback_of(spec, function, name)
         self._made = made
@@ -194,7 +197,8 @@ def callback(
         the result type, with new references to its Python objects each time. Or the name of an
         error convention that C code knows, and native callers are told (see `wrap`): C gets a
         result that means failure, 1 for ``"nonzero"``, or finds the exception set, for
-        ``"python"``.
+        ``"python"``, or 1 where the last argument points to, for ``"argument"``: the Python
+        function does not get that one.
     name, doc : str, optional
         The function's own by default.
 

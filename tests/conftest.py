@@ -133,6 +133,18 @@ def fails() -> Callable[..., contextlib.AbstractContextManager[Any]]:
 
 
 @pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What comes to `sys.unraisablehook`: type, text and object of each exception."""
+    found: list[Any] = []
+
+    def hook(args: Any) -> None:
+        found.append((type(args.exc_value), str(args.exc_value), args.object))
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    return found
+
+
+@pytest.fixture
 def python(tmp_path: Path) -> Callable[..., str]:
     """Run code in a Python of its own, which must print no error; what it printed."""
 

@@ -44,10 +44,10 @@ static PyObject *given(PyObject *object)
  * and has the three that say how. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers", "objects", "letter",        "result",
-                            "record",  "writer",  "sentinel",      "code",
-                            "keep",    "has_gil", "python_errors", "passed",
-                            "foreign", "carrier", "pointer_type",  NULL};
+    static char *names[] = {"readers",       "objects",  "letter",     "result",  "record",
+                            "writer",        "sentinel", "code",       "keep",    "has_gil",
+                            "python_errors", "passed",   "tells_last", "foreign", "carrier",
+                            "pointer_type",  NULL};
     NcCallbackSpec *self;
     PyObject *readers;
     PyObject *objects;
@@ -65,11 +65,12 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     int has_gil = 0;
     int python_errors = 0;
     int passed = 0;
+    int tells_last = 0;
     void *address = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COOOy#|$OOpppOOO", names, &PyTuple_Type,
-                                     &readers, &PyTuple_Type, &objects, &letter, &result, &record,
-                                     &writer, &sentinel, &size, &code, &keep, &has_gil,
-                                     &python_errors, &passed, &foreign, &carrier, &pointer_type)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!O!COOOy#|$OOppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
+            &objects, &letter, &result, &record, &writer, &sentinel, &size, &code, &keep, &has_gil,
+            &python_errors, &passed, &tells_last, &foreign, &carrier, &pointer_type)) {
         return NULL;
     }
     if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
@@ -118,6 +119,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->has_gil = (char)has_gil;
     self->python_errors = (char)python_errors;
     self->passed = (char)passed;
+    self->tells_last = (char)tells_last;
     if (check_sentinel(self, (size_t)size) < 0) {
         goto fail;
     }

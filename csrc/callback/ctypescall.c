@@ -40,9 +40,9 @@ static PyObject *make_carrier(PyObject *type, PyObject *value, PyObject *reraise
 
 /* What to give to ctypes: `value`, or the sentinel where it is NULL, so that in the end the
  * exception `left` is left, or what was before is restored. Where there is no reraiser, that is
- * deferred. Takes the references. */
+ * deferred. Takes the references. `last` is the last argument. */
 static PyObject *return_to_ctypes(NcCtypesCallback *self, PyObject *value, PyObject *left,
-                                  NcPyCallbackCall *call)
+                                  NcPyCallbackCall *call, PyObject *last)
 {
     NcRaised before;
     PyObject *reraiser;
@@ -52,6 +52,9 @@ static PyObject *return_to_ctypes(NcCtypesCallback *self, PyObject *value, PyObj
         before = call->before;
     }
     if (value == NULL) {
+        if (self->base.spec->tells_last && PyLong_Check(last)) {
+            *(int *)PyLong_AsVoidPtr(last) = 1;
+        }
         value = Py_NewRef(self->given);
         nc_pycallback_reference_sentinel(&self->base);
     }
@@ -95,26 +98,28 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
 {
     NcCtypesCallback *self = (NcCtypesCallback *)(void *)object;
     NcPyCallback *base = &self->base;
-    size_t count = (size_t)PyVectorcall_NARGS(nargsf);
+    size_t total = (size_t)PyVectorcall_NARGS(nargsf);
+    size_t count = (size_t)PyTuple_GET_SIZE(base->spec->readers);
+    PyObject *last = total != 0 ? args[total - 1] : Py_None;
     PyThreadState *thread = PyThreadState_Get();
     NcPyCallbackCall call = {0, PyGILState_LOCKED, {NULL}};
     PyObject **given;
     PyObject *value = NULL;
     PyObject *left = NULL;
     PyObject *result;
-    if (kwnames != NULL || (Py_ssize_t)count != PyTuple_GET_SIZE(base->spec->readers)) {
+    if (kwnames != NULL || total < count || total - count > (size_t)base->spec->tells_last) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
     if ((nc_thread_has_exception(thread) || nc_is_left()) && nc_left_here()) {
-        return return_to_ctypes(self, NULL, nc_exception_take(), &call);
+        return return_to_ctypes(self, NULL, nc_exception_take(), &call, last);
     }
     if (nc_thread_has_exception(thread)) {
         nc_raised_take(&call.before);
         call.ending = NC_PYCALLBACK_RESTORE;
     }
     if (nc_pycallback_has_failed(base)) {
-        return return_to_ctypes(self, NULL, NULL, &call);
+        return return_to_ctypes(self, NULL, NULL, &call, last);
     }
     Py_INCREF(self);
     self->running++;
@@ -139,7 +144,7 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
         left = nc_pycallback_place_exception(base, call.ending != 0, base->spec->has_gil);
     }
     Py_XDECREF(value);
-    result = return_to_ctypes(self, result, left, &call);
+    result = return_to_ctypes(self, result, left, &call, last);
     self->running--;
     Py_DECREF(self);
     return result;

@@ -255,6 +255,7 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
     int held = (call->ending & (NC_PYCALLBACK_SAVE_THREAD | NC_PYCALLBACK_RELEASE)) == 0;
     PyObject *left = nc_pycallback_place_exception(self, has_before, held);
     Py_XDECREF(value);
+    call->ending |= NC_PYCALLBACK_FAILED;
     drop(self);
     if (left != NULL) {
         nc_exception_leave(left, NULL);

@@ -46,7 +46,7 @@
 
 /* One call, in the frame of the callback. */
 typedef struct {
-    int ending;           /* what its end has to see to besides: NC_PYCALLBACK_... */
+    int ending;           /* what its end has to see to besides: NC_PYCALLBACK_...; how it ended */
     PyGILState_STATE gil; /* what PyGILState_Ensure returned */
     NcRaised before;      /* what the C code had raised */
 } NcPyCallbackCall;
@@ -54,7 +54,8 @@ typedef struct {
 enum {
     NC_PYCALLBACK_SAVE_THREAD = 1, /* the thread state had been given up, and will be again */
     NC_PYCALLBACK_RELEASE = 2,     /* PyGILState_Ensure made one instead */
-    NC_PYCALLBACK_RESTORE = 4      /* an exception in `before` */
+    NC_PYCALLBACK_RESTORE = 4,     /* an exception in `before` */
+    NC_PYCALLBACK_FAILED = 8       /* nothing: it has ended, and C got the sentinel */
 };
 
 typedef struct NcPyCallback NcPyCallback;

@@ -229,6 +229,8 @@ static const Number layout[] = {
     {"pycallback_symbols", offsetof(NcPyCallback, symbols)},
     {"pycallback_enter", offsetof(NcPyCallback, enter)},
     {"pycallback_call_bytes", sizeof(NcPyCallbackCall)},
+    {"pycallback_call_ending", offsetof(NcPyCallbackCall, ending)},
+    {"pycallback_failed", NC_PYCALLBACK_FAILED},
     {"stub_context", offsetof(NcStubSlot, context)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},

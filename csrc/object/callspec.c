@@ -160,9 +160,9 @@ fail:
     return NULL;
 }
 
-PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *signature)
+PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *parts = PyObject_CallOneArg(nc_hooks.describe, signature);
+    PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
     PyObject *made = NULL;
     if (parts != NULL && PyTuple_Check(parts)) {
         made = callspec_new(parts);

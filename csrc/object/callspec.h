@@ -6,6 +6,6 @@
 
 /* callspec(signature): the call spec of a Signature. What a call spec says of memory is code's to
  * rely on, so it is asked of the `describe` hook and not of the caller. */
-PyObject *nc_callspec(PyObject *module, PyObject *signature);
+PyObject *nc_callspec(PyObject *module, PyObject *args);
 
 #endif

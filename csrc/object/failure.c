@@ -42,7 +42,8 @@ PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     ROW(NONZERO, "nonzero")                                                                        \
     ROW(ZERO, "zero")                                                                              \
     ROW(NULL, "null")                                                                              \
-    ROW(ERRNO, "errno")
+    ROW(ERRNO, "errno")                                                                            \
+    ROW(ARGUMENT, "argument")
 
 PyObject *nc_error_conventions(void)
 {
@@ -64,19 +65,20 @@ static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
 {
-    if (value != NULL && fail(self->name, value, convention, code) < 0) {
+    /* One that is set says more. */
+    if (value != NULL && (PyErr_Occurred() || fail(self->name, value, convention, code) < 0)) {
         Py_CLEAR(value);
     }
     return value;
 }
 
-PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention)
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code)
 {
     if (PyErr_Occurred()) {
         Py_XDECREF(result);
         return NULL;
     }
-    if (result == NULL && fail(name, Py_None, convention, 0) == 0) {
+    if (result == NULL && fail(name, Py_None, convention, code) == 0) {
         PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception", name);
     }
     return result;
@@ -99,13 +101,14 @@ PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *name;
     PyObject *address;
     Py_ssize_t convention;
+    int code;
     void *result;
-    if (!PyArg_ParseTuple(args, "UO!n", &name, &PyLong_Type, &address, &convention)) {
+    if (!PyArg_ParseTuple(args, "UO!ni", &name, &PyLong_Type, &address, &convention, &code)) {
         return NULL;
     }
     result = PyLong_AsVoidPtr(address);
     if (result == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    return nc_take_object(name, (PyObject *)result, (size_t)convention);
+    return nc_take_object(name, (PyObject *)result, (size_t)convention, code);
 }

@@ -10,19 +10,20 @@
 void nc_errno_clear(void);
 int nc_errno_keep(void);
 
-/* Turns a result into the exception that the error convention (NC_ERRORS_*) makes of it; takes the
- * reference to `value`. NULL if that is NULL already. */
+/* Turns a result that means failure into the exception that is set, or else the one that the error
+ * convention (NC_ERRORS_*) makes of it, or of `code`: errno, or what the function wrote to its last
+ * argument. Takes the reference to `value`. NULL if that is NULL already. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
 
 /* The result of a function that returns a new reference. An exception that it set is not lost, and
  * NULL without one is a failure by the error convention, or one of the function itself. */
-PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention);
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code);
 
 /* A new dict: the flags of each error convention by its name. */
 PyObject *nc_error_conventions(void);
 
-/* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention),
- * and object_at(address, owned): the object, whose reference is taken over where it is owned. */
+/* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention,
+ * code), and object_at(address, owned): the object, whose reference is taken over where it is owned. */
 PyObject *nc_object_at(PyObject *module, PyObject *args);
 PyObject *nc_object_taken(PyObject *module, PyObject *args);
 PyObject *nc_errno_save(PyObject *module, PyObject *code);

@@ -24,7 +24,7 @@ from .._signature.ctype import CType, Scalar, integer_range
 from .._signature.derived import Pointer, Struct, same_pointee
 from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
-from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step
+from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step, Told
 
 POINTERS = ("voidptr", "pointer")
 
@@ -160,7 +160,7 @@ class Draft:
 
 
 def type_of(node: Node) -> CType:
-    return Pointer(node.type) if isinstance(node, (Memory, Room)) else node.type
+    return Pointer(node.type) if isinstance(node, (Memory, Room, Told)) else node.type
 
 
 @dataclass(frozen=True, slots=True)

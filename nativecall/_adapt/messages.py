@@ -50,8 +50,8 @@ def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
     name : str
         The function's.
     value : object
-        What did not pass: a number, the count; errno for a function that sets that, else what it
-        returned.
+        What did not pass: a number, the count; for a function that sets errno, or its last
+        argument, what it set; else what it returned.
     """
     one = plan.steps[step]
     subject = one.subject.format(name)
@@ -62,9 +62,9 @@ def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
             f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items"
         )
     if one.kind == "failure":
-        by_errno = plan.before.shown_by == "errno"
-        result = None if by_errno or plan.before.needs == "pointer" else value
-        made = plan.before.failure(name, result, value if by_errno else 0)
+        by_code = plan.before.is_code
+        result = None if by_code or plan.before.needs == "pointer" else value
+        made = plan.before.failure(name, result, value if by_code else 0)
         return made or SystemError(f"'{name}' failed without saying how")
     return _unfit(subject, one.source, one.target, value)
 

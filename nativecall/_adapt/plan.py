@@ -100,7 +100,14 @@ class Written:
     type: CType
 
 
-Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A pointer to a fresh int, 0, for the function to say that it failed: its last argument."""
+
+    type: CType
+
+
+Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written | Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +189,14 @@ class Plan:
         return step == self.tested or any(
             [isinstance(node, Convert) and node.step == step for node in nodes]
         )
+
+    @property
+    def tells(self) -> bool:
+        """Whether the thunk says itself, by its last argument, that it failed.
+
+        Where the function has such an argument, too, it is the same, and the function has said so.
+        """
+        return bool(self.after.hidden and not self.before.hidden)
 
     @property
     def clears_errno_before(self) -> bool:

@@ -21,8 +21,10 @@ What the arguments are is tried in this order, and the first that fits is taken:
 How failure shows (the error convention): it is what it was where the wanted result can show it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
 `errors` names one. A status is an integer that a convention needs, as "nonzero" and "zero" do; the
-first says nothing besides. Where the wanted convention cannot tell C of a failure, C gets NaN, 0,
-NULL or zeros and Python an exception.
+first says nothing besides. With "argument" a signature's last one is apart from the rules above:
+where both sides have it, it is passed on, else the thunk has an int of its own, or writes errno or
+1 to the caller's. Where the wanted convention cannot tell C of a failure, C gets NaN, 0, NULL or
+zeros and Python an exception.
 
 The function gets the arguments of a variadic one after those that it names, as C promotes them.
 """
@@ -62,6 +64,7 @@ from .plan import (
     Plan,
     Result,
     Room,
+    Told,
     Written,
 )
 
@@ -262,9 +265,10 @@ def _user_data(draft: Draft, own: Own, given: Given) -> None:
         raise of_argument(given, refused, _TOO_LONG) from None
 
 
-def _promoted(inner: Signature, outer: Signature) -> tuple[Draft, list[Node]]:
+def _promoted(
+    inner: Signature, outer: Signature, given: Sequence[Given]
+) -> tuple[Draft, list[Node]]:
     """Arguments for a variadic function: its own, and what follows as C promotes it."""
-    given = [Given(index, arg) for index, arg in enumerate(outer.args)]
     fixed = len(inner.args)
     draft = Draft(inner, outer)
     if len(given) < fixed:
@@ -296,13 +300,18 @@ def _endings(
     inner: Signature, before: Convention, outer: Signature, errors: Convention | None
 ) -> tuple[list[_Ending], Refused | None]:
     """What rule 1 offers, in its order, and why it does not offer more."""
-    own = own_arguments(inner)
+    none = CONVENTIONS["none"]
+    known = before  # what the wanted function has where nothing else is asked for
+    if before.hidden and errors is None:
+        errors, known = (before, before) if before.fits(outer) else (None, none)
+    own = before.passed(own_arguments(inner))
     given = [Given(index, arg) for index, arg in enumerate(outer.args)]
+    if errors:
+        given = errors.passed(given)
     result, wanted = inner.result, outer.result
     integral = wanted.kind in ("int", "bool")
     # A convention that needs nothing of the result is kept without being asked for.
-    none = CONVENTIONS["none"]
-    kept = before if before.needs == "any" else none
+    kept = known if known.needs == "any" else none
     found: list[_Ending] = []
     refused: Refused | None = None
 
@@ -310,8 +319,13 @@ def _endings(
         nonlocal refused
         refused = refused or Refused(reason, hint)
 
+    if errors and errors.hidden and before == none and errors.fits(inner):
+        otherwise(
+            "its last argument does not say whether it failed",
+            f"nativecall.wrap(f, errors={errors.name!r}) says that it does",
+        )
     # The result becomes the wanted one.
-    after = errors or (before if before.suits(wanted) else none)
+    after = errors or (known if known.suits(wanted) else none)
     if result.kind == "void" or wanted.kind == "void":
         if result.kind == wanted.kind and after.needs == "any":
             found.append(_Ending(after, own, given))
@@ -403,10 +417,14 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
             raise Refused(f"the result {refused.reason}", refused.hint) from None
         checked = isinstance(node, Convert) and node.step >= 0
     if ending.room is not None:
-        place = len(inner.args) - 1
+        place = len(inner.args) - 1 - before.hidden
         while inner.args[place] != Pointer(ending.room):
             place -= 1
         nodes = [*nodes[:place], Room(ending.room), *nodes[place:]]
+    if before.hidden:
+        last = len(outer.args) - 1
+        told = Given(last, outer.args[last]) if after.hidden else Told(scalar("i"))
+        nodes = [*nodes, told]
     if ending.store is not None:
         assert node is not None
         draft.not_null(ending.store)
@@ -421,8 +439,8 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
     )
     tested = -1
     if before.shown_by != "nothing" and (not shown or checked or stores):
-        told = scalar("i") if before.shown_by == "errno" else inner.result
-        tested = draft.step("failure", "'{}'", told, told)
+        shows = scalar("i") if before.is_code else inner.result
+        tested = draft.step("failure", "'{}'", shows, shows)
     flags = (flags & _KEPT) | after.flags
     if after.needs_gil or (before.needs_gil and tested >= 0):
         if flags & _lib.FLAG_RELEASE_GIL:
@@ -486,7 +504,7 @@ def adapt(
                 elif ending.room is not None or ending.store is not None:
                     continue
                 else:
-                    draft, nodes = _promoted(inner, outer)
+                    draft, nodes = _promoted(inner, outer, ending.given)
                 return _finish(draft, nodes, ending, flags)
             except Refused as found:
                 if refused is None or found.progress > refused.progress:

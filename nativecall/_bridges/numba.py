@@ -38,7 +38,7 @@ from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function
-from .._values.failure import CONVENTIONS
+from .._values.failure import CONVENTIONS, check_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -246,12 +246,14 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
     if not _is_jitted(obj):
         return None
     name = obj.py_func.__name__
+    check_errors(signature, errors)
+    args = CONVENTIONS[errors].passed(signature.args)
     if obj.targetoptions.get("forceobj"):
         raise SignatureError(f"{name!r} is compiled in object mode, which no C function can call")
     if signature.variadic:
         raise SignatureError(f"Numba has no variadic functions, as {signature.text!r} would be")
     with _core("compiler_lock").global_compiler_lock:
-        compiled = _compile(obj, signature)
+        compiled = _compile(obj, signature, args)
         # Kept with Numba's instance: the code of either stays mapped for good.
         known = compiled.library.__dict__.setdefault("_nativecall", {})
         found: Function | None = known.get((signature.text, errors))
@@ -262,9 +264,9 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
     return found
 
 
-def _compile(obj: NumbaObject, signature: Signature) -> NumbaObject:
-    """Numba's result of compiling a jitted function for a signature's arguments."""
-    kinds = tuple([_numba_type(one) for one in signature.args])
+def _compile(obj: NumbaObject, signature: Signature, args: tuple[CType, ...]) -> NumbaObject:
+    """Numba's result of compiling a jitted function for those of a signature's arguments."""
+    kinds = tuple([_numba_type(one) for one in args])
     name = obj.py_func.__name__
     if kinds not in obj.overloads:
         if not obj._can_compile:
@@ -273,7 +275,7 @@ def _compile(obj: NumbaObject, signature: Signature) -> NumbaObject:
                 f"{name!r} was compiled for {have} only, and {signature.text!r} is another"
             )
         # Numba says a wrong number of arguments in a page of text.
-        _check_count(obj, signature)
+        _check_count(obj, signature, args)
         try:
             obj.compile(kinds)
         except _core("errors").NumbaError as error:
@@ -299,11 +301,11 @@ def _reason(error: Exception) -> str:
     return (telling or lines or [type(error).__name__])[0].removeprefix("- ")
 
 
-def _check_count(obj: NumbaObject, signature: Signature) -> None:
+def _check_count(obj: NumbaObject, signature: Signature, args: tuple[CType, ...]) -> None:
     import inspect
 
     try:
-        inspect.signature(obj.py_func).bind(*signature.args)
+        inspect.signature(obj.py_func).bind(*args)
     except TypeError as error:
         raise SignatureError(
             f"{obj.py_func.__name__!r} does not take the arguments of {signature.text!r}: {error}"
@@ -387,7 +389,7 @@ def _write(
     given = [
         writer.argument(ctype, kind, value)
         for ctype, kind, value in zip(
-            signature.args, described.argtypes, prologue.arguments, strict=True
+            errors.passed(signature.args), described.argtypes, prologue.arguments, strict=False
         )
     ]
     callee = ir.Function(
@@ -400,6 +402,8 @@ def _write(
     )
     with builder.if_then(status.is_error, likely=False):
         writer.keep_exception(status, made, errors)
+        if errors.hidden:
+            builder.store(ir.IntType(32)(1), prologue.arguments[-1], align=4)
         lowering.emit_return(
             builder, prologue, writer.sentinel(signature.result, errors, prologue.result_memory)
         )

@@ -125,14 +125,14 @@ def _chosen(
         return _as(part, exact[0]), part._chosen(None)[0]
     for text in available:
         part = callable[text]
-        meant = part._chosen(None)[0]
+        meant = _meant(part)
         forms = _forms_of(meant, data)
         for form in forms:
             part = _as(part, form)
         if forms:
             return part, meant
     offers = ", ".join(map(repr, available))
-    if data and not any([_takes_data(callable[text]._chosen(None)[0]) for text in available]):
+    if data and not any([_takes_data(_meant(callable[text])) for text in available]):
         raise ValueError(
             f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
             f"does not have; it offers {offers}"
@@ -155,6 +155,16 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
     if form in _REPORTING and not status:
         return part.convert(form, errors="zero")
     return part if found.text == form else part.convert(form)
+
+
+def _meant(part: NativeCallable) -> Signature:
+    """The signature of an entry, without the argument that tells of failure."""
+    found, _, flags = part._chosen(None)
+    errors = convention(flags)
+    if not errors.hidden:
+        return found
+    passed = [errors.passed(each) for each in (found.args, found.readonly)]
+    return Signature(found.result, passed[0], readonly=passed[1])
 
 
 def _takes_data(signature: Signature) -> bool:

@@ -380,7 +380,9 @@ class NativeCallable(_types.CallableBase):
         It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
         """
         found, address, flags = self._chosen(signature)
-        return self._derived(callspec.of(found), address, flags, self if owner is None else owner)
+        return self._derived(
+            callspec.of(found, flags), address, flags, self if owner is None else owner
+        )
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
@@ -529,17 +531,15 @@ class NativeCallable(_types.CallableBase):
         if self._spec is None or self._overloads is not None:
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
         signature: Signature = self._spec.signature
-        names = [name for name in signature.names if name and not iskeyword(name)]
-        named = len({*names}) == len(signature.names)
+        count = len(self._spec.types) - 1
+        names = [name for name in signature.names[:count] if name and not iskeyword(name)]
+        named = len({*names}) == count
         positional, either = (
             inspect.Parameter.POSITIONAL_ONLY,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
         )
         kind = either if named else positional
-        parameters = [
-            inspect.Parameter(names[i] if named else f"x{i}", kind)
-            for i in range(len(signature.args))
-        ]
+        parameters = [inspect.Parameter(names[i] if named else f"x{i}", kind) for i in range(count)]
         if signature.variadic:
             parameters = [one.replace(kind=positional) for one in parameters]
             parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))

@@ -130,7 +130,7 @@ class NewEntry:
 
     def arguments(self) -> tuple[CallSpec, int, int, object]:
         """Arguments of the core's `_set_entry`."""
-        return callspec.of(self.signature), self.address, self.flags, self.owner
+        return callspec.of(self.signature, self.flags), self.address, self.flags, self.owner
 
 
 def refuse_duplicates(found: list[NewEntry]) -> None:
@@ -236,7 +236,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
             hint="leave 'signature' out to take the target's own",
         )
-    check_errors(wanted, options.errors)
+    check_errors(wanted, convention(flags).name)
     flags = _needs_gil(wanted, flags)
     if name is None and options.name is None:
         origin = _lib.address_origin(address)

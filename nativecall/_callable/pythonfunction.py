@@ -125,7 +125,7 @@ class _Shared:
 
     __slots__ = ("key", "letter", "objects", "readers", "record", "result", "writer")
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, tells_last: bool) -> None:
         from .._codegen.callback import key
 
         result = signature.result
@@ -134,14 +134,15 @@ class _Shared:
             storage.store_whole(result, value, address, who, keep, False)
 
         is_struct = result.kind == "struct"
-        pairs = zip(signature.args, signature.readonly, strict=True)
+        count = len(signature.args) - tells_last
+        pairs = zip(signature.args[:count], signature.readonly[:count], strict=True)
         self.readers: tuple[Any, ...] = tuple([reader(arg, readonly) for arg, readonly in pairs])
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
         self.result = None if result.kind in ("void", "object") else callspec.of_argument(result)
         self.record = _record(result) if is_struct else None
         self.writer = write if is_struct else None
-        self.key = key(signature)
+        self.key = key(signature, tells_last)
 
 
 _shared: Cache[object, _Shared] = Cache(1024)
@@ -156,6 +157,7 @@ def spec_of(
     has_gil: bool = False,
     python_errors: bool = False,
     passed: bool = False,
+    tells_last: bool = False,
 ) -> CallbackSpec:
     """What all callbacks of a signature and of the same options share.
 
@@ -172,26 +174,31 @@ def spec_of(
         Whether C code that has it looks for exceptions.
     passed : bool
         Whether the functions are arguments of a call, which raises their exceptions.
+    tells_last : bool
+        Whether the functions do not get the last argument, an int's address: that int is made 1
+        when there is no result.
 
     Raises
     ------
     SignatureError
         When only libffi could make such callbacks, and cannot.
     """
-    named = (signature.result.named, *[arg.named for arg in signature.args], signature.readonly)
+    types = (signature.result.named, *[arg.named for arg in signature.args])
+    named = types, signature.readonly, tells_last
     wanted = named, sentinel, has_gil, python_errors, passed
     known = _specs.get(wanted) if not keep else None
     if known is not None:
         return known
     from .._codegen.callback import code
 
-    shared = _shared.get(named) or _shared.keep(named, _Shared(signature))
-    found = code(signature, shared.key)
+    shared = _shared.get(named) or _shared.keep(named, _Shared(signature, tells_last))
+    found = code(signature, shared.key, tells_last)
     options: Options = {
         "keep": keep or None,
         "has_gil": has_gil,
         "python_errors": python_errors,
         "passed": passed,
+        "tells_last": tells_last,
     }
     if found is None:
         from .._libffi import callback

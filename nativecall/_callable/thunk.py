@@ -172,12 +172,13 @@ def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -
     """`NativeCallable.bind`."""
     name = function.__name__
     signature, address, flags = function._chosen(None)
+    count = len(signature.args) - convention(flags).hidden
     if signature.variadic:
         raise SignatureError(
             f"cannot bind arguments of {name!r}, which is variadic",
             hint="convert() it to a signature without '.' first",
         )
-    given = _places(name, signature, values, named)
+    given = _places(name, signature, count, values, named)
     if not given:
         return function
     fixed = tuple([index in given for index in range(len(signature.args))])
@@ -196,7 +197,7 @@ def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -
         _types.settle(keep, None)  # no call waits for what Python functions in structs raise
         _types.check_unmoved(keep, name)
         data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[HEADER:]
-        how = ("bind", [(i not in given, given.get(i)) for i in range(len(signature.args))], None)
+        how = ("bind", [(i not in given, given.get(i)) for i in range(count)], None)
         return _make(function, prepared, address, name, data, tuple(keep), how)
     except BaseException:
         # Tracebacks keep frames: nothing may stay exported in one.
@@ -205,22 +206,26 @@ def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -
 
 
 def _places(
-    name: str, signature: Signature, values: Sequence[object], named: Mapping[str, object]
+    name: str,
+    signature: Signature,
+    count: int,
+    values: Sequence[object],
+    named: Mapping[str, object],
 ) -> dict[int, object]:
-    """The value of each argument that is bound, by its place."""
-    count = len(signature.args)
+    """The value of each argument that is bound, by its place among the first `count`."""
     if len(values) > count:
         takes = f"{count} argument" + ("" if count == 1 else "s")
         raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
     given = {index: value for index, value in enumerate(values) if value is not _OPEN}
     for key, value in named.items():
-        if key not in signature.names:
-            known = ", ".join([repr(one) for one in signature.names if one])
+        names = signature.names[:count]
+        if key not in names:
+            known = ", ".join([repr(one) for one in names if one])
             hint = f"its arguments are {known}"
             if not known:
                 hint = "its arguments have no names; bind by position, with ... for open ones"
             raise TypeError(f"'{name}' has no argument {key!r}; {hint}")
-        index = signature.names.index(key)
+        index = names.index(key)
         if index in given:
             raise TypeError(f"argument {key!r} of '{name}' is bound twice")
         if value is not _OPEN:
@@ -296,7 +301,7 @@ def _make(
             flags |= _lib.FLAG_TAKES_GIL
     pointer, keep = made
     owner = Thunk(function, how, keep, stack)
-    return function._derived(callspec.of(plan.outer), pointer, flags, owner, name)
+    return function._derived(callspec.of(plan.outer, flags), pointer, flags, owner, name)
 
 
 def _prepared(key: object, plan: Callable[..., Plan], *given: object) -> _Prepared:

@@ -54,10 +54,11 @@ def wrap(
         keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
         the function must not be called without it, as it is for ``errors="python"`` and Python
         objects in the signature.
-    errors : {"none", "python", "nonzero", "zero", "null", "errno"}
+    errors : {"none", "python", "nonzero", "zero", "null", "errno", "argument"}
         How the function reports failure, which calls from Python turn into an exception: a Python
-        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`), or
-        errno (`OSError`).
+        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`),
+        errno (`OSError`), or an int that its last argument, an ``int *``, points to, 0 before the
+        call and not after it (`NativeFailure`): Python does not pass that argument.
     errno : bool
         Whether to save errno after each call, for `get_errno`.
 

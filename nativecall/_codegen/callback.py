@@ -39,12 +39,15 @@ _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictiona
 _recent: Fifo[str, engine.Code] = Fifo()
 
 
-def key(signature: Signature) -> str:
-    """What determines the code of a callback."""
-    return f"{shape(signature.result)}:{''.join([shape(arg) for arg in signature.args])}"
+def key(signature: Signature, tells_last: bool = False) -> str:
+    """What determines the code of a callback; see `code`."""
+    args = "".join([shape(arg) for arg in signature.args])
+    return f"{shape(signature.result)}:{args}{' tells' * tells_last}"
 
 
-def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.Code] | None:
+def code(
+    signature: Signature, wanted: str | None = None, tells_last: bool = False
+) -> tuple[int, engine.Code] | None:
     """The address of the callback code of a shape, to be reached through stubs, and its owner.
 
     None where callbacks are left to libffi. Shapes that are used again soon are not made again.
@@ -54,15 +57,18 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
     signature : Signature
     wanted : str, optional
         Its `key`, where that is known.
+    tells_last : bool
+        Whether the Python function does not get the last argument, the address of an int which is
+        made 1 when it fails.
     """
     if signature.variadic or not engine.available() or _lib.types.stubs_refused():
         return None
-    wanted = key(signature) if wanted is None else wanted
+    wanted = key(signature, tells_last) if wanted is None else wanted
     found = _made.get(wanted)
     if found is None:
 
         def text() -> str:
-            return _text(signature, None)
+            return _text(signature, None, tells_last)
 
         try:
             found = engine.compile(f"callback {wanted}", text, LINKED, (_EXPORT,), effort=0)
@@ -74,7 +80,9 @@ def code(signature: Signature, wanted: str | None = None) -> tuple[int, engine.C
     return found.address(_EXPORT), found
 
 
-def intermediate(signature: Signature, convention: Convention | None = None) -> str | None:
+def intermediate(
+    signature: Signature, convention: Convention | None = None, *, tells_last: bool = False
+) -> str | None:
     """The LLVM IR of a callback, for people to read; None where there is none.
 
     Parameters
@@ -82,25 +90,28 @@ def intermediate(signature: Signature, convention: Convention | None = None) -> 
     signature : Signature
     convention : Convention, optional
         This machine's by default.
+    tells_last : bool
+        See `code`.
     """
     try:
-        return None if signature.variadic else _text(signature, convention)
+        return None if signature.variadic else _text(signature, convention, tells_last)
     except engine.Unsupported:
         return None
 
 
-def _text(signature: Signature, convention: Convention | None) -> str:
+def _text(signature: Signature, convention: Convention | None, tells_last: bool) -> str:
     from .abi import known
 
     lowering = known(convention).lower(signature.result, signature.args)
-    return _CallbackCode(signature, lowering).text()
+    return _CallbackCode(signature, lowering, tells_last).text()
 
 
 class _CallbackCode(Writer):
     """Writes the code of a callback."""
 
-    def __init__(self, signature: Signature, lowering: Lowering) -> None:
+    def __init__(self, signature: Signature, lowering: Lowering, tells_last: bool) -> None:
         super().__init__()
+        self.tells_last = tells_last
         self.signature = signature
         self.lowering = lowering
 
@@ -134,7 +145,7 @@ class _CallbackCode(Writer):
         )
 
     def body(self, slot: str, prologue: Prologue, last: ir.Block) -> None:
-        count = len(self.signature.args)
+        count = len(self.signature.args) - self.tells_last
         self.line(f"%call = alloca [{layout['pycallback_call_bytes']} x i8], align 16")
         self.line(f"%args = alloca [{count + 1} x ptr], align 16")
         where = self.result_memory(prologue)
@@ -144,14 +155,20 @@ class _CallbackCode(Writer):
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
         enter = self.load("ptr", "%self", layout["pycallback_enter"])
         entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
-        self.require(self.new(f"icmp ne i32 {entered}, 0"), "return")
-        for index, (ctype, given) in enumerate(
-            zip(self.signature.args, prologue.arguments, strict=True)
-        ):
-            value = self.argument(index, ctype, str(given.get_reference()))
+        failed = "failed" if self.tells_last else "return"
+        self.require(self.new(f"icmp ne i32 {entered}, 0"), failed)
+        for index, ctype in enumerate(self.signature.args[:count]):
+            value = self.argument(index, ctype, str(prologue.arguments[index].get_reference()))
             self.store("ptr", value, "%args", (index + 1) * WORD)
         values = ("ptr %self", "ptr %call", "ptr %args", f"i64 {count}", f"ptr {where}")
         self.call("nc_pycallback_run", "void", *values)
+        if self.tells_last:
+            ending = self.load("i32", "%call", layout["pycallback_call_ending"], 4)
+            ending = self.new(f"and i32 {ending}, {layout['pycallback_failed']}")
+            self.require(self.new(f"icmp eq i32 {ending}, 0"), failed)
+            self.go("return")
+            self.begin(failed)
+            self.store("i32", "1", str(prologue.arguments[count].get_reference()), 0, 4)
         self.go("return")
         self.begin("return")
         self.give(prologue, last, where)

@@ -37,6 +37,8 @@ def _described(node: nodes.Node | None) -> str:
             return f"R{shape(type)}"
         case nodes.Written(type):
             return f"W{shape(type)}"
+        case nodes.Told(_):
+            return "t"
     return "-"
 
 

@@ -33,6 +33,7 @@ from .._adapt.plan import (
     Plan,
     Result,
     Room,
+    Told,
     Written,
 )
 from .._signature.ctype import SCALARS, CType, integer_range, is_native, part_of
@@ -66,6 +67,7 @@ class ThunkCode:
             None  # the function that raises an exception and returns it
         )
         self.room: ir.Value = None  # what the function writes to
+        self.told: ir.Value = None  # the int where it says that it failed
         self.answer: ir.Value = None  # its result, or the memory that holds it
 
     def text(self) -> str:
@@ -139,8 +141,11 @@ class ThunkCode:
         memory = ir.Constant(POINTER, None)
         if self.outer.result.how == "reference":
             memory = self.prologue.result_memory
+        values = [self.data, _LONG(step), bits, memory]
+        if self.plan.after.hidden:
+            values.append(self.prologue.arguments[-1])
         # A tail call: so the usual way needs no frame for this.
-        value = self.builder.call(self.failed, [self.data, _LONG(step), bits, memory], tail="tail")
+        value = self.builder.call(self.failed, values, tail="tail")
         if isinstance(value.type, ir.VoidType):
             self.builder.ret_void()
         else:
@@ -148,21 +153,25 @@ class ThunkCode:
 
     def write_failed(self) -> ir.Function:
         """A function that raises a step's exception and returns the sentinel."""
+        hidden = self.plan.after.hidden
         type = ir.FunctionType(
-            self.function.function_type.return_type, [POINTER, _LONG, _LONG, POINTER]
+            self.function.function_type.return_type,
+            [POINTER, _LONG, _LONG, POINTER, *[POINTER] * hidden],
         )
         function = ir.Function(self.module, type, "failed")
         # Or LLVM sees what it returns, and returns that itself after the call.
         function.linkage = "weak"
         function.attributes.add("noinline")
         function.attributes.add("cold")
-        data, step, bits, memory = function.args
+        data, step, bits, memory = function.args[:4]
         kept = self.builder, self.data
         self.builder, self.data = ir.IRBuilder(function.append_basic_block()), data
         keep = _INT(int(self.plan.after.shown_by == "exception"))
         self.serve("nc_thunk_failed", ir.VoidType(), data, step, bits, keep)
         if self.plan.after.shown_by == "errno":
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(OUT_OF_RANGE))
+        if hidden:
+            self.builder.store(_INT(1), function.args[4], align=4)
         if self.outer.result.how == "pieces":
             memory = self.reserve(self.plan.outer.result.size, self.plan.outer.result.alignment)
         self.give_sentinel(abi.Prologue((), memory))
@@ -250,9 +259,13 @@ class ThunkCode:
             case "exception":
                 raised = self.serve("nc_thunk_raised", _INT)
                 passed = builder.icmp_unsigned("==", raised, _INT(0))
-            case "errno":
-                code = self.serve("nc_thunk_errno", _INT)
-                bits = builder.zext(code, _LONG)
+            case "errno" | "argument":
+                if plan.before.hidden:
+                    told = self.prologue.arguments[-1] if plan.after.hidden else self.told
+                    code = self.load(_INT, told, 0, 4)
+                else:
+                    code = self.serve("nc_thunk_errno", _INT)
+                bits = builder.sext(code, _LONG)
                 passed = builder.icmp_unsigned("==", code, _INT(0))
             case _:
                 value = ir.Constant(self.answer.type, plan.before.value or None)
@@ -264,7 +277,14 @@ class ThunkCode:
             self.require(passed, plan.tested, bits)
             return
         here = builder.append_basic_block()
-        if plan.after.shown_by == "errno":
+        if plan.tells:
+            failed = builder.append_basic_block()
+            builder.cbranch(passed, here, failed).set_weights([1000, 1])
+            builder.position_at_end(failed)
+            says = _INT(1) if code is None else code
+            builder.store(says, self.prologue.arguments[-1], align=4)
+            builder.branch(self.sentinel())
+        elif plan.after.shown_by == "errno":
             failed = builder.append_basic_block()
             builder.cbranch(passed, here, failed).set_weights([1000, 1])
             builder.position_at_end(failed)
@@ -303,6 +323,10 @@ class ThunkCode:
                 self.room = self.reserve(type.size, type.alignment)
                 self.clear(self.room, type.size)
                 return self.room
+            case Told(_):
+                self.told = self.reserve(4, 4)
+                self.builder.store(_INT(0), self.told, align=4)
+                return self.told
             case Written(type):
                 return self.found(self.room, 0, type)
             case Result(_):

@@ -19,6 +19,7 @@ from .. import _lib
 from .._fifo import Cache, Fifo
 from .._signature.signature import Signature
 from .._values import callspec
+from .._values.failure import convention
 from .._values.variadic import extra_argument
 from . import engine
 from .trampolinecode import EXPORT, FLAGS, TrampolineCode
@@ -115,7 +116,8 @@ def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> T
         return _text(signature, flags, None, fixed)
 
     code = engine.compile(f"trampoline {wanted}", text, LINKED, (EXPORT,), effort=EFFORT)
-    method = {0: "METH_NOARGS", 1: "METH_O"}.get(len(signature.args), "METH_FASTCALL")
+    count = len(convention(flags).passed(signature.args))
+    method = {0: "METH_NOARGS", 1: "METH_O"}.get(count, "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
     return _types.Trampoline(layout[method], code.address(EXPORT), code)

@@ -71,17 +71,16 @@ class TrampolineCode(Writer):
         super().__init__()
         self.signature = signature
         self.lowering = lowering
-        self.places = [Place(index, arg) for index, arg in enumerate(signature.args)]
+        self.errors = errors = convention(flags)
+        self.places = [Place(index, arg) for index, arg in enumerate(errors.passed(signature.args))]
         self.owners, self.frame = lay_out(self.places)
         # Whether the arguments are an array, as for METH_FASTCALL.
         self.listed = len(self.places) >= 2 or lowering.fixed is not None
         self.direct = self.owners <= _MAX_DIRECT and all(
             [place.inline or place.letter in ("P", "O") for place in self.places]
         )
-        errors = convention(flags)
         self.release = bool(flags & _lib.FLAG_RELEASE_GIL)
         self.may_raise = errors.shown_by == "exception" or bool(flags & _lib.FLAG_NEEDS_GIL)
-        self.errors = errors
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
         result = signature.result
         # Whether what makes the result's object looks for exceptions that were left.
@@ -100,6 +99,7 @@ class TrampolineCode(Writer):
             and all(map(is_inline, numbers))
             and all([place.inline for place in self.places])
         )
+        self.code = "0"  # errno, or what the function wrote to the argument that says how it ended
         self.later: list[str] = []
         self.tables: list[str] = []
         self.declared: list[str] = []
@@ -410,14 +410,21 @@ class TrampolineCode(Writer):
         result = self.signature.result
         values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
         target = self.load("ptr", "%self", layout["callable_target"])
-        state, code = "", "0"
+        state, kept = "", "0"
+        if self.errors.hidden:
+            from .abi import value_type
+
+            values.append(Operand(value_type(self.signature.args[-1]), "%told"))
+            self.lines.insert(entry, "  %told = alloca i32, align 4")
+            self.store("i32", "0", "%told", 0, 4)
         if self.release:
             state = self.call("PyEval_SaveThread", "ptr")
         if self.errno:
             self.call("nc_errno_clear", "void")
         raw = self.lowered(entry, target, values)
         if self.errno:
-            code = self.call("nc_errno_keep", "i32")
+            kept = self.call("nc_errno_keep", "i32")
+        self.code = self.load("i32", "%told", 0, 4) if self.errors.hidden else kept
         if self.release:
             self.call("PyEval_RestoreThread", "void", f"ptr {state}")
         if self.owners and self.errors.reaches_c:
@@ -429,7 +436,7 @@ class TrampolineCode(Writer):
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
         value = self.result(result, raw)
-        return self.checked(value, raw, code) if self.errors.reaches_c else value
+        return self.checked(value, raw) if self.errors.reaches_c else value
 
     def look_for_left(self, raw: str) -> None:
         """Fail where a Python function that C called left an exception in this thread."""
@@ -520,11 +527,11 @@ class TrampolineCode(Writer):
             return "%result"
         return "" if raw is None else str(raw.get_reference()).replace(old, new)
 
-    def checked(self, value: str, raw: str, code: str) -> str:
+    def checked(self, value: str, raw: str) -> str:
         """The value, or NULL with the exception that an error convention makes of it."""
         errors = self.errors
-        if errors.shown_by == "errno":
-            failed = self.new(f"icmp ne i32 {code}, 0")
+        if errors.is_code:
+            failed = self.new(f"icmp ne i32 {self.code}, 0")
         else:
             kind, none = self.type(self.signature.result), str(errors.value)
             if errors.needs == "pointer":
@@ -533,7 +540,7 @@ class TrampolineCode(Writer):
         came, failing, join = self.block, self.label(), self.label()
         self.line(f"br i1 {failed}, label %{failing}, label %{join}")
         self.begin(failing)
-        values = ("ptr %self", f"ptr {value}", f"i64 {errors.flags}", f"i32 {code}")
+        values = ("ptr %self", f"ptr {value}", f"i64 {errors.flags}", f"i32 {self.code}")
         after = self.call("nc_fail", "ptr", *values)
         self.go(join)
         self.begin(join)
@@ -557,8 +564,8 @@ class TrampolineCode(Writer):
             return none
         if code == "O":
             name = self.load("ptr", "%self", layout["callable_name"])
-            values = (f"ptr {name}", f"ptr {raw}", f"i64 {self.errors.flags}")
-            return self.call("nc_take_object", "ptr", *values)
+            how = f"i64 {self.errors.flags}", f"i32 {self.code}"
+            return self.call("nc_take_object", "ptr", f"ptr {name}", f"ptr {raw}", *how)
         if code == "P":
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
         if isinstance(ctype, Struct):

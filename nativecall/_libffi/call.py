@@ -72,7 +72,7 @@ def fallback_for(
     type_ = types.prototype(signature, hold=hold, errno=errno)
     function = foreign_function(type_, address)
     types.check_result(signature)
-    fixed = signature.args
+    fixed = errors.passed(signature.args)
     offsets, size = types.layout(fixed)
     # The very types of the prototype: those of `foreign_type` may be made anew.
     declared = iter(type_._argtypes_)
@@ -139,6 +139,9 @@ def fallback_for(
             arguments += [one.from_address(at + types.WORD * k) for k, one in enumerate(passed[i])]
         if keep and len(values) > 1:
             check_unmoved(keep, name)
+        told = ctypes.c_int()
+        if errors.hidden:
+            arguments.append(types.RAW_POINTER(ctypes.addressof(told)))
         callee = function
         entry = owner()
         if entry is not None and entry._target != address:
@@ -166,6 +169,8 @@ def fallback_for(
             # The user's own copy is not for calls from here.
             code = set_errno(others)
             _lib.types.save_errno(code)
+        if errors.hidden:
+            code = told.value
         try:
             if keep or raised is not None:
                 settle(keep, raised)
@@ -178,7 +183,7 @@ def fallback_for(
         if result_type.kind == "void":
             value = None
         elif result_type.kind == "object":
-            value = _lib.types.take_object(name, answer.value or 0, errors.flags)
+            value = _lib.types.take_object(name, answer.value or 0, errors.flags, code)
         else:
             value = storage.load(result_type, ctypes.addressof(answer), owned=True)
         if errors.reaches_c:

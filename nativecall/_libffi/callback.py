@@ -129,7 +129,7 @@ def spec_of(
         return 0 if box.value is None else box.value
 
     return _types.CallbackSpec(
-        tuple([_reader(*pair) for pair in zip(signature.args, readers, strict=True)]),
+        tuple([_reader(*pair) for pair in zip(signature.args, readers, strict=False)]),
         object_offsets(result),
         callspec.letter(result),
         None if result.kind in ("void", "object") else callspec.of_argument(result),

@@ -22,7 +22,7 @@ from .call import called, foreign_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, Protocol
 
     class Maker(Protocol):
         """What makes the exceptions of a thunk."""
@@ -38,7 +38,7 @@ _WORD = VOIDPTR.size
 class _Failed(Exception):
     """A step failed; the exception for that is made and reported by who catches this."""
 
-    def __init__(self, step: int, value: object) -> None:
+    def __init__(self, step: int, value: Any) -> None:
         super().__init__(step)
         self.step = step
         self.value = value
@@ -97,6 +97,7 @@ def interpreted(
         sentinel,
         has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         python_errors=plan.after.shown_by == "exception",
+        tells_last=bool(plan.after.hidden),
         foreign=give,
         carrier=carrier,
         pointer_type=types.callback_type(restype, kinds, errno=run.uses_errno),
@@ -145,6 +146,9 @@ class _Run:
             if failed.step == plan.tested and plan.after.reaches_c:
                 if plan.after.shown_by == "errno":
                     set_errno(get_errno() or nodes.INPUT_OUTPUT_ERROR)
+                elif plan.tells:
+                    told = ctypes.c_int.from_address(_word(ctypes.addressof(given[-1])))
+                    told.value = failed.value if plan.before.is_code else 1
                 return None
             error = self.maker.make(failed.step, failed.value)
         if plan.after.shown_by == "errno":
@@ -161,6 +165,7 @@ class _Call:
         self.given = given
         self.memory = memory  # keeps what addresses point to
         self.room = 0
+        self.told = 0
         self.answer = 0
 
     def go(self) -> object:
@@ -217,7 +222,12 @@ class _Call:
             return
         # An exception of the function was raised by ctypes.
         value: object = None
-        code = get_errno() if plan.before.shown_by == "errno" else 0
+        code = 0
+        if plan.before.hidden:
+            told = _word(self.argument(-1)) if plan.after.hidden else self.told
+            code = ctypes.c_int.from_address(told).value
+        elif plan.before.is_code:
+            code = get_errno()
         if plan.before.needs == "pointer":
             value = _word(self.answer) or None
         elif plan.before.needs == "integer":
@@ -255,6 +265,9 @@ class _Call:
                 return self.pointer(self.room)
             case nodes.Written(_):
                 return self.room
+            case nodes.Told(ctype):
+                self.told = self.reserve(ctype.size)
+                return self.pointer(self.told)
             case nodes.Result(_):
                 return self.answer
         raise TypeError(node)
@@ -289,5 +302,6 @@ def _copy(target: int, source: int, size: int) -> None:
 
 
 def _type_of(node: nodes.Node) -> CType:
-    found: CType = VOIDPTR if isinstance(node, (nodes.Memory, nodes.Room)) else node.type
+    fresh = isinstance(node, (nodes.Memory, nodes.Room, nodes.Told))
+    found: CType = VOIDPTR if fresh else node.type
     return found

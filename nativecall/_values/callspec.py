@@ -1,7 +1,8 @@
 """Call specs: what a trampoline and the core's conversions need to know of a signature.
 
 The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
-for all callables whose types, argument names and read-only promises are equal.
+for all callables whose types, argument names, read-only promises and hidden arguments, those of the
+error convention, are equal. It describes the arguments that Python passes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.signature import Signature
+from .failure import CONVENTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import CallSpec
 
 _types = _lib.types
+_HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
 # Of what buffers have elements that the core looks at itself: structs in views, and what holds
 # pointers, are looked at in Python.
 _ITEMS = {one.letter for one in SCALARS.values()}
@@ -43,26 +46,28 @@ def letter(ctype: CType) -> str:
 _made: Cache[object, CallSpec] = Cache(4096)
 
 
-def of(signature: Signature) -> CallSpec:
-    """The call spec of a signature: one for equal types, names and promises."""
-    key = (signature.function.named, signature.names, signature.readonly)
+def of(signature: Signature, flags: int = 0) -> CallSpec:
+    """The call spec of an entry's signature and flags: one for equal types, names and promises."""
+    hidden = _HIDDEN[flags & _lib.ERRORS_MASK]
+    key = (signature.function.named, signature.names, signature.readonly, hidden)
     found = _made.get(key)
     if found is None:
-        found = _made.keep(key, _types.callspec(signature))
+        found = _made.keep(key, _types.callspec(signature, hidden))
     return found
 
 
-def described(signature: Signature) -> tuple[object, ...]:
+def described(signature: Signature, hidden: int) -> tuple[object, ...]:
     """The parts of a call spec; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
+    count = len(signature.args) - hidden
     return (
         signature,
         signature.text,
         letter(signature.result),
-        (*signature.args, signature.result),
-        tuple(map(_described, signature.args, signature.readonly)),
-        signature.names if any(signature.names) else None,
+        (*signature.args[:count], signature.result),
+        tuple(map(_described, signature.args[:count], signature.readonly)),
+        signature.names[:count] if any(signature.names) else None,
         signature.variadic,
     )
 

@@ -16,11 +16,12 @@ from .._signature.ctype import CType, integer_range
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Any, Literal, TypeVar
 
     from .._signature.signature import Signature
 
-    Errors = Literal["none", "python", "nonzero", "zero", "null", "errno"]
+    _Each = TypeVar("_Each", list[Any], tuple[Any, ...])
+    Errors = Literal["none", "python", "nonzero", "zero", "null", "errno", "argument"]
 
 _RELATIONS: dict[str, Callable[[object, int], bool]] = {"==": operator.eq, "!=": operator.ne}
 
@@ -37,9 +38,9 @@ class Convention(
     Attributes
     ----------
     name : str
-    shown_by : {"nothing", "exception", "result", "errno"}
+    shown_by : {"nothing", "exception", "result", "errno", "argument"}
         Where a caller sees a failure: nowhere, or in a Python exception that is set, in the result,
-        or in errno, which was 0 before the call and is not after it.
+        or in errno or the int that the last argument points to, 0 before the call and not after it.
     needs : {"any", "integer", "pointer"}
         What the result must be.
     relation, value : str and int
@@ -60,7 +61,17 @@ class Convention(
     @property
     def reaches_c(self) -> bool:
         """Whether C code without Python sees a failure."""
-        return self.shown_by in ("result", "errno")
+        return self.shown_by == "result" or self.is_code
+
+    @property
+    def is_code(self) -> bool:
+        """Whether a number beside the result, not 0, shows a failure."""
+        return self.shown_by in ("errno", "argument")
+
+    @property
+    def hidden(self) -> int:
+        """How many arguments, the last ones, are the convention's: Python passes one less."""
+        return int(self.shown_by == "argument")
 
     @property
     def is_status(self) -> bool:
@@ -83,16 +94,28 @@ class Convention(
         low, high = integer_range(ctype)
         return bool(low <= self.sentinel <= high)
 
+    def passed(self, args: _Each) -> _Each:
+        """What there is of each argument of a C function, for those that Python passes."""
+        return args[: len(args) - self.hidden]
+
+    def fits(self, signature: Signature) -> bool:
+        """Whether functions of a signature can have it."""
+        last = len(signature.args) - 1
+        ends = last >= 0 and signature.args[last].text == "&i" and not signature.readonly[last]
+        return self.suits(signature.result) and (
+            not self.hidden or (ends and not signature.variadic)
+        )
+
     def failed(self, result: object, code: int = 0) -> bool:
-        """Whether a result, where NULL is None, or errno shows a failure."""
+        """Whether a result, where NULL is None, or the code beside it shows a failure."""
         if self.shown_by != "result":
-            return bool(self.shown_by == "errno") and code != 0
+            return self.is_code and code != 0
         if self.needs == "pointer":
             return result is None
         return _RELATIONS[self.relation](result, self.value)
 
     def failure(self, name: str, result: object, code: int) -> Exception | None:
-        """The exception for what a call of `name` returned, or for errno; None for no failure.
+        """The exception for what a call of `name` returned, or for its code; None for no failure.
 
         An exception that was set needs nothing here: the call itself raises it.
         """
@@ -102,6 +125,8 @@ class Convention(
             import os
 
             return OSError(code, f"{os.strerror(code)} (from '{name}')")
+        if self.shown_by == "argument":
+            return NativeFailure(f"'{name}' failed: it set its last argument to {code}", code)
         null = "NULL" if result is None else self.value
         shown = {"==": null, "!=": f"{result}, not {self.value}"}.get(self.relation, result)
         return NativeFailure(f"'{name}' failed: it returned {shown}", result)
@@ -114,6 +139,7 @@ _TABLE = (
     Convention("zero", "result", "integer", "==", 0, 0),
     Convention("null", "result", "pointer", "==", 0, 0),
     Convention("errno", "errno"),
+    Convention("argument", "argument"),
 )
 CONVENTIONS: dict[str, Convention] = {one.name: one for one in _TABLE}
 _BY_FLAGS = {one.flags: one for one in _TABLE}
@@ -129,19 +155,21 @@ def convention(flags: int) -> Convention:
 
 
 def check_errors(signature: Signature, errors: str) -> None:
-    """Whether a result can show what an error convention says."""
+    """Whether functions of a signature can show what an error convention says."""
     row = CONVENTIONS[errors]
-    if not row.suits(signature.result):
+    if not row.fits(signature):
+        const = ", where that is const" if row.hidden and any(signature.readonly[-1:]) else ""
         signed = "a signed integer" if row.sentinel < 0 else "an integer"
-        wanted = "a pointer" if row.needs == "pointer" else signed
+        wanted = f"{'a pointer' if row.needs == 'pointer' else signed} as the result"
+        if row.hidden:
+            wanted = "a pointer to an int, '&i', as the last argument"
         raise ValueError(
-            f"errors={errors!r} needs {wanted} as the result, "
-            f"but the signature is {signature.text!r}"
+            f"errors={errors!r} needs {wanted}, but the signature is {signature.text!r}{const}"
         )
 
 
 def raise_failure(name: str, flags: int, result: object, code: int) -> None:
-    """Raise what a call of `name` that returned `result`, and left `code` in errno, means."""
+    """Raise what a call of `name` that returned `result`, with a code beside it, means."""
     error = convention(flags).failure(name, result, code)
     try:
         if error is not None:

@@ -66,9 +66,9 @@ NATIVECALLABLE, PACKEDCALLABLE, OBJECTSLOTS = 0x04000001, 0x04000003, 0x04000101
 CALL_KEYS = (NATIVECALLABLE, PACKEDCALLABLE)
 NEEDS_GIL, TAKES_GIL, RELEASE_GIL, ERRNO = 1, 2, 4, 8
 ERRORS, ERRORS_PYTHON = 0x70, 0x10
-#: Conventions whose failures an integer shows, and a pointer.
-BY_INTEGER, BY_POINTER = (0x20, 0x30), (0x40,)
-LAST_CONVENTION = 0x50
+#: Conventions whose failures an integer shows, a pointer, and what the last argument points to.
+BY_INTEGER, BY_POINTER, BY_ARGUMENT = (0x20, 0x30), (0x40,), (0x60,)
+LAST_CONVENTION = 0x60
 ABI_MASK = 2 ** (8 * WORD) - 2**24 | 0x80
 API_ATTRIBUTE, API_CAPSULE, API_NAME = (
     "__nativecall_api__",

@@ -6,6 +6,7 @@ Each rule looks at one object (`Provider`); one that the object has nothing for 
 from __future__ import annotations
 
 import ctypes
+import re
 from types import BuiltinFunctionType
 
 from . import _abi
@@ -372,7 +373,7 @@ def needs_gil(it: Provider) -> None:
             )
 
 
-@rule("provider", "convention", "Flags", "the error convention fits the result")
+@rule("provider", "convention", "Flags", "the error convention fits the signature")
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         kind, result = found & _abi.ERRORS, text.partition(":")[0]
@@ -380,6 +381,10 @@ def convention(it: Provider) -> None:
             check(result in tuple("?bBhHiIqQ"), f"{text!r} has the convention {kind:#x}")
         if kind in _abi.BY_POINTER:
             check(result[:1] in ("P", "O", "&", "X"), f"{text!r} has the convention {kind:#x}")
+        if kind in _abi.BY_ARGUMENT:
+            # Neither a pointer to a pointer, to an array of them, nor a view.
+            last = re.search(r"[^&)\]]&i$", text)
+            check(last, f"{text!r}, whose last argument is no '&i', has the convention {kind:#x}")
 
 
 # -- the packed table ----------------------------------------------------------------------------

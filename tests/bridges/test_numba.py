@@ -428,6 +428,18 @@ def test_options_are_those_of_all_instances():
         nc.wrap(fresh(), "d:d", errors="nonzero")
 
 
+def test_a_last_argument_tells_c_of_the_exception():
+    f = nc.wrap(checked, "d:d&i", errors="argument")
+    assert f(0.5) == 0.5
+    told = np.zeros(1, np.int32)
+    for call in (f, lambda x: nc.wrap(f.address(), "d:d&i")(x, told)):
+        with pytest.raises(ValueError, match="too large"):
+            call(2.0)
+    assert told[0] == 1
+    with pytest.raises(ValueError, match="errors='argument' needs a pointer to an int"):
+        nc.wrap(checked, "d:d", errors="argument")
+
+
 def test_a_mapping_and_add():
     f = nc.wrap({"d:d": twice, "q:q": plus})
     assert (f(1.5), f(3)) == (3.0, 4)

@@ -137,7 +137,7 @@ def test_a_subclass_inherits_and_one_with_a_call_does_not(provider):
 
 def test_entries_that_cannot_be_called_are_left_out(hostile):
     entries = [
-        ("d:d", 0x60, hostile.FUNCTIONS[0]),  # a convention of a later version
+        ("d:d", 0x70, hostile.FUNCTIONS[0]),  # a convention of a later version
         ("f:f", 0x20, hostile.FUNCTIONS[1]),  # one that a float cannot show
         ("i:i", 1 << 24, hostile.FUNCTIONS[2]),  # an entry of a later ABI
         ("d: d", 0, hostile.FUNCTIONS[3]),  # not canonical
@@ -153,7 +153,7 @@ def test_entries_that_cannot_be_called_are_left_out(hostile):
         assert f.signatures == ("i:ii",)
         assert f.entries[0].flags == 0
         assert f.address() == hostile.FUNCTIONS[4]
-        with pytest.raises(nc.SignatureError, match="flags 0x60 have an unknown error convention"):
+        with pytest.raises(nc.SignatureError, match="flags 0x70 have an unknown error convention"):
             nc.wrap(obj, "d:d")
         with pytest.raises(nc.SignatureError, match="errors='nonzero' needs an integer"):
             nc.wrap(obj, "f:f")

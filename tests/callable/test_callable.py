@@ -143,7 +143,8 @@ OPTIONS = [
     (
         {"errors": "raise"},
         ValueError,
-        "'errors' must be one of 'none', 'python', 'nonzero', 'zero', 'null', 'errno' "
+        "'errors' must be one of 'none', 'python', 'nonzero', 'zero', 'null', 'errno', "
+        "'argument' "
         "(got 'raise')",
     ),
     ({"errno": 1}, TypeError, "'errno' must be True or False (got int)"),

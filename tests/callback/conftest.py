@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,14 +191,3 @@ def consumer(builder, include):
     """The extension module of tests/ext/pointer_consumer.c."""
     path = builder.extension("pointer_consumer.c", "nc_pointer_consumer", include=include)
     return build.load_extension(path)
-
-
-@pytest.fixture
-def unraisable(monkeypatch):
-    found: list[Any] = []
-
-    def hook(args):
-        found.append((type(args.exc_value), str(args.exc_value), args.object))
-
-    monkeypatch.setattr(sys, "unraisablehook", hook)
-    return found

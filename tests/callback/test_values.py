@@ -358,7 +358,8 @@ def test_a_callback_is_a_native_callable(callers, native):
             ("d:d", abs),
             {"errors": "errno"},
             ValueError,
-            "'errors' must be None, a value for C, or one of 'python', 'nonzero', 'zero', 'null' "
+            "'errors' must be None, a value for C, or one of 'python', 'nonzero', 'zero', 'null', "
+            "'argument' "
             "(got 'errno')",
         ),
         (

@@ -177,6 +177,7 @@ BROKEN = {
         "GIL_FLAG": "needs-gil",
         "FLAG_BITS": "flags",
         "CONVENTION": "convention",
+        "LAST_ARGUMENT": "convention",
         "CANONICAL": "canonical packed",
         "INTERN": "interned",
         "COUNT": "call-table",

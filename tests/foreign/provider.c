@@ -45,6 +45,8 @@ static double of_two(double x, double y)
 #define DOUBLE_FLAGS 0x100
 #elif defined(BROKEN_CONVENTION)
 #define DOUBLE_FLAGS 0x40
+#elif defined(BROKEN_LAST_ARGUMENT)
+#define DOUBLE_FLAGS 0x60
 #else
 #define DOUBLE_FLAGS 0
 #endif

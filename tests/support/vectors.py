@@ -380,7 +380,8 @@ def calltables(core: Core) -> tuple[str, list[Vector]]:
         [("d:d", 1), ("f:f", 0), ("d:d", 0)],
         [("d:d", 0x10 | 1), ("d:d", 0x10 | 2), ("d:d", 0x20), ("d:d", 0x50 | 8), ("d:d", 4)],
         [("d:d", 1 << 24), ("d:d", 1 << 63), ("d:d", 1 << 23 | 0x100)],
-        [("i:d", 0x80), ("i:d", 0x60), ("i:d", 0xF0), ("O:O", 1)],
+        [("i:d", 0x80), ("i:d", 0x70), ("i:d", 0xF0), ("O:O", 1)],
+        [("i:d&i", 0x60), ("i:d&i", 0)],
         [("d:d", 1 << 32)],
     ]
     vectors = []
@@ -412,6 +413,7 @@ def packedtables(core: Core) -> tuple[str, list[Vector]]:
         [("d:d", 1), ("f:f", 0), ("d:d", 0)],
         [(long, 0), ("d:d", 0x51), (long + "d", 0), (long, 0x10 | 2)],
         [("v:T{d(2,3)i}X{i:P}[2]d", 3), ("v:", 0), ("d:" + "d" * 50, 4), ("i:d&f", 0x58)],
+        [("d:d&i", 0x61), ("d:d&i", 0x60), ("d:d&i", 4)],
     ]
     vectors = []
     for entries in tables:

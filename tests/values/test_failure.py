@@ -43,7 +43,9 @@ def test_a_row_says_one_thing(row):
     """What fails is a failure by the row's own test, and what succeeds is none."""
     assert (row.needs != "any") == (row.shown_by == "result") == bool(row.relation)
     assert row.needs_gil == (row.shown_by == "exception")
-    assert row.reaches_c == (row.shown_by in ("result", "errno"))
+    assert row.reaches_c == (row.shown_by in ("result", "errno", "argument"))
+    assert row.is_code == (row.reaches_c and row.needs == "any")
+    assert row.hidden == (row.shown_by == "argument")
     assert row.success in (0, 1)
     assert row.is_status == (row.failed(-1) and row.failed(1))
     if row.needs == "integer":

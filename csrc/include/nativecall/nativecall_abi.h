@@ -34,6 +34,7 @@
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the result, an integer, is zero */
 #define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the result, a pointer, is NULL */
 #define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* errno, zero before the call, is not after it */
+#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* *int, 0 before, is not; the last argument */
 #define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* an entry with one of these is not for us */
 typedef struct {
     const char *signature; /* canonical and interned; NULL ends the table; NC_ABI_LOAD it */
