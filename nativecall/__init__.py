@@ -10,60 +10,27 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from ._callable.callable import NativeCallable
-from ._callable.entry import Entry
-from ._callable.wrap import native_of as _native_of  # noqa: F401  # box.h asks for it
-from ._callable.wrap import wrap
-from ._callback import Callback, callback
-from ._errors import (
-    AbiError,
-    LibraryError,
-    NativeCallError,
-    NativeFailure,
-    NoEntryError,
-    SignatureError,
-    SymbolError,
-)
-from ._lib import types as _types
-from ._library import Library, load
-from ._signature.signature import Signature
-from ._slots import Slot, customslots, extensibletype, get_include
-from ._values.boxes import own_entry as _own_entry  # noqa: F401  # the same
-from ._values.boxes import register_box
+from __future__ import annotations
+
+from . import _fork, _lib  # noqa: F401  # a fork waits for imports; without its core the package says so
 from ._version import __version__ as __version__
 
-__all__ = [
-    "AbiError",
-    "Callback",
-    "Entry",
-    "Library",
-    "LibraryError",
-    "NativeCallError",
-    "NativeCallable",
-    "NativeFailure",
-    "NoEntryError",
-    "Signature",
-    "SignatureError",
-    "Slot",
-    "SymbolError",
-    "callback",
-    "customslots",
-    "extensibletype",
-    "get_errno",
-    "get_include",
-    "load",
-    "register_box",
-    "wrap",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._public import *  # noqa: F403
+    from ._public import __all__ as __all__
+else:
 
-# Messages, reprs and pickles name what people use where they find it. The metaclass is the
-# runtime's, which may be another module's.
-for _one in [globals()[_name] for _name in __all__ if _name in globals()]:
-    if isinstance(_one, type) and _one is not extensibletype and _one.__module__ != __name__:
-        _one.__module__ = __name__
-del _one
+    def __getattr__(name):
+        """The public names, of _public.py, which is imported when one of them is used."""
+        if name[0] != "_" or name in ("__all__", "_native_of", "_own_entry"):
+            from ._public import NAMES
 
+            globals().update({**NAMES, **globals()})
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-def get_errno() -> int:
-    """errno as this thread's last call of a function with ``errno=True`` left it; 0 before any."""
-    return int(_types.saved_errno())
+    def __dir__():
+        __getattr__("__all__")
+        return sorted(globals())

@@ -23,8 +23,6 @@ another user, or that a group or everybody may write to, is not used; nor is wha
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import itertools
 import os
 import stat
@@ -34,6 +32,18 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from hashlib import sha256
+else:
+    # hashlib loads OpenSSL, which takes longer than all that is done here.
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256  # CPython 3.11
+        except ImportError:
+            from hashlib import sha256
+
+__all__ = ["Cache", "Usage", "directory", "sha256", "shared"]
 
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # files
@@ -219,10 +229,9 @@ class Cache:
                 data = file.read(length)
         except (OSError, MemoryError):
             return None
-        if len(data) != length or hashlib.sha256(data).digest() != digest:
+        if len(data) != length or sha256(data).digest() != digest:
             return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # Its time says when it was used last.
+        _used(path)
         return data
 
     def _write(self, key: bytes, data: bytes) -> None:
@@ -232,7 +241,7 @@ class Cache:
         part = os.path.join(
             self.where, f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
         )
-        header = _HEADER.pack(_MAGIC, key, len(data), hashlib.sha256(data).digest())
+        header = _HEADER.pack(_MAGIC, key, len(data), sha256(data).digest())
         try:
             _make_folders(self.where)
             made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF, 0o600)
@@ -292,8 +301,14 @@ def _make_folders(where: str) -> None:
         where = above
     for folder in reversed(missing):
         # os.makedirs gives the folders above the last one what the umask allows.
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, mode=0o700)
+        _make_folder(folder)
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.mkdir(folder, mode=0o700)
+    except FileExistsError:
+        return  # by another process
 
 
 def _distrust(found: os.stat_result) -> str:
@@ -323,6 +338,15 @@ def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
                     yield status.st_mtime, status.st_size, entry.path
     except OSError:
         return
+
+
+def _used(path: str) -> bool:
+    """Note in the time of a file that it was used now; whether that was possible."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
 
 
 def _remove(path: str) -> bool:

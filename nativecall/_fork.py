@@ -10,12 +10,12 @@ fork goes on.
 
 from __future__ import annotations
 
+import _frozen_importlib  # what importlib is made of; that imports more
 import _imp
 import os
 import sys
 import time
 from _thread import get_ident
-from importlib import _bootstrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _held: list[list[Holder]] = []  # what the thread that forks has to release
 def _importing(brief: bool) -> bool:
     """Whether another thread is importing what is ours or, if `brief`, is about to."""
     # CPython has no public way to see it. A lock exists as long as a thread imports its module.
-    locks: dict[object, Callable[[], object]] = getattr(_bootstrap, "_module_locks", {})
+    locks: dict[object, Callable[[], object]] = getattr(_frozen_importlib, "_module_locks", {})
     others = (get_ident(),) if brief else (get_ident(), None)
     for name, reference in [*locks.items()]:
         if isinstance(name, str) and name.partition(".")[0] in _OURS:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+# What importlib.machinery has; that imports more.
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import ExtensionFileLoader
 
 from ._errors import AbiError, LibraryError, NativeCallError
 

@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from . import _lib
 from ._callable.callable import NativeCallable
-from ._callable.wrap import wrap
+from ._callable.wrap import plain, wrap
 from ._errors import LibraryError, SignatureError, SymbolError
 from ._signature.ctype import Scalar
 from ._signature.signature import Signature
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from ._callable.entry import Gil, HowCalled
     from ._signature.ctype import CType
-    from ._signature.declarations import Declarations
+    from ._signature.declared import Declarations
     from ._types import Library as OpenLibrary
     from ._values.failure import Errors
 
+_PLAIN = (None, None, "hold", "none", False)  # options that say nothing
 _POINTERS = ("pointer", "voidptr", "function")
 # What C variables point to since they were assigned, by their addresses: it lives until another
 # value is assigned, since C code may follow the pointer at any time.
@@ -63,6 +64,10 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
+
+    def declaration(self, signature: Signature) -> str:
+        """The function in C, with a signature."""
+        return signature.c_declaration(self.name)
 
     def pickled(
         self, signature: Signature, name: str, doc: str | None, options: HowCalled
@@ -170,7 +175,8 @@ class Library:
         if not isinstance(symbol, str):
             raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
         handle = self._open()
-        address = _lib.library_symbol(handle, symbol) if "\0" not in symbol else 0
+        # Lone surrogates are in no symbol.
+        address = handle.symbol(symbol.encode(errors="replace")) if "\0" not in symbol else 0
         if address == 0:
             raise SymbolError.missing(symbol, self.name or "the process", self._names_like(symbol))
         return address
@@ -203,7 +209,9 @@ class Library:
         3.0
         """
         handle = self._open()
-        declared = self.declarations.functions.get(symbol) if self.declarations else None
+        declared = None
+        if self.declarations is not None and symbol in self.declarations.functions:
+            declared = self.declarations.functions[symbol]
         if signature is None:
             if declared is None:
                 self._raise_refused(symbol)
@@ -215,12 +223,16 @@ class Library:
                 f"{declared.text!r}"
             )
         signature = parse(signature)
+        address = self.address(symbol)
+        owner = Symbol._make((handle, self.path or self.name, symbol))
+        if (name, doc, gil, errors, errno) == _PLAIN:
+            return plain(address, signature, symbol, owner)
         return wrap(
-            self.address(symbol),
+            address,
             signature,
             name=name or symbol,
-            doc=doc if doc is not None else signature.c_declaration(symbol),
-            owner=Symbol(handle, self.path or self.name, symbol),
+            doc=doc,
+            owner=owner,
             gil=gil,
             errors=errors,
             errno=errno,
@@ -433,21 +445,24 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
     if declarations is not None:
         if not isinstance(declarations, str):
             raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
-        from ._signature.declarations import declarations as read
+        from ._signature.declared import kept
 
-        known = read(declarations)
+        known = kept(declarations)
+        if known is None:
+            from ._signature.declarations import read
+
+            known = read(declarations)
     library = Library(
         name, _lib.library_open(None) if name is None else _find(name), known, declarations
     )
-    for symbol in (*known.functions, *known.variables) if known is not None else ():
-        is_function = known is not None and symbol in known.functions
-        if is_function:
+    if known is not None:
+        for symbol in known.functions:
             library.address(symbol)
-        if hasattr(Library, symbol):
+        for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
             import warnings
 
             what, use = ("variable", f"address({symbol!r})")
-            if is_function:
+            if symbol in known.functions:
                 what, use = ("function", f"function({symbol!r})")
             warnings.warn(
                 f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",

@@ -54,8 +54,16 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (method->ml_name == NULL) {
         const char *name = PyUnicode_AsUTF8(self->name);
         const char *doc = NULL;
+        PyObject *doc_found;
         if (name == NULL) {
             return NULL;
+        }
+        if (self->doc == Py_None) {
+            doc_found = PyObject_GetAttrString(object, "__doc__");
+            if (doc_found == NULL) {
+                return NULL;
+            }
+            Py_SETREF(self->doc, doc_found);
         }
         if (PyUnicode_Check(self->doc)) {
             doc = PyUnicode_AsUTF8(self->doc);

@@ -53,13 +53,24 @@ if hasattr(os, "register_at_fork"):
 
 
 class Doc:
-    """`__doc__`: the class's own on the class, each function's on its callable."""
+    """`__doc__`: the class's own on the class, each function's on its callable.
+
+    A function of a library that was given none has its declaration.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def __get__(self, obj: NativeCallable | None, owner: type) -> str | None:
-        return self.text if obj is None else obj._doc
+    def __get__(self, obj: NativeCallable | None, owner: object) -> str | None:
+        if obj is None:
+            return self.text
+        if obj._doc is None and obj._spec is not None and obj._overloads is None and obj._owners:
+            owner = obj._owners[-1]
+            declaration = getattr(type(owner), "declaration", None)
+            if declaration is not None:
+                declared: str = declaration(owner, obj._spec.signature)
+                return declared
+        return obj._doc
 
 
 _CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.

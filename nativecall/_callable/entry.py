@@ -174,7 +174,7 @@ def _inherit(options: Options, known: int) -> int:
     return flags | (known & _lib.FLAG_ERRNO)
 
 
-def _needs_gil(signature: Signature, flags: int) -> int:
+def needs_gil(signature: Signature, flags: int) -> int:
     """Flags with the need for the GIL, where the function has it whatever it was said to have.
 
     Raises
@@ -237,7 +237,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             hint="leave 'signature' out to take the target's own",
         )
     check_errors(wanted, convention(flags).name)
-    flags = _needs_gil(wanted, flags)
+    flags = needs_gil(wanted, flags)
     if name is None and options.name is None:
         origin = _lib.address_origin(address)
         name = origin[1] if origin is not None else None

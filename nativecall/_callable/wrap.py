@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .._errors import SignatureError
-from .._values import boxes
+from .._values import boxes, callspec
 from .callable import NativeCallable
+from .entry import needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ def wrap(
         errors=errors,
         errno=errno,
     )
+
+
+def plain(address: int, signature: Signature, name: str, owner: object) -> NativeCallable:
+    """What `wrap` makes of an address that is no other than that of a function, without options."""
+    spec = callspec.of(signature)
+    made = NativeCallable.__new__(NativeCallable)
+    made._describe(name, None, None)
+    made._set_entry(spec, address, needs_gil(signature, 0) if "O" in signature.text else 0, owner)
+    return made
 
 
 def native_of(obj: object) -> NativeCallable | None:

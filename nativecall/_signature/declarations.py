@@ -2,7 +2,7 @@
 
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
-    declarations("typedef struct {…} p; p f(p);")          -> the same, perhaps from the cache
+    read("typedef struct {…} p; p f(p);")                  -> the same, and in the cache
     from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
     to_ffi(CType or Signature) -> cffi type                of an FFI that all share, `ffi()`
 
@@ -13,26 +13,19 @@ resolves the types, from text that ctree.py writes off that tree. Nothing of cff
 or pycparser's own errors gets through: all is `SignatureError` with a line and a column of the text
 that was given.
 
-What was read is a table of plain data, in which types are texts of signatures. It is what the cache
-keeps, and what `Declarations` makes signatures and types of when they are first asked for.
-
 cffi and pycparser are imported by the functions that need them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from .. import _cache, _lib
 from .._errors import SignatureError
-from .._version import __version__
 from .cffitype import ANONYMOUS, Converter, ffi, from_ffi, to_ffi
 from .csource import CSource
 from .csyntax import syntax_tree, unknown_type
 from .ctree import Tree
-from .ctype import SCALARS
+from .declared import Declarations, keep
 from .derived import Struct
-from .grammar import from_row, read_type, row
+from .grammar import row
 from .prototypes import InDoubt, abridge, rows
 from .signature import Signature
 
@@ -40,111 +33,10 @@ __all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_funct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, TypedDict, TypeVar
+    from collections.abc import Sequence
 
-    from .ctype import CType
-    from .grammar import Row
+    from .declared import Table
     from .prototypes import Prototype
-
-    Made = TypeVar("Made")
-
-    class Table(TypedDict):
-        """What declarations say, as plain data: a type is the text of it, names of fields included.
-
-        Of an error there are the arguments but for the text that was read.
-        """
-
-        functions: dict[str, Row]
-        variables: dict[str, str]
-        readonly: list[str]
-        typedefs: dict[str, str]
-        structs: dict[str, str]
-        opaque: list[str]
-        constants: dict[str, int]
-        refused: dict[str, tuple[str, int | None, int | None, str | None]]
-
-
-class _Lazy(Mapping[str, "Made"]):
-    """What a table says of some names, each made when it is first asked for."""
-
-    _rows: dict[str, Any] = {}  # for instances that were never initialised
-
-    def __init__(self, rows: dict[str, Any], make: Callable[[Any], Made]) -> None:
-        self._rows = rows
-        self._make = make
-        self._made: dict[str, Made] = {}
-
-    def __getitem__(self, name: str) -> Made:
-        found = self._made.get(name)
-        if found is None:
-            found = self._made[name] = self._make(self._rows[name])
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-class Declarations:
-    """What a text of C declarations declares, in its order.
-
-    Attributes
-    ----------
-    functions : mapping of str to Signature
-    variables : mapping of str to CType
-    readonly : frozenset of str
-        Those of the variables that are `const`.
-    typedefs : mapping of str to CType
-        Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
-    structs : mapping of str to Struct
-        Structs by tag.
-    opaque : tuple of str
-        Incomplete types, unions and the like, which are usable behind pointers only, as C calls
-        them: ``"handle_t"``, ``"union value"``.
-    constants : dict of str to int
-        Enumerators, integer macros and initialised constants.
-    refused : mapping of str to SignatureError
-        Why there is nothing of a function, or of a pointer to one, that takes or returns too much
-        by value.
-    """
-
-    __slots__ = (
-        "constants",
-        "functions",
-        "opaque",
-        "readonly",
-        "refused",
-        "structs",
-        "typedefs",
-        "variables",
-    )
-
-    def __init__(self, table: Table, text: str) -> None:
-        def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
-            return SignatureError(row[0], text, *row[1:])
-
-        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], from_row)
-        self.variables: Mapping[str, CType] = _Lazy(table["variables"], read_type)
-        self.readonly = frozenset(table["readonly"])
-        self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
-        self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
-        self.opaque = tuple(table["opaque"])
-        self.constants = table["constants"]
-        self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
-
-    def __repr__(self) -> str:
-        counts = ", ".join(
-            f"{len(getattr(self, kind))} {kind}"
-            for kind in self.__slots__
-            if kind != "readonly" and getattr(self, kind)
-        )
-        return f"<Declarations: {counts or 'none'}>"
 
 
 def parse_function(text: str) -> Signature:
@@ -238,50 +130,11 @@ def parse_declarations(text: str) -> Declarations:
     return Declarations(_table(text), str.__str__(text))
 
 
-def declarations(text: str) -> Declarations:
-    """`parse_declarations`, from the cache where the same text has been read before."""
-    import contextlib
-    import hashlib
-    import marshal
-
-    text = str.__str__(text)
-    key = hashlib.sha256(f"declarations {_edition()!r}\n{text}".encode(errors="backslashreplace"))
-    kept = _cache.shared()
-    found = kept.get(key.digest())
-    if found is not None:
-        with contextlib.suppress(ValueError, EOFError, TypeError):
-            return Declarations(marshal.loads(found), text)
+def read(text: str) -> Declarations:
+    """`parse_declarations`, and keep what was read for `kept`."""
     table = _table(text)
-    kept.put(key.digest(), marshal.dumps({**table}))
-    return Declarations(table, text)
-
-
-_editions: list[tuple[object, ...]] = []
-
-
-def _edition() -> tuple[object, ...]:
-    """Everything but the text that determines a table, or how it is written."""
-    if not _editions:
-        import os
-        import sys
-        from importlib.machinery import PathFinder
-
-        import _cffi_backend
-
-        pycparser = PathFinder.find_spec("pycparser")
-        origin = None if pycparser is None else pycparser.origin
-        with os.scandir(os.path.dirname(__file__)) as found:
-            here = sorted([one.path for one in found if one.name.endswith(".py")])
-        files = [
-            (path, status.st_size, status.st_mtime_ns)
-            for path in (*here, _lib.FILE, origin)
-            if path is not None
-            for status in [os.stat(path)]
-        ]
-        sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]
-        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", ""), sizes
-        _editions.append((__version__, _cffi_backend.__version__, *abi, *files))
-    return _editions[0]
+    keep(text, table)
+    return Declarations(table, str.__str__(text))
 
 
 def _table(text: str) -> Table:

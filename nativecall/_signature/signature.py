@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
+_PARTS = ("function", "text", "result", "args", "variadic", "names", "readonly", "written")
+
+
 class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
@@ -51,17 +54,7 @@ class Signature(Immutable):
     True
     """
 
-    __slots__ = (
-        "__weakref__",
-        "args",
-        "function",
-        "names",
-        "readonly",
-        "result",
-        "text",
-        "variadic",
-        "written",
-    )
+    __slots__ = ("__weakref__", *_PARTS)
 
     _shown = "a Signature"
     text: str
@@ -84,6 +77,8 @@ class Signature(Immutable):
         written: str | None = None,
     ) -> None:
         function = FunctionPointer(result, args, variadic)
+        if hasattr(self, "function"):
+            raise AttributeError(f"{self._shown} is immutable; it has been made already")
         count = len(function.args)
         for label, given in (("names", names), ("readonly", readonly)):
             if given is not None and len(given) != count:
@@ -117,16 +112,9 @@ class Signature(Immutable):
         readonly: tuple[bool, ...],
         written: str,
     ) -> None:
-        self._fill(
-            function=function,
-            text=function.text[2:-1],
-            written=written,
-            result=function.result,
-            args=function.args,
-            variadic=function.variadic,
-            names=names,
-            readonly=readonly,
-        )
+        parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
+        for name, value in zip(_PARTS, (*parts, names, readonly, written), strict=True):
+            object.__setattr__(self, name, value)
 
     def c_declaration(self, name: str = "") -> str:
         """Declare a function called `name` in C, for people to read.

@@ -26,21 +26,22 @@ _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
 #: Bytes by value that a call passes without asking whether the stack has room.
 MOST_UNASKED = 1 << 10
+_LETTERS = {
+    "void": "v",
+    "voidptr": "P",
+    "pointer": "P",
+    "function": "P",
+    "struct": "T",
+    "view": "V",
+    "object": "O",
+}
 
 
 def letter(ctype: CType) -> str:
     """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
     if isinstance(ctype, Scalar):
         return ctype.letter
-    return {
-        "void": "v",
-        "voidptr": "P",
-        "pointer": "P",
-        "function": "P",
-        "struct": "T",
-        "view": "V",
-        "object": "O",
-    }[ctype.kind]
+    return _LETTERS[ctype.kind]
 
 
 _made: Cache[object, CallSpec] = Cache(4096)

@@ -44,7 +44,41 @@ def test_importing_is_quick_in_modules(python):
         "import nativecall\n"
         "print(len(sys.modules) - before)\n"
     )
-    assert int(python(code)) < 52
+    assert int(python(code)) < 12
+
+
+def test_names_come_when_they_are_used(python):
+    code = (
+        "import sys, threading, nativecall\n"
+        "print('nativecall._public' in sys.modules, hasattr(nativecall, '_lip'))\n"
+        "print('nativecall._public' in sys.modules, *nativecall.__all__[:2])\n"
+        "print('wrap' in dir(nativecall), hasattr(nativecall, 'warp'), nativecall.__doc__[:10])\n"
+        "from nativecall import *\n"
+        "print(load is nativecall.load)\n"
+        "try: nativecall.warp\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    assert python(code).splitlines() == [
+        "False False",
+        "False AbiError Callback",
+        "True False nativecall",
+        "True",
+        "module 'nativecall' has no attribute 'warp'",
+    ]
+
+
+def test_threads_use_the_first_name_at_once(python):
+    code = (
+        "import threading, nativecall\n"
+        "ready = threading.Barrier(8); found = []\n"
+        "def use():\n"
+        "    ready.wait(); found.append(nativecall.load('m').function('cos', 'd:d')(0.0))\n"
+        "threads = [threading.Thread(target=use) for _ in range(8)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "print(found)\n"
+    )
+    assert python(code).strip() == str([1.0] * 8)
 
 
 def test_public_names():

@@ -5,7 +5,6 @@ The whole text, read by the parser, is the oracle.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nativecall as nc
 from nativecall import SignatureError, _cache
-from nativecall._signature import declarations
+from nativecall._signature import declarations, declared
 from nativecall._signature.csource import CSource
 from nativecall._signature.prototypes import abridge
 
@@ -159,8 +159,7 @@ TEXT = TYPES + (
 READ = f"""
 import sys
 import nativecall as nc
-from nativecall._signature.declarations import declarations
-found = declarations({TEXT!r})
+found = nc.load(None, {TEXT!r}).declarations
 print({{name: (s.text, s.names, s.readonly, s.written) for name, s in found.functions.items()}})
 print(dict(found.variables), found.readonly, dict(found.typedefs), dict(found.structs))
 print(found.opaque, found.constants, {{name: str(e) for name, e in found.refused.items()}}, found)
@@ -207,40 +206,39 @@ def test_a_file_that_is_not_what_was_written(python, tmp_path, monkeypatch, cut)
 def test_what_cannot_be_loaded_is_read_anew(tmp_path, monkeypatch):
     kept = _cache.Cache(str(tmp_path))
     monkeypatch.setattr(_cache, "shared", lambda: kept)
-    declarations.declarations("int f(int);")
+    nc.load(None, "int abs(int);")
     (file,) = files(tmp_path)
     key = bytes.fromhex(file.stem)
     for nonsense in (b"", b"nonsense", b"N"):
         kept.put(key, nonsense)
-        assert declarations.declarations("int f(int);").functions["f"].text == "i:i"
+        assert nc.load(None, "int abs(int);").abs(-3) == 3
 
 
 def test_a_wrong_text_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(_cache, "shared", lambda: _cache.Cache(str(tmp_path)))
     for _ in range(2):
         with pytest.raises(SignatureError, match="unknown type name 'flaot'"):
-            declarations.declarations("int f(flaot x);")
+            nc.load(None, "int f(flaot x);")
     assert files(tmp_path) == []
 
 
 def test_tables_count_for_the_bound(tmp_path, monkeypatch):
     kept = _cache.Cache(str(tmp_path), bound=20_000)
     monkeypatch.setattr(_cache, "shared", lambda: kept)
-    for number in range(200):
-        declarations.declarations(f"double f{number}(double); double g{number}(double, double);")
-        os.utime(tmp_path, None)
-    assert 0 < sum([file.stat().st_size for file in files(tmp_path)]) <= 20_000
+    for number in range(1, 200):
+        nc.load(None, f"int abs(int); typedef struct {{ double {'d' * number}; }} s;")
+    assert 0 < sum([file.stat().st_size for file in files(tmp_path)]) <= 20_000 * 17 // 16
 
 
 def test_an_edition_is_told_by_what_reads_declarations(monkeypatch, tmp_path):
     kept = _cache.Cache(str(tmp_path))
     monkeypatch.setattr(_cache, "shared", lambda: kept)
-    declarations.declarations("int f(int);")
-    for index, part in enumerate(declarations._edition()):
-        other = [*declarations._edition()]
+    nc.load(None, "int abs(int);")
+    for index, part in enumerate(declared._edition()):
+        other = [*declared._edition()]
         other[index] = f"not {part}"
-        monkeypatch.setattr(declarations, "_editions", [tuple(other)])
-        declarations.declarations("int f(int);")
+        monkeypatch.setattr(declared, "_editions", [tuple(other)])
+        nc.load(None, "int abs(int);")
         assert len(files(tmp_path)) == index + 2, part
         monkeypatch.undo()
         monkeypatch.setattr(_cache, "shared", lambda: kept)

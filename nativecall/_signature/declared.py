@@ -1,0 +1,172 @@
+"""What declarations say: a table of plain data, kept between uses, and what is made of it.
+
+A type is in the table as the text of it, with the names of fields. `Declarations` makes signatures
+and types of a table when they are first asked for; the cache keeps tables by the texts that they
+were read from. Reading itself (declarations.py), and its parsers, are not needed for what is kept.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from collections.abc import Mapping
+
+from .. import _cache, _lib
+from .._errors import SignatureError
+from .._version import __version__
+from .ctype import SCALARS
+from .grammar import from_row, read_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypedDict, TypeVar
+
+    from .ctype import CType
+    from .grammar import Row
+    from .signature import Signature
+
+    Made = TypeVar("Made")
+
+    class Table(TypedDict):
+        """What declarations say; of an error the arguments but for the text that was read."""
+
+        functions: dict[str, Row]
+        variables: dict[str, str]
+        readonly: list[str]
+        typedefs: dict[str, str]
+        structs: dict[str, str]
+        opaque: list[str]
+        constants: dict[str, int]
+        refused: dict[str, tuple[str, int | None, int | None, str | None]]
+
+
+class _Lazy(Mapping[str, "Made"]):
+    """What a table says of some names, each made when it is first asked for."""
+
+    _rows: dict[str, Any] = {}  # for instances that were never initialised
+
+    def __init__(self, rows: dict[str, Any], make: Callable[[Any], Made]) -> None:
+        self._rows = rows
+        self._make = make
+        self._made: dict[str, Made] = {}
+
+    def __getitem__(self, name: str) -> Made:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._make(self._rows[name])
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Declarations:
+    """What a text of C declarations declares, in its order.
+
+    Attributes
+    ----------
+    functions : mapping of str to Signature
+    variables : mapping of str to CType
+    readonly : frozenset of str
+        Those of the variables that are `const`.
+    typedefs : mapping of str to CType
+        Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
+    structs : mapping of str to Struct
+        Structs by tag.
+    opaque : tuple of str
+        Incomplete types, unions and the like, which are usable behind pointers only, as C calls
+        them: ``"handle_t"``, ``"union value"``.
+    constants : dict of str to int
+        Enumerators, integer macros and initialised constants.
+    refused : mapping of str to SignatureError
+        Why there is nothing of a function, or of a pointer to one, that takes or returns too much
+        by value.
+    """
+
+    __slots__ = (
+        "constants",
+        "functions",
+        "opaque",
+        "readonly",
+        "refused",
+        "structs",
+        "typedefs",
+        "variables",
+    )
+
+    def __init__(self, table: Table, text: str) -> None:
+        def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
+            return SignatureError(row[0], text, *row[1:])
+
+        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], from_row)
+        self.variables: Mapping[str, CType] = _Lazy(table["variables"], read_type)
+        self.readonly = frozenset(table["readonly"])
+        self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
+        self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
+        self.opaque = tuple(table["opaque"])
+        self.constants = table["constants"]
+        self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{len(getattr(self, kind))} {kind}"
+            for kind in self.__slots__
+            if kind != "readonly" and getattr(self, kind)
+        )
+        return f"<Declarations: {counts or 'none'}>"
+
+
+def kept(text: str) -> Declarations | None:
+    """What the cache has of a text; None where it has nothing that can be used."""
+    found = _cache.shared().get(_key(text))
+    if found is None:
+        return None
+    try:
+        table: Table = marshal.loads(found)
+        return Declarations(table, str.__str__(text))
+    except (ValueError, EOFError, TypeError):
+        return None
+
+
+def keep(text: str, table: Table) -> None:
+    """Have the cache keep what a text says."""
+    _cache.shared().put(_key(text), marshal.dumps({**table}))
+
+
+def _key(text: str) -> bytes:
+    whole = f"declarations {_edition()!r}\n{str.__str__(text)}"
+    return _cache.sha256(whole.encode(errors="backslashreplace")).digest()
+
+
+_editions: list[tuple[object, ...]] = []
+
+
+def _edition() -> tuple[object, ...]:
+    """Everything but the text that determines a table, or how it is written."""
+    if not _editions:
+        from importlib.machinery import PathFinder
+
+        import _cffi_backend
+
+        pycparser = PathFinder.find_spec("pycparser")
+        origin = None if pycparser is None else pycparser.origin
+        with os.scandir(os.path.dirname(__file__)) as found:
+            here = sorted([one.path for one in found if one.name.endswith(".py")])
+        files = [
+            (path, status.st_size, status.st_mtime_ns)
+            for path in (*here, _lib.FILE, origin)
+            if path is not None
+            for status in [os.stat(path)]
+        ]
+        sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]
+        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", ""), sizes
+        _editions.append((__version__, _cffi_backend.__version__, *abi, *files))
+    return _editions[0]
