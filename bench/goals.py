@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bench import timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import callbacks, importing, interning, lookup, making, thunks
+from bench.rows import callbacks, importing, interning, libraries, lookup, making, thunks
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -193,6 +193,8 @@ def _making(section: Section) -> Iterator[Goal]:
         rounds = zip(*columns, strict=True)
         summary = timing.summarise([(whole - less) / peer for whole, less, peer in rounds])
         yield Goal(what, goal.bound, "x", True, summary.median, _spread(summary))
+    for row, subject, peer, bound in libraries.GOALS:
+        yield _ratio(f"{row}: {subject} / {peer}", section, row, subject, peer, bound)
     found = section.figures.get("bytes", {})
     for name, bound in making.BYTES.items():
         detail = "" if name in found else "not measured"

@@ -7,6 +7,7 @@ goals stand with the rows that they are about.
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 from bench import installed, timing
 from bench.peers import Call
-from bench.rows import Effort
+from bench.rows import Effort, libraries
 from bench.rows.calls import EMPTY, TARGET_NS
 from bench.section import Group, Section
 
@@ -24,7 +25,8 @@ METHOD = (
     "is dropped, and freed. The cost of the loop itself is subtracted. Subjects of a row are "
     "interleaved in shuffled rounds, in several fresh processes pinned to one CPU, garbage "
     "collector off; ratios are medians of the rounds' ratios. Bytes are the slope of the resident "
-    "size while so many are made and kept in a list that has their places already, collector on."
+    "size while so many are made and kept in a list that has their places already, collector on. "
+    + libraries.METHOD
 )
 KEPT = 100_000  # of each maker, for its bytes
 DICT = "a dict lookup"
@@ -205,6 +207,15 @@ def bytes_of(make: Callable[[], object]) -> float:
 def processes(effort: Effort) -> int:
     """Return the number of processes."""
     return effort.choose(5, 1)
+
+
+def finish(section: Section, effort: Effort) -> None:
+    """Add the rows of whole libraries, each sample from a process of its own."""
+    try:
+        installed.import_nativecall()
+        libraries.add(section, effort)
+    except (ImportError, installed.NotInstalled, subprocess.CalledProcessError) as error:
+        section.absent["libraries"] = str(error)
 
 
 def _measure_line(line: Line, effort: Effort) -> Group:
