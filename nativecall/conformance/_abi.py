@@ -6,6 +6,7 @@ used: what the kit expects is what the document says.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 from cffi import FFI
@@ -93,14 +94,15 @@ def number(pointer: Foreign) -> int:
 # -- the runtime ---------------------------------------------------------------------------------
 
 
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
 def runtime() -> Foreign:
     """The NcRuntime of this process."""
-    import ctypes
-
-    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    return at("NcRuntime", get(getattr(sys.modules[MODULE], ATTRIBUTE), CAPSULE.encode()))
+    capsule = getattr(sys.modules[MODULE], ATTRIBUTE)
+    return at("NcRuntime", capsule_pointer(capsule, CAPSULE.encode()))
 
 
 def metatype() -> type:

@@ -15,17 +15,8 @@ if TYPE_CHECKING:
 
 
 def main(role: str, place: str, report: str, *skip: str) -> None:
-    """Check the rules of a role.
-
-    Parameters
-    ----------
-    role : {'provider', 'consumer', 'runtime'}
-    place : str
-        What the user named.
-    report : str
-        The file to write to.
-    skip : tuple of str
-        Rules that have their verdict.
+    """Check the rules of a role for what the user named, but for those in `skip`, which have their
+    verdict; the report goes to a file.
     """
     # As for `python -m`, modules of the present directory count.
     sys.path.insert(0, os.getcwd())

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from functools import partial
 
 from . import _abi, _hostile, _providers
 from ._hostile import FUNCTIONS, call_row, make_type, provider, tier2
-from ._rules import Absent, Broken, check, rule
+from ._rules import Absent, Broken, check, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 F = FUNCTIONS
 #: Three entries that most cases have.
 PLAIN = [("d:d", 0, F[0]), ("i:i", 0, F[1]), ("d:dd", _abi.NEEDS_GIL, F[2])]
-TIER2 = 'Step 7: types without the metaclass ("tier 2")'
 _FUTURE = 1 << 24  # a flag of a later ABI
 _IGNORABLE = 1 << 8
 #: How long readers of a table wait for what a writer adds to it.
 _SECONDS = 20.0
+
+
+rule = rules_of("consumer")
 
 
 class Consumer:
@@ -78,7 +81,7 @@ def _plain(it: Consumer, what: str, kind: type) -> None:
 # -- call tables ---------------------------------------------------------------------------------
 
 
-@rule("consumer", "finds", "Step 4: the entry", "each entry, and nothing for other signatures")
+@rule("Step 4: the entry", "each entry, and nothing for other signatures")
 def finds(it: Consumer) -> None:
     _plain(it, "a table of three entries", it.types.both)
     many = [(f"d:{'d' * n}i", 0, F[n % 8]) for n in range(30)]
@@ -87,40 +90,38 @@ def finds(it: Consumer) -> None:
         it.finds("a table of 30 entries", obj, text, function)
 
 
-@rule(
-    "consumer", "slot-only", "Step 3: the call table", "types that have the slot without an offset"
-)
+@rule("Step 3: the call table", "types that have the slot without an offset")
 def slot_only(it: Consumer) -> None:
     _plain(it, "an object of a type with the slot alone", it.types.slot)
 
 
-@rule("consumer", "slot-elsewhere", "Step 3: the call table", "the slot is found at any position")
+@rule("Step 3: the call table", "the slot is found at any position")
 def slot_elsewhere(it: Consumer) -> None:
     _plain(it, "a type with the slot in row 20 of 42", it.types.elsewhere)
     padded = make_type("Padded", [(1, 0, 0), (1, 0, 0), call_row()])
     _plain(it, "a type with two rows of padding before the slot", padded)
 
 
-@rule("consumer", "no-packed-table", "Step 4: the entry", "an object may have the call table alone")
+@rule("Step 4: the entry", "an object may have the call table alone")
 def no_packed_table(it: Consumer) -> None:
     _plain(it, "an object without a packed table", it.types.unpacked)
 
 
-@rule("consumer", "no-slots", "Step 3: the call table", "extensible types without a call table")
+@rule("Step 3: the call table", "extensible types without a call table")
 def no_slots(it: Consumer) -> None:
     it.finds_nothing("an object whose type has other slots", it.types.no_table())
     bare = _abi.metatype()("Bare", (), {})
     it.finds_nothing("an object of an extensible type without slots", bare())
 
 
-@rule("consumer", "empty-table", "Step 4: the entry", "nothing in a table of count 0")
+@rule("Step 4: the entry", "nothing in a table of count 0")
 def empty_table(it: Consumer) -> None:
     obj = provider(it.types.both, [])
     it.finds_nothing("an empty table", obj)
     it.finds_nothing("an empty table", obj, "Zg:ZgZgZgZg")  # which nobody has interned
 
 
-@rule("consumer", "refuse", "Step 4: the entry", "entries with a refused flag are passed over")
+@rule("Step 4: the entry", "entries with a refused flag are passed over")
 def refuse(it: Consumer) -> None:
     obj = provider(it.types.both, [("d:d", _abi.NEEDS_GIL, F[0]), ("i:i", 0x20, F[1])])
     what = "an entry that needs the GIL"
@@ -130,9 +131,7 @@ def refuse(it: Consumer) -> None:
     it.finds("an entry with an error convention", obj, "i:i", None, _abi.ERRORS)
 
 
-@rule(
-    "consumer", "duplicates", "Step 4: the entry", "of equal signatures the first that suits counts"
-)
+@rule("Step 4: the entry", "of equal signatures the first that suits counts")
 def duplicates(it: Consumer) -> None:
     same = [("d:d", _abi.NEEDS_GIL, F[0]), ("d:d", 0, F[1]), ("d:d", 0, F[2])]
     obj = provider(it.types.both, same)
@@ -142,7 +141,7 @@ def duplicates(it: Consumer) -> None:
     it.finds(what, provider(it.types.unpacked, same), "d:d", F[1], _abi.NEEDS_GIL)
 
 
-@rule("consumer", "later-abi", "Step 4: the entry", "entries of a later ABI are passed over")
+@rule("Step 4: the entry", "entries of a later ABI are passed over")
 def later_abi(it: Consumer) -> None:
     for bit in (7, 24, 31, 8 * _abi.WORD - 1):
         known = ("d:d", 0, F[1])
@@ -152,21 +151,14 @@ def later_abi(it: Consumer) -> None:
         it.finds_nothing(f"an entry with the flag 1 << {bit}", obj)
 
 
-@rule(
-    "consumer", "ignorable-flags", "Step 4: the entry", "unknown flags from 8 to 23 do not matter"
-)
+@rule("Step 4: the entry", "unknown flags from 8 to 23 do not matter")
 def ignorable_flags(it: Consumer) -> None:
     for flags in (_IGNORABLE, 1 << 23, 0xFFFF00):
         obj = provider(it.types.unpacked, [("d:d", flags, F[0])])
         it.finds(f"an entry with the flags {flags:#x}", obj, "d:d", F[0])
 
 
-@rule(
-    "consumer",
-    "unknown-convention",
-    "Step 4: the entry",
-    "unknown error conventions are not trusted",
-)
+@rule("Step 4: the entry", "unknown error conventions are not trusted")
 def unknown_convention(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [("d:d", 0x70, F[0]), ("d:d", 0, F[1])])
     what = "an entry with the convention 0x70 before one without"
@@ -209,7 +201,7 @@ def _watched(
     check(it.found(obj, last), f"{last!r}, the entry that came last, is not found")
 
 
-@rule("consumer", "appended", "What stays valid", "entries that arrive in place, while it reads")
+@rule("What stays valid", "entries that arrive in place, while it reads")
 def appended(it: Consumer) -> None:
     first = ("v:", 0, F[7])
     new = [(f"i:{'i' * n}", 0, F[n % 7]) for n in range(60)]
@@ -220,7 +212,7 @@ def appended(it: Consumer) -> None:
         it.finds("a table that has grown in place", obj, text, function)
 
 
-@rule("consumer", "grown", "What stays valid", "a new table in place of the old one")
+@rule("What stays valid", "a new table in place of the old one")
 def grown(it: Consumer) -> None:
     entries = [("v:", 0, F[7])]
     obj = provider(it.types.unpacked, entries)
@@ -234,7 +226,7 @@ def grown(it: Consumer) -> None:
     _watched(it, obj, {text: {function} for text, _, function in new}, write)
 
 
-@rule("consumer", "first-entry", "What stays valid", "the empty table gives way to another")
+@rule("What stays valid", "the empty table gives way to another")
 def first_entry(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [])
     it.finds_nothing("an empty table", obj)
@@ -242,7 +234,7 @@ def first_entry(it: Consumer) -> None:
     it.finds("an object that has got its first entry", obj, "d:d", F[3])
 
 
-@rule("consumer", "replaced", "What stays valid", "a function that is replaced")
+@rule("What stays valid", "a function that is replaced")
 def replaced(it: Consumer) -> None:
     obj = provider(it.types.unpacked, PLAIN)
 
@@ -257,7 +249,7 @@ def replaced(it: Consumer) -> None:
 # -- views and methods ---------------------------------------------------------------------------
 
 
-@rule("consumer", "view", "Step 6: built-in views", "a built-in view counts as its callable")
+@rule("Step 6: built-in views", "a built-in view counts as its callable")
 def view(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.unpacked):
         obj = _providers.view(provider(kind, PLAIN))
@@ -266,7 +258,7 @@ def view(it: Consumer) -> None:
         it.finds_nothing(f"a view of a {kind.__name__}", obj, "f:f")
 
 
-@rule("consumer", "method", "Step 6: built-in views", "other built-in functions are no views")
+@rule("Step 6: built-in views", "other built-in functions are no views")
 def method(it: Consumer) -> None:
     it.finds_nothing("a method of a callable", provider(it.types.both, PLAIN).method)
     it.finds_nothing("a view of what has no slots", _providers.view(it.types.plain()))
@@ -279,20 +271,13 @@ def method(it: Consumer) -> None:
 # -- types ---------------------------------------------------------------------------------------
 
 
-@rule(
-    "consumer", "imposter", "Step 2: extensible types", "the metatype alone makes a type extensible"
-)
+@rule("Step 2: extensible types", "the metatype alone makes a type extensible")
 def imposter(it: Consumer) -> None:
     what = "an object laid out as if its type, of the metatype 'type', were extensible"
     it.finds_nothing(what, provider(it.types.imposter, PLAIN))
 
 
-@rule(
-    "consumer",
-    "derived-metaclass",
-    "Step 2: extensible types",
-    "metaclasses that derive from it count",
-)
+@rule("Step 2: extensible types", "metaclasses that derive from it count")
 def derived_metaclass(it: Consumer) -> None:
     meta = type("Meta", (type("Meta", (_abi.metatype(),), {}),), {})
     made = meta("Derived", (it.types.both,), {"__slots__": ()})
@@ -300,12 +285,7 @@ def derived_metaclass(it: Consumer) -> None:
     it.finds_nothing("an object whose metatype derives", provider(made, PLAIN), "f:f")
 
 
-@rule(
-    "consumer",
-    "past-the-metaclass",
-    "Step 2: extensible types",
-    "an override that nobody saw hides it",
-)
+@rule("Step 2: extensible types", "an override that nobody saw hides it")
 def past_the_metaclass(it: Consumer) -> None:
     past = {"__setattr__": type.__setattr__, "__delattr__": type.__delattr__}
     meta = type("Past", (_abi.metatype(),), past)
@@ -316,14 +296,14 @@ def past_the_metaclass(it: Consumer) -> None:
     it.finds_nothing("a class that was given a __call__ past the metaclass", provider(made, PLAIN))
 
 
-@rule("consumer", "subclass", "Inheritance", "objects of Python subclasses have the entries")
+@rule("Inheritance", "objects of Python subclasses have the entries")
 def subclass(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.elsewhere):
         made = type(kind)("Sub", (kind,), {"x": 1})
         _plain(it, f"an object of a Python subclass of {kind.__name__}", made)
 
 
-@rule("consumer", "override", "Changes of classes", "a subclass with a __call__ offers nothing")
+@rule("Changes of classes", "a subclass with a __call__ offers nothing")
 def override(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot):
         made = type(kind)("Sub", (kind,), {"__call__": lambda self, *args: -2.0})
@@ -337,12 +317,7 @@ def override(it: Consumer) -> None:
         it.finds("an object whose class has lost its __call__", obj, "d:d", F[0])
 
 
-@rule(
-    "consumer",
-    "plain-objects",
-    "Step 2: extensible types",
-    "nothing, and no exception, in other objects",
-)
+@rule("Step 2: extensible types", "nothing, and no exception, in other objects")
 def plain_objects(it: Consumer) -> None:
     class Python:
         def __call__(self) -> None: ...
@@ -356,7 +331,7 @@ def plain_objects(it: Consumer) -> None:
         it.finds_nothing(f"{obj!r:.60}", obj)
 
 
-@rule("consumer", "references", "What stays valid", "the object's references are as before")
+@rule("What stays valid", "the object's references are as before")
 def references(it: Consumer) -> None:
     objects = [provider(it.types.both, PLAIN), object()]
     objects += [_providers.view(objects[0])]
@@ -372,10 +347,16 @@ def references(it: Consumer) -> None:
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
-def _tier2(it: Consumer) -> None:
+def _looking(it: Consumer) -> Consumer:
     """Absent for consumers that do not look at `__nativecall_api__` at all."""
     if not it.found(tier2(it.types.plain, _hostile.api_capsule(), PLAIN), "d:d"):
         raise Absent("this consumer does not look at '__nativecall_api__'")
+    return it
+
+
+tier2_rule = partial(
+    rules_of("consumer", _looking), 'Step 7: types without the metaclass ("tier 2")'
+)
 
 
 def _refuses(it: Consumer, what: str, obj: object, signature: str = "d:d") -> None:
@@ -384,14 +365,8 @@ def _refuses(it: Consumer, what: str, obj: object, signature: str = "d:d") -> No
         it.finds_nothing(what, obj, signature)
 
 
-@rule(
-    "consumer",
-    "api",
-    TIER2,
-    "entries of __nativecall_api__",
-)
+@tier2_rule("entries of __nativecall_api__")
 def api(it: Consumer) -> None:
-    _tier2(it)
     obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN)
     for text, _, function in PLAIN:
         it.finds("an object with '__nativecall_api__'", obj, text, function)
@@ -403,14 +378,8 @@ def api(it: Consumer) -> None:
     it.finds("one whose 'entry' never ends", endless, "i:i", F[1])
 
 
-@rule(
-    "consumer",
-    "api-inherited",
-    TIER2,
-    "a subclass inherits it, without a __call__",
-)
+@tier2_rule("a subclass inherits it, without a __call__")
 def api_inherited(it: Consumer) -> None:
-    _tier2(it)
     base = type(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     inherits = _hostile.offering(type("Sub", (base,), {}), PLAIN)
     it.finds("a subclass of one with '__nativecall_api__'", inherits, "d:d", F[0])
@@ -420,26 +389,14 @@ def api_inherited(it: Consumer) -> None:
     it.finds_nothing("a subclass that has None there", _hostile.offering(without, PLAIN))
 
 
-@rule(
-    "consumer",
-    "api-newer",
-    TIER2,
-    "a larger struct is accepted",
-)
+@tier2_rule("a larger struct is accepted")
 def api_newer(it: Consumer) -> None:
-    _tier2(it)
     obj = tier2(it.types.plain, _hostile.api_capsule(size=4096), PLAIN)
     it.finds("an interface of 4096 bytes", obj, "d:d", F[0])
 
 
-@rule(
-    "consumer",
-    "api-wrong",
-    TIER2,
-    "wrong interfaces are not used",
-)
+@tier2_rule("wrong interfaces are not used")
 def api_wrong(it: Consumer) -> None:
-    _tier2(it)
     wrong = {
         "an interface of 8 bytes": _hostile.api_capsule(size=8),
         "an interface of 0 bytes": _hostile.api_capsule(size=0),
@@ -453,14 +410,8 @@ def api_wrong(it: Consumer) -> None:
         _refuses(it, what, tier2(it.types.plain, capsule, PLAIN))
 
 
-@rule(
-    "consumer",
-    "api-checked",
-    TIER2,
-    "what a careless 'find' gives is checked",
-)
+@tier2_rule("what a careless 'find' gives is checked")
 def api_checked(it: Consumer) -> None:
-    _tier2(it)
     careless = _hostile.api_capsule(find="find_any", entry=None)
 
     def made(*entry: Foreign) -> Foreign:
@@ -474,14 +425,8 @@ def api_checked(it: Consumer) -> None:
     it.finds_nothing("one that gives no signature", tier2(it.types.plain, careless, []))
 
 
-@rule(
-    "consumer",
-    "api-of-the-type",
-    TIER2,
-    "the attribute of the object itself is nothing",
-)
+@tier2_rule("the attribute of the object itself is nothing")
 def api_of_the_type(it: Consumer) -> None:
-    _tier2(it)
     obj = _hostile.offering(type("Plain", (it.types.plain,), {}), PLAIN)
     setattr(obj, _abi.API_ATTRIBUTE, _hostile.api_capsule())
     it.finds_nothing("an object that has '__nativecall_api__' itself", obj)

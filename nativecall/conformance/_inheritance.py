@@ -28,10 +28,14 @@ class Family:
         rows, offset = self.own[kind]
         return offset != 0 or any([row[0] in CALL_KEYS for row in rows])
 
+    def _first(self, kind: type) -> type | None:
+        """The class whose call table a class has, unless that is hidden."""
+        return next((one for one in kind.__mro__ if one in self.own and self._brings(one)), None)
+
     def hides(self, kind: type) -> bool:
         """Whether a class has an overridden call, so that it offers no call table."""
         mro = kind.__mro__
-        first = next((one for one in mro if one in self.own and self._brings(one)), None)
+        first = self._first(kind)
         if first is None:
             return False
         before = mro[: mro.index(first)]
@@ -40,15 +44,13 @@ class Family:
 
     def offset(self, kind: type) -> int:
         """The direct offset of a class."""
-        first = next((one for one in kind.__mro__ if one in self.own and self._brings(one)), None)
+        first = self._first(kind)
         return 0 if first is None or self.hides(kind) else self.own[first][1]
 
     def rows(self, kind: type) -> list[Row]:
         """The rows of a class, in their positions."""
-        first = next((one for one in kind.__mro__ if one in self.own and self._brings(one)), None)
-        brought = (
-            [] if first is None or self.hides(kind) else [row[0] for row in self.own[first][0]]
-        )
+        first = None if self.hides(kind) else self._first(kind)
+        brought = [] if first is None else [row[0] for row in self.own[first][0]]
         dropped = False
         made: list[Row] = []
         behind = [one for one in kind.__mro__[1:] if one in self.own]

@@ -11,7 +11,7 @@ from types import BuiltinFunctionType
 
 from . import _abi
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
-from ._rules import Absent, Broken, check, rule, same
+from ._rules import Absent, Broken, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,14 +79,14 @@ class Provider:
         name = _get_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
         if name is None or name.decode() != _abi.API_CAPSULE:
             raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}")
-        return at("NcNativeApi", _get_pointer(capsule, name))
+        return at("NcNativeApi", _abi.capsule_pointer(capsule, name))
 
 
+rule = rules_of("provider")
+#: Of rules whose functions are given the type's slot table.
+slot_rule = rules_of("provider", Provider.slot_table)
 _get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
     ("PyCapsule_GetName", ctypes.pythonapi)
-)
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
@@ -128,7 +128,7 @@ def _block(kind: type) -> bytes:
 # -- the slot table ------------------------------------------------------------------------------
 
 
-@rule("provider", "offers", "Words", "the object has slots, entries or an interface")
+@rule("Words", "the object has slots, entries or an interface")
 def offers(it: Provider) -> None:
     has_rows = _abi.is_extensible(it.kind) and _abi.rows(it.kind)
     check(
@@ -138,46 +138,23 @@ def offers(it: Provider) -> None:
     )
 
 
-@rule("provider", "slot-table-header", "Building a slot table", "header and size of the table")
-def slot_table_header(it: Provider) -> None:
-    slot_table_block(it.slot_table())
-
-
-def slot_table_block(table: Foreign) -> None:
-    """The header's version and size."""
+@slot_rule("Building a slot table", "header and size of the table")
+def slot_table_header(table: Foreign) -> None:
     same(int(table.abi_version), _abi.ABI_VERSION, "'abi_version'")
     check(0 < table.count <= 65536, f"'count' is {table.count}")
     least = ffi.sizeof("PyCustomSlotTable") + 24 * (table.count + 1)
     check(table.size > least, f"'size' is {table.size}, too small for {table.count} rows")
 
 
-@rule(
-    "provider",
-    "slot-zero-row",
-    "Building a slot table",
-    "a zero row follows the last (guarantee 1)",
-)
-def slot_zero_row(it: Provider) -> None:
-    zero_row(it.slot_table())
-
-
-def zero_row(table: Foreign) -> None:
+@slot_rule("Building a slot table", "a zero row follows the last (guarantee 1)")
+def slot_zero_row(table: Foreign) -> None:
     row = _abi.rows_of(table)[table.count]
     found = (int(row.id), int(row.flags), int(row.data))
     same(found, (0, 0, 0), f"row {table.count}, behind the last,")
 
 
-@rule(
-    "provider",
-    "slot-hash-sizes",
-    "Building a slot table",
-    "sizes and shifts of the perfect hash (guarantee 2)",
-)
-def slot_hash_sizes(it: Provider) -> None:
-    hash_sizes(it.slot_table())
-
-
-def hash_sizes(table: Foreign) -> tuple[int, int]:
+@slot_rule("Building a slot table", "sizes and shifts of the perfect hash (guarantee 2)")
+def slot_hash_sizes(table: Foreign) -> tuple[int, int]:
     """F and G of a table."""
     check(table.multiplier % 2, f"'multiplier' is {table.multiplier:#x}, which is even")
     f = 2**64 - table.f_high
@@ -189,17 +166,8 @@ def hash_sizes(table: Foreign) -> tuple[int, int]:
     return f, 2 ** (64 - table.g_shift)
 
 
-@rule(
-    "provider",
-    "slot-found",
-    "Building a slot table",
-    "each key leads to its row, and stands once (guarantee 3)",
-)
-def slot_found(it: Provider) -> None:
-    keys_found(it.slot_table())
-
-
-def keys_found(table: Foreign) -> None:
+@slot_rule("Building a slot table", "each key leads to its row, and stands once (guarantee 3)")
+def slot_found(table: Foreign) -> None:
     seen: dict[int, int] = {}
     for index in range(table.count):
         key = int(_abi.rows_of(table)[index].id)
@@ -211,18 +179,11 @@ def keys_found(table: Foreign) -> None:
         check(found == index, f"find({key:#x}) leads to row {found}, not to row {index}")
 
 
-@rule(
-    "provider",
-    "slot-cells",
-    "Building a slot table",
-    "each cell names a row, and 0 and 1 are not found (guarantee 4)",
+@slot_rule(
+    "Building a slot table", "each cell names a row, and 0 and 1 are not found (guarantee 4)"
 )
-def slot_cells(it: Provider) -> None:
-    cells_name_rows(it.slot_table())
-
-
-def cells_name_rows(table: Foreign) -> None:
-    f, g = hash_sizes(table)
+def slot_cells(table: Foreign) -> None:
+    f, g = slot_hash_sizes(table)
     start = _abi.number(table)
     cells = _abi.number(table.cells)
     behind = start + ffi.sizeof("PyCustomSlotTable") + 24 * (table.count + 1)
@@ -236,12 +197,8 @@ def cells_name_rows(table: Foreign) -> None:
         check(row.id != key, f"find({key}) leads to a row with that key")
 
 
-@rule("provider", "slot-keys", "Keys", "keys are allocated IDs or addresses")
-def slot_keys(it: Provider) -> None:
-    keys_allocated(it.slot_table())
-
-
-def keys_allocated(table: Foreign) -> None:
+@slot_rule("Keys", "keys are allocated IDs or addresses")
+def slot_keys(table: Foreign) -> None:
     for row in _abi.rows_of(table)[0 : table.count]:
         key = int(row.id)
         if key % 2 and key != 1:
@@ -249,7 +206,7 @@ def keys_allocated(table: Foreign) -> None:
             check(key >> 24, f"the key {key:#x} has no registrar in bits 24 to 31")
 
 
-@rule("provider", "call-slots", "Call tables", "rows of call tables lead into the object")
+@rule("Call tables", "rows of call tables lead into the object")
 def call_slots(it: Provider) -> None:
     it.slot_table()
     found = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
@@ -261,7 +218,7 @@ def call_slots(it: Provider) -> None:
         same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
 
 
-@rule("provider", "object-slots", "Slots of single objects", "the object's own slot table")
+@rule("Slots of single objects", "the object's own slot table")
 def object_slots(it: Provider) -> None:
     it.slot_table()
     row = _abi.find_slot(it.kind, _abi.OBJECTSLOTS)
@@ -272,7 +229,7 @@ def object_slots(it: Provider) -> None:
     if not address:
         raise Absent("the object has no slots of its own")
     table = at("PyCustomSlotTable", address)
-    for sound in (slot_table_block, zero_row, keys_found, cells_name_rows, keys_allocated):
+    for sound in (slot_table_header, slot_zero_row, slot_found, slot_cells, slot_keys):
         sound(table)
     keys = [int(one.id) for one in _abi.rows_of(table)[0 : table.count]]
     wrong = [hex(key) for key in keys if key % 2 and key >> 8 in (0x040000, 0x040001)]
@@ -287,7 +244,7 @@ def _within(kind: type, offset: int, what: str) -> None:
     )
 
 
-@rule("provider", "offset", "Types", "direct offset, shift and slot say the same")
+@rule("Types", "direct offset, shift and slot say the same")
 def offset(it: Provider) -> None:
     if not _abi.is_extensible(it.kind):
         raise Absent("the type's metatype is not the runtime's")
@@ -307,7 +264,7 @@ def offset(it: Provider) -> None:
 # -- entries -------------------------------------------------------------------------------------
 
 
-@rule("provider", "call-table", "Call tables", "count, and the zero entry behind the last")
+@rule("Call tables", "count, and the zero entry behind the last")
 def call_table(it: Provider) -> None:
     table = it.call_table()
     found = _abi.entries(table)
@@ -318,13 +275,13 @@ def call_table(it: Provider) -> None:
     same(int(last.funcptr), 0, "'funcptr' of the entry behind the last")
 
 
-@rule("provider", "functions", "Call tables", "no function of an entry is NULL")
+@rule("Call tables", "no function of an entry is NULL")
 def functions(it: Provider) -> None:
     for text, _, function, _ in it.entries():
         check(function, f"the function of {text!r} is NULL")
 
 
-@rule("provider", "canonical", "Canonical form", "signatures are in canonical form")
+@rule("Canonical form", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
     from nativecall._errors import SignatureError
     from nativecall._signature.spelling import parse
@@ -337,7 +294,7 @@ def canonical(it: Provider) -> None:
         same(text, wanted, "a signature")
 
 
-@rule("provider", "interned", "Call tables", "signatures are interned in the registry")
+@rule("Call tables", "signatures are interned in the registry")
 def interned(it: Provider) -> None:
     it.call_table()
     for text, _, _, address in it.entries():
@@ -348,7 +305,7 @@ def interned(it: Provider) -> None:
         )
 
 
-@rule("provider", "flags", "Flags", "no bit of a flag is set that version 1 does not have")
+@rule("Flags", "no bit of a flag is set that version 1 does not have")
 def flags(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         check(not found & _abi.ABI_MASK, f"{text!r} has the flags {found:#x}: bit 7 or above 23")
@@ -360,7 +317,7 @@ def flags(it: Provider) -> None:
         )
 
 
-@rule("provider", "needs-gil", "Flags", "what handles objects or sets exceptions needs the GIL")
+@rule("Flags", "what handles objects or sets exceptions needs the GIL")
 def needs_gil(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         if "O" in text:
@@ -373,7 +330,7 @@ def needs_gil(it: Provider) -> None:
             )
 
 
-@rule("provider", "convention", "Flags", "the error convention fits the signature")
+@rule("Flags", "the error convention fits the signature")
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         kind, result = found & _abi.ERRORS, text.partition(":")[0]
@@ -390,7 +347,7 @@ def convention(it: Provider) -> None:
 # -- the packed table ----------------------------------------------------------------------------
 
 
-@rule("provider", "packed", "Packed tables", "the same entries in the same order")
+@rule("Packed tables", "the same entries in the same order")
 def packed(it: Provider) -> None:
     it.call_table()
     row = _abi.find_slot(it.kind, PACKEDCALLABLE)
@@ -415,7 +372,7 @@ def packed(it: Provider) -> None:
 # -- views ---------------------------------------------------------------------------------------
 
 
-@rule("provider", "view", "Built-in views", "built-in views lead to a callable")
+@rule("Built-in views", "built-in views lead to a callable")
 def view(it: Provider) -> None:
     views = list(it.views)
     if not isinstance(it.object, type):
@@ -434,7 +391,7 @@ def view(it: Provider) -> None:
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
-@rule("provider", "api-struct", "Tier 2", "capsule, size, name and functions of the interface")
+@rule("Tier 2", "capsule, size, name and functions of the interface")
 def api_struct(it: Provider) -> None:
     api = it.api()
     least = ffi.sizeof("NcNativeApi")
@@ -443,7 +400,7 @@ def api_struct(it: Provider) -> None:
     check(api.find, "'find' is NULL")
 
 
-@rule("provider", "api-find", "Tier 2", "'find' gives what is asked for, by its characters")
+@rule("Tier 2", "'find' gives what is asked for, by its characters")
 def api_find(it: Provider) -> None:
     api = it.api()
     for text, flags in {entry[0]: entry[1] for entry in reversed(it.entries())}.items():
@@ -459,7 +416,7 @@ def api_find(it: Provider) -> None:
             )
 
 
-@rule("provider", "api-missing", "Tier 2", "'find' gives NULL for what is not there, quietly")
+@rule("Tier 2", "'find' gives NULL for what is not there, quietly")
 def api_missing(it: Provider) -> None:
     api = it.api()
     offered = {entry[0] for entry in it.entries()} if api.entry or it.offset else set()
@@ -470,7 +427,7 @@ def api_missing(it: Provider) -> None:
             same(given, text, f"the signature that find({text!r}) gives")
 
 
-@rule("provider", "api-agrees", "Tier 2", "tier 2 tells what the call table has")
+@rule("Tier 2", "tier 2 tells what the call table has")
 def api_agrees(it: Provider) -> None:
     if not it.offset:
         raise Absent("the object has no call table")
@@ -496,7 +453,7 @@ def _subclass(it: Provider, namespace: dict[str, object]) -> type:
     return made
 
 
-@rule("provider", "subclass", "Inheritance", "a Python subclass has the rows and the call table")
+@rule("Inheritance", "a Python subclass has the rows and the call table")
 def subclass(it: Provider) -> None:
     made = _subclass(it, {"__slots__": ()})
     same(_abi.rows(made), _abi.rows(it.kind), "the rows of a subclass")
@@ -506,7 +463,7 @@ def subclass(it: Provider) -> None:
     same(found, wanted, "'etp_obj_custom_slots_offset' of a subclass")
 
 
-@rule("provider", "override", "Inheritance", "a subclass with a __call__ has no call table")
+@rule("Inheritance", "a subclass with a __call__ has no call table")
 def override(it: Provider) -> None:
     if not it.offset and _abi.call_offset(it.kind) == 0:
         raise Absent("the object has no call table")
@@ -519,12 +476,7 @@ def override(it: Provider) -> None:
     same(found, wanted, "the other rows of the subclass")
 
 
-@rule(
-    "provider",
-    "slot-table-constant",
-    "Building a slot table",
-    "a published table never changes (guarantee 5)",
-)
+@rule("Building a slot table", "a published table never changes (guarantee 5)")
 def slot_table_constant(it: Provider) -> None:
     it.slot_table()
     check(_block(it.kind) == it.snapshot, "bytes of the table have changed since it was first read")

@@ -7,14 +7,16 @@ with what was found when it is not, `Absent` when the thing has nothing that the
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any, TextIO, TypeAlias
+    from typing import Any, TextIO, TypeAlias, TypeVar
 
     #: An object under test, or memory as cffi sees it: what attributes it has is what is checked.
     Foreign: TypeAlias = Any
+    Check = TypeVar("Check", bound=Callable[[Foreign], object])
 
 #: Where the specification has the sections that rules name.
 DOCUMENTS = {
@@ -60,32 +62,15 @@ class Absent(Exception):
     """Why a rule has nothing to say about the thing under test."""
 
 
+@dataclass(frozen=True)
 class Rule:
-    """One rule of the specification.
+    """One rule of the specification."""
 
-    Attributes
-    ----------
-    role : str
-        ``"provider"``, ``"consumer"`` or ``"runtime"``.
-    name : str
-    heading : str
-        Of the section that has it.
-    says : str
-        The rule in a few words.
-    check : callable
-        Of the thing under test.
-    """
-
-    __slots__ = ("check", "heading", "name", "role", "says")
-
-    def __init__(
-        self, role: str, name: str, heading: str, says: str, check: Callable[[Foreign], None]
-    ) -> None:
-        self.role = role
-        self.name = name
-        self.heading = heading
-        self.says = says
-        self.check = check
+    role: str  # "provider", "consumer" or "runtime"
+    name: str
+    heading: str  # of the section that has it
+    says: str  # in a few words
+    check: Callable[[Foreign], object]
 
     @property
     def document(self) -> str:
@@ -96,16 +81,23 @@ class Rule:
 RULES: list[Rule] = []
 
 
-def rule(
-    role: str, name: str, heading: str, says: str
-) -> Callable[[Callable[[Foreign], None]], Callable[[Foreign], None]]:
-    """Make a rule of a function."""
+def rules_of(
+    role: str, part: Callable[[Foreign], Foreign] | None = None
+) -> Callable[[str, str], Callable[[Check], Check]]:
+    """The decorator by which functions become rules of a role: `@rule(heading, says)`.
 
-    def make(check: Callable[[Foreign], None]) -> Callable[[Foreign], None]:
-        RULES.append(Rule(role, name, heading, says, check))
-        return check
+    A rule has the name of its function, which is given the thing under test, or the `part` of it.
+    """
 
-    return make
+    def rule(heading: str, says: str) -> Callable[[Check], Check]:
+        def make(check: Check) -> Check:
+            whole = check if part is None else lambda it: check(part(it))
+            RULES.append(Rule(role, check.__name__.replace("_", "-"), heading, says, whole))
+            return check
+
+        return make
+
+    return rule
 
 
 def of(role: str) -> list[Rule]:
@@ -130,17 +122,10 @@ def _shown(value: object) -> str:
 
 
 def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO) -> None:
-    """Check the rules of a role, a line of JSON before and after each.
+    """Check the rules of a role, but for those in `skip`, which have their verdict.
 
-    Parameters
-    ----------
-    role : str
-    thing : object
-        What the rules' functions get.
-    skip : collection of str
-        Rules that have their verdict already.
-    report : file
-        Read by the parent process (`__main__`), also when this one ends in a crash.
+    The report has a line of JSON before and after each: `__main__` reads it, also when this process
+    ends in a crash.
     """
     for one in of(role):
         if one.name in skip:

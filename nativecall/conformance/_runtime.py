@@ -13,7 +13,7 @@ from . import _abi, _provider, _providers, _unfit
 from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
 from ._hostile import FUNCTIONS, WORDS, call_row, make_type, provider
 from ._inheritance import Family, table
-from ._rules import Absent, Broken, check, rule, same
+from ._rules import RULES, Absent, Broken, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +42,16 @@ class Runtime:
         except Exception as error:
             self.refusal = f"{type(error).__name__}: {error}"
 
-    def suits(self) -> None:
-        """Absent for what cannot be asked anything."""
+    def fit(self) -> Runtime:
+        """The runtime itself; absent for what cannot be asked anything."""
         if self.module is None or self.refusal:
             raise Absent("there is no runtime here that nativecall can use")
+        return self
+
+
+rule = rules_of("runtime")
+#: Of rules that ask the runtime itself.
+fit_rule = rules_of("runtime", Runtime.fit)
 
 
 def _raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign) -> None:
@@ -62,7 +68,7 @@ def _raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign)
 # -- the handshake -------------------------------------------------------------------------------
 
 
-@rule("runtime", "names", "The handshake", "module, attributes and capsule")
+@rule("The handshake", "module, attributes and capsule")
 def names(it: Runtime) -> None:
     module = it.module
     check(module is not None, f"importing {it.name!r} puts nothing at {_abi.MODULE!r}")
@@ -76,7 +82,7 @@ def names(it: Runtime) -> None:
     same(id(found), _abi.number(_abi.runtime().metatype), "the address of 'extensibletype_v1'")
 
 
-@rule("runtime", "fields", "The handshake", "the fields of NcRuntime")
+@rule("The handshake", "the fields of NcRuntime")
 def fields(it: Runtime) -> None:
     check(it.module is not None, "there is no runtime")
     found = _abi.runtime()
@@ -92,7 +98,7 @@ def fields(it: Runtime) -> None:
     check(issubclass(_abi.metatype(), type), "the metaclass does not derive from type")
 
 
-@rule("runtime", "joined", "The handshake", "nativecall joins the runtime")
+@rule("The handshake", "nativecall joins the runtime")
 def joined(it: Runtime) -> None:
     check(not it.refusal, f"nativecall refuses it: {it.refusal}")
     check(sys.modules.get(_abi.MODULE) is it.module, "the module object was replaced")
@@ -108,9 +114,8 @@ _TEXTS = [b"", b"\0", b"d", b"d:d", b"d:d\0", b"\0d:d", b"i:d&f", b"01234567", b
 _TEXTS += [b"double (double)", bytes(range(256)), b"x" * 65535, "é".encode()]
 
 
-@rule("runtime", "interns", "Interned strings", "equal strings have one address, others another")
+@fit_rule("Interned strings", "equal strings have one address, others another")
 def interns(it: Runtime) -> None:
-    it.suits()
     seen: dict[int, bytes] = {}
     for text in _TEXTS:
         address = _abi.intern(text)
@@ -123,27 +128,24 @@ def interns(it: Runtime) -> None:
         check(found == text + b"\0", f"at {address:#x} lies {found[:20]!r}, not {text[:20]!r}")
 
 
-@rule("runtime", "intern-header", "The hash", "length and pre-hash stand before the string")
+@fit_rule("The hash", "length and pre-hash stand before the string")
 def intern_header(it: Runtime) -> None:
-    it.suits()
     for text in _TEXTS:
         header = _abi.at("NcInternHeader", _abi.intern(text) - 16)
         same(int(header.length), len(text), f"the length before {text[:20]!r}")
         same(int(header.hash), _abi.hash_of(text), f"the pre-hash before {text[:20]!r}")
 
 
-@rule("runtime", "intern-limit", "Interned strings", "a string that is too long is refused")
+@fit_rule("Interned strings", "a string that is too long is refused")
 def intern_limit(it: Runtime) -> None:
-    it.suits()
     found, out = _abi.runtime(), ffi.new("char **")
     for size in (65536, 10**6):
         status = found.intern(found.registry, b"y" * size, size, out)
         same(status, _abi.E_TOOLONG, f"the status for {size} bytes")
 
 
-@rule("runtime", "intern-threads", "Threads and memory", "threads without the GIL intern alike")
+@fit_rule("Threads and memory", "threads without the GIL intern alike")
 def intern_threads(it: Runtime) -> None:
-    it.suits()
     texts = [f"a thread's {n}".encode() for n in range(3000)]
     made: list[list[int]] = []
     start = threading.Barrier(4)
@@ -161,9 +163,8 @@ def intern_threads(it: Runtime) -> None:
     check(all([one == made[0] for one in made]), "one string has several addresses")
 
 
-@rule("runtime", "registry", "The registry", "the registry can be searched by readers")
+@fit_rule("The registry", "the registry can be searched by readers")
 def registry(it: Runtime) -> None:
-    it.suits()
     texts = [*_TEXTS, *[f"registry {n}".encode() for n in range(500)]]
     addresses = [_abi.intern(text) for text in texts]
     found = _abi.runtime().registry
@@ -192,15 +193,14 @@ def _sound(kind: type) -> None:
     found = _abi.extension(kind).etp_custom_slots
     if not found:
         return
-    _provider.slot_table_block(found)
-    _provider.zero_row(found)
-    _provider.keys_found(found)
-    _provider.cells_name_rows(found)
+    _provider.slot_table_header(found)
+    _provider.slot_zero_row(found)
+    _provider.slot_found(found)
+    _provider.slot_cells(found)
 
 
-@rule("runtime", "slot-tables", "Building a slot table", "tables of 1 to 2000 rows")
+@fit_rule("Building a slot table", "tables of 1 to 2000 rows")
 def slot_tables(it: Runtime) -> None:
-    it.suits()
     padding = make_type("Padding", [(1, 0, 0)] * 3)
     same(_abi.rows(padding), [(1, 0, 0)] * 3, "the rows of a type with padding alone")
     _sound(padding)
@@ -215,9 +215,8 @@ def slot_tables(it: Runtime) -> None:
     check(not _abi.extension(make_type("None")).etp_custom_slots, "no rows, and yet a table")
 
 
-@rule("runtime", "ready", "Static types", "own rows, direct offset and shift of static types")
+@fit_rule("Static types", "own rows, direct offset and shift of static types")
 def ready(it: Runtime) -> None:
-    it.suits()
     rows = [call_row(), call_row(PACKEDCALLABLE, 1), (0x05000001, 7, -1)]
     made, array = _providers.make_type("hostile.Ready", "ready", rows, 5, WORDS[0], None)
     same(type(made), _abi.metatype(), "the metatype")
@@ -233,9 +232,8 @@ def ready(it: Runtime) -> None:
     same((int(bare.etp_obj_custom_slots_offset), int(bare.etp_table_shift)), (0, 0), "offsets of 0")
 
 
-@rule("runtime", "ready-merges", "Static types", "inherited rows are written back to the array")
+@fit_rule("Static types", "inherited rows are written back to the array")
 def ready_merges(it: Runtime) -> None:
-    it.suits()
     base = make_type("Base", [call_row(), (0x05000001, 1, 1), (0x05000003, 2, 2)])
     own = [(0x05000003, 9, 9), (0x05000005, 3, 3)]
     for room in (4, 7):
@@ -249,9 +247,8 @@ def ready_merges(it: Runtime) -> None:
         _sound(made)
 
 
-@rule("runtime", "ready-refuses", "Static types", "duplicate keys and arrays that are too small")
+@fit_rule("Static types", "duplicate keys and arrays that are too small")
 def ready_refuses(it: Runtime) -> None:
-    it.suits()
     row = (0x05000001, 0, 0)
     base = make_type("Wide", [(0x05000101 + 2 * n, 0, n) for n in range(4)])
     twice = [row, call_row(), row]
@@ -281,9 +278,8 @@ def _class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) -> typ
     return made
 
 
-@rule("runtime", "customslots", "Python classes", "keys and data of __customslots__")
+@fit_rule("Python classes", "keys and data of __customslots__")
 def customslots(it: Runtime) -> None:
-    it.suits()
     given = {"a key": 5, b"bytes\0": (3, 6), 0x05000001: -1, id(it): 2**64 - 1, "é": 0}
     made = _class("Given", __customslots__=given)
     wanted = [
@@ -301,9 +297,8 @@ def customslots(it: Runtime) -> None:
     _raises("TypeError", "assigning __customslots__", setattr, made, "__customslots__", {})
 
 
-@rule("runtime", "customslots-refused", "Python classes", "keys that no Python class may bring")
+@fit_rule("Python classes", "keys that no Python class may bring")
 def customslots_refused(it: Runtime) -> None:
-    it.suits()
     for key in (0, 1, 3, 0x00000101, 2**33 + 1, *CALL_KEYS, 0x040000FF, 0x04000101, 0x040001FF):
         _raises("ValueError", f"the key {key:#x}", _with_slots, {key: 1})
     for bad in (5, "text", {1.5: 1}, {None: 1}, {"a": "b"}, {"a": (1, 2, 3)}, {"a": None}):
@@ -345,9 +340,8 @@ def _call(self: object, *args: object) -> float:
 _CALLS = [call_row(), call_row(PACKEDCALLABLE, 1)]
 
 
-@rule("runtime", "inherits", "Inheritance", "positions and values of several bases (rules 1 and 2)")
+@fit_rule("Inheritance", "positions and values of several bases (rules 1 and 2)")
 def inherits(it: Runtime) -> None:
-    it.suits()
     to = _Maker()
     a = to.python(__customslots__={"a": 1, "b": 2, "c": 3})
     b = to.python(a, __customslots__={"b": 20, "d": 4})
@@ -371,9 +365,8 @@ def inherits(it: Runtime) -> None:
     to.compare("padding behind another base", to.python(other, padded))
 
 
-@rule("runtime", "call-tables", "Inheritance", "which call table a class has (rules 3 and 4)")
+@fit_rule("Inheritance", "which call table a class has (rules 3 and 4)")
 def call_tables(it: Runtime) -> None:
-    it.suits()
     to = _Maker()
     plain = type("Plain", (), {})
     for rows, offset in (
@@ -403,9 +396,8 @@ def call_tables(it: Runtime) -> None:
 # -- changes -------------------------------------------------------------------------------------
 
 
-@rule("runtime", "call-assigned", "Changes of classes", "assignments to __call__")
+@fit_rule("Changes of classes", "assignments to __call__")
 def call_assigned(it: Runtime) -> None:
-    it.suits()
     to = _Maker()
     base = to.static([*_CALLS, (0x05000001, 0, 5)], WORDS[0])
     parent = to.python(base)
@@ -419,9 +411,8 @@ def call_assigned(it: Runtime) -> None:
         to.compare("a subclass of one that has lost its __call__", child)
 
 
-@rule("runtime", "old-tables", "Threads and memory", "superseded tables stay, and serve again")
+@fit_rule("Threads and memory", "superseded tables stay, and serve again")
 def old_tables(it: Runtime) -> None:
-    it.suits()
     kind = _class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
     first = _abi.extension(kind).etp_custom_slots
     before = bytes(ffi.buffer(ffi.cast("char *", first), first.size))
@@ -436,9 +427,8 @@ def old_tables(it: Runtime) -> None:
     check(after == before, "a superseded table has changed")
 
 
-@rule("runtime", "bases-assigned", "Changes of classes", "assignments to __bases__")
+@fit_rule("Changes of classes", "assignments to __bases__")
 def bases_assigned(it: Runtime) -> None:
-    it.suits()
     to = _Maker()
     one = to.python(__customslots__={"a": 1, "b": 2})
     other = to.python(__customslots__={"c": 3, "a": 10})
@@ -452,9 +442,8 @@ def bases_assigned(it: Runtime) -> None:
     to.compare("a subclass of one with more bases", child)
 
 
-@rule("runtime", "bases-past", "Changes of classes", "bases changed past the metaclass")
+@fit_rule("Changes of classes", "bases changed past the metaclass")
 def bases_past(it: Runtime) -> None:
-    it.suits()
     to = _Maker()
     put = type.__dict__["__bases__"].__set__
     one, other = to.python(__customslots__={"a": 1}), to.python(__customslots__={"b": 1})
@@ -472,9 +461,8 @@ def bases_past(it: Runtime) -> None:
 # -- together ------------------------------------------------------------------------------------
 
 
-@rule("runtime", "metaclasses", "Python classes", "metaclasses that derive from the runtime's")
+@fit_rule("Python classes", "metaclasses that derive from the runtime's")
 def metaclasses(it: Runtime) -> None:
-    it.suits()
     meta = type("Both", (ABCMeta, _abi.metatype()), {})
     base = make_type("Base", _CALLS, offset=WORDS[0])
     made = meta("Made", (base,), {"__customslots__": {"a": 1}, "f": abstractmethod(_call)})
@@ -483,38 +471,42 @@ def metaclasses(it: Runtime) -> None:
     same(table(made), (wanted, WORDS[0]), "rows and offset under a derived metaclass")
 
 
-@rule("runtime", "nativecall-works", "Words", "nativecall works on the runtime")
+#: Rules of a provider that nativecall's own callables keep on the runtime.
+_OF_NATIVECALL = ("slot-found", "offset", "call-table", "interned", "packed", "override")
+
+
+@fit_rule("Words", "nativecall works on the runtime")
 def nativecall_works(it: Runtime) -> None:
-    it.suits()
     import nativecall as nc
 
     made = nc.wrap(FUNCTIONS[3], "d:d")
     same(made(1.5), 4.5, "a call of nativecall's own callable")
     same(made.builtin(2.5), 5.5, "a call of its built-in view")
     thing = _provider.Provider(made)
-    for one in ("slot_found", "offset", "call_table", "interned", "packed", "override"):
-        getattr(_provider, one)(thing)
+    for one in RULES:
+        if one.role == "provider" and one.name in _OF_NATIVECALL:
+            one.check(thing)
     obj = provider(make_type("Foreign", _CALLS, offset=WORDS[0]), [("d:d", 0, FUNCTIONS[2])])
     same(nc.wrap(obj)(1.0), 3.0, "nativecall.wrap of an object of another provider")
     same(nc.wrap(_providers.view(obj))(1.0), 3.0, "the same of its view")
 
 
-@rule("runtime", "unfit", "The handshake", "nativecall refuses what does not suit")
+@rule("The handshake", "nativecall refuses what does not suit")
 def unfit(it: Runtime) -> None:
     _meets("nativecall", _unfit.CASES)
 
 
-@rule("runtime", "unfit-newcomer", "The handshake", "the module refuses what does not suit")
+@rule("The handshake", "the module refuses what does not suit")
 def unfit_newcomer(it: Runtime) -> None:
     _meets(it.name, _unfit.CASES)
 
 
-@rule("runtime", "beside", "The handshake", "nativecall publishes beside what is no runtime")
+@rule("The handshake", "nativecall publishes beside what is no runtime")
 def beside(it: Runtime) -> None:
     _meets("nativecall", _unfit.BESIDE)
 
 
-@rule("runtime", "beside-newcomer", "The handshake", "the module publishes beside it, too")
+@rule("The handshake", "the module publishes beside it, too")
 def beside_newcomer(it: Runtime) -> None:
     _meets(it.name, _unfit.BESIDE)
 
@@ -526,22 +518,14 @@ def _meets(target: str, cases: Collection[str]) -> None:
         raise Broken(f"where there is {case}: {found}{more}")
 
 
-@rule(
-    "runtime",
-    "newcomer",
-    "The handshake",
-    "the module joins nativecall's runtime, and a larger one",
-)
+@rule("The handshake", "the module joins nativecall's runtime, and a larger one")
 def newcomer(it: Runtime) -> None:
     for case in ("", "larger"):
         found = _unfit.meet(it.name, case, "nativecall")
         check(found is None, f"after nativecall{', made larger,' if case else ''}: {found}")
 
 
-@rule(
-    "runtime", "larger", "The handshake", "nativecall joins the runtime when its struct is larger"
-)
+@fit_rule("The handshake", "nativecall joins the runtime when its struct is larger")
 def larger(it: Runtime) -> None:
-    it.suits()
     found = _unfit.meet("nativecall", "larger", it.name)
     check(found is None, f"nativecall refuses it: {found}")

@@ -15,7 +15,7 @@ import sys
 import types
 from pathlib import Path
 
-from . import _abi
+from . import _abi, _providers
 from ._abi import ffi
 
 TYPE_CHECKING = False
@@ -46,13 +46,6 @@ def _module(**attributes: object) -> types.ModuleType:
     return made
 
 
-def _capsule(address: int, name: str) -> object:
-    from . import _providers
-
-    found: object = _providers.capsule(address, name)
-    return found
-
-
 def _set(struct: Foreign, field: str, value: int) -> None:
     """Set a number, or a pointer to an address."""
     kind = dict(ffi.typeof(struct).item.fields)[field].type
@@ -70,7 +63,7 @@ def _runtime(**changes: Foreign) -> types.ModuleType:
     for field, value in changes.items():
         _set(made, field, value)
     return _module(
-        runtime_v1=_capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
+        runtime_v1=_providers.capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
     )
 
 
@@ -112,7 +105,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "an object without attributes": (object, _NONE),
     "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
     "a capsule of another name": (
-        lambda: _module(runtime_v1=_capsule(id(type), "_extensibletype.runtime_v2")),
+        lambda: _module(runtime_v1=_providers.capsule(id(type), "_extensibletype.runtime_v2")),
         _NONE,
     ),
     "ABI version 0": _sizes(abi_version=0),
@@ -130,10 +123,11 @@ BESIDE: dict[str, Callable[[], types.ModuleType]] = {
     "a module without a runtime": _module,
     "the metaclass of a draft alone": lambda: _module(extensibletype_v1=type),
     "the first draft's capsule 'extensibletype_v1' alone": lambda: _module(
-        extensibletype_v1=_capsule(id(type), "extensibletype_v1")
+        extensibletype_v1=_providers.capsule(id(type), "extensibletype_v1")
     ),
     "version 2": lambda: _module(
-        runtime_v2=_capsule(id(type), "_extensibletype.runtime_v2"), extensibletype_v2=type
+        runtime_v2=_providers.capsule(id(type), "_extensibletype.runtime_v2"),
+        extensibletype_v2=type,
     ),
 }
 
@@ -145,7 +139,11 @@ def _grow() -> None:
     ffi.memmove(memory, found, ffi.sizeof("NcRuntime"))
     larger = ffi.cast("NcRuntime *", memory)
     larger.struct_size, larger.type_size = 4096, found.type_size + 8
-    setattr(sys.modules[_abi.MODULE], _abi.ATTRIBUTE, _capsule(_abi.number(memory), _abi.CAPSULE))
+    setattr(
+        sys.modules[_abi.MODULE],
+        _abi.ATTRIBUTE,
+        _providers.capsule(_abi.number(memory), _abi.CAPSULE),
+    )
 
 
 def main(case: str, first: str, target: str) -> None:
@@ -179,16 +177,8 @@ def main(case: str, first: str, target: str) -> None:
 def meet(target: str, case: str = "", first: str = "") -> str | None:
     """Import a module where something else is in the runtime's place; what is wrong, or None.
 
-    A runtime has to be published beside what one of `BESIDE` has; one of `CASES` has to be refused.
-
-    Parameters
-    ----------
-    target : str
-        The module that comes second.
-    case : str
-        Of either; with `first`, anything: the runtime of that one is made to look larger.
-    first : str
-        The module that is imported first and brings the runtime.
+    A runtime has to be published beside what `case` of `BESIDE` puts there, and to be refused with
+    one of `CASES`; or that of the module `first` is made to look larger with any case.
     """
     done = subprocess.run(
         [sys.executable, "-c", _MEET, FOLDER, case, first, target],
