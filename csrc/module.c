@@ -76,11 +76,10 @@ static PyObject *store_scalar(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *value;
     PyObject *address;
     PyObject *who;
-    void *memory;
     if (!PyArg_ParseTuple(args, "COO!U", &letter, &value, &PyLong_Type, &address, &who)) {
         return NULL;
     }
-    memory = nc_address(address, "cannot store at address 0");
+    void *memory = nc_address(address, "cannot store at address 0");
     if (memory == NULL || nc_convert_scalar(who, -1, value, (char)letter, memory) < 0) {
         return NULL;
     }
@@ -92,11 +91,10 @@ static PyObject *load_scalar(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int letter;
     PyObject *address;
-    void *memory;
     if (!PyArg_ParseTuple(args, "CO!", &letter, &PyLong_Type, &address)) {
         return NULL;
     }
-    memory = nc_address(address, "cannot load from address 0");
+    void *memory = nc_address(address, "cannot load from address 0");
     return memory != NULL ? nc_scalar_to_python((char)letter, memory) : NULL;
 }
 
@@ -185,24 +183,21 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;
     PyObject *owner;
-    PyObject *made;
     const char *name;
     Py_ssize_t length;
-    void *pointer;
-    NamedOwner *block;
     if (!PyArg_ParseTuple(args, "O!y#O", &PyLong_Type, &address, &name, &length, &owner)) {
         return NULL;
     }
-    pointer = PyLong_AsVoidPtr(address);
+    void *pointer = PyLong_AsVoidPtr(address);
     if (pointer == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    block = (NamedOwner *)PyMem_Calloc(1, sizeof(NamedOwner) + (size_t)length);
+    NamedOwner *block = (NamedOwner *)PyMem_Calloc(1, sizeof(NamedOwner) + (size_t)length);
     if (block == NULL) {
         return PyErr_NoMemory();
     }
     memcpy(block->name, name, (size_t)length);
-    made = PyCapsule_New(pointer, block->name, capsule_free);
+    PyObject *made = PyCapsule_New(pointer, block->name, capsule_free);
     if (made == NULL) {
         PyMem_Free(block);
         return NULL;
@@ -215,13 +210,11 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
  * function is the one that the capsule holds; else None. No other capsule has the destructor. */
 static PyObject *capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
-    const char *name;
-    PyObject *owner;
     if (!PyCapsule_CheckExact(made) || PyCapsule_GetDestructor(made) != capsule_free) {
         Py_RETURN_NONE;
     }
-    name = PyCapsule_GetName(made);
-    owner = ((NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name)))->owner;
+    const char *name = PyCapsule_GetName(made);
+    PyObject *owner = ((NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name)))->owner;
     if (!PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type) ||
         !nc_callable_is_only(owner, PyCapsule_GetPointer(made, name))) {
         Py_RETURN_NONE;

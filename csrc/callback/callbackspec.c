@@ -48,7 +48,6 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
                             "writer",        "sentinel", "code",       "keep",    "has_gil",
                             "python_errors", "passed",   "tells_last", "foreign", "carrier",
                             "pointer_type",  NULL};
-    NcCallbackSpec *self;
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
@@ -100,7 +99,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
             return NULL;
         }
     }
-    self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
+    NcCallbackSpec *self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }

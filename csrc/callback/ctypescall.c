@@ -21,15 +21,14 @@ typedef struct {
  * Python code runs, which could fail: C would be left without a result. */
 static PyObject *make_carrier(PyObject *type, PyObject *value, PyObject *reraiser)
 {
-    PyObject *args;
-    PyObject *made;
     if (type == NULL) {
         return Py_NewRef(reraiser);
     }
-    args = PyTuple_Pack(1, value);
-    made = args != NULL
-               ? ((PyTypeObject *)(void *)type)->tp_new((PyTypeObject *)(void *)type, args, NULL)
-               : NULL;
+    PyObject *args = PyTuple_Pack(1, value);
+    PyObject *made =
+        args != NULL
+            ? ((PyTypeObject *)(void *)type)->tp_new((PyTypeObject *)(void *)type, args, NULL)
+            : NULL;
     Py_XDECREF(args);
     if (made == NULL || PyObject_SetAttrString(made, "reraiser", reraiser) < 0) {
         PyErr_Clear();
@@ -45,7 +44,6 @@ static PyObject *return_to_ctypes(NcCtypesCallback *self, PyObject *value, PyObj
                                   NcPyCallbackCall *call, PyObject *last)
 {
     NcRaised before;
-    PyObject *reraiser;
     PyObject *made = NULL;
     memset(&before, 0, sizeof(before));
     if ((call->ending & NC_PYCALLBACK_RESTORE) != 0) {
@@ -61,7 +59,7 @@ static PyObject *return_to_ctypes(NcCtypesCallback *self, PyObject *value, PyObj
     if (left == NULL && !nc_raised_is_set(&before)) {
         return value;
     }
-    reraiser = nc_reraiser_new();
+    PyObject *reraiser = nc_reraiser_new();
     if (reraiser != NULL) {
         made = make_carrier(self->base.spec->carrier, value, reraiser);
     }
@@ -103,10 +101,8 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     PyObject *last = total != 0 ? args[total - 1] : Py_None;
     PyThreadState *thread = PyThreadState_Get();
     NcPyCallbackCall call = {0, PyGILState_LOCKED, {NULL}};
-    PyObject **given;
     PyObject *value = NULL;
     PyObject *left = NULL;
-    PyObject *result;
     if (kwnames != NULL || total < count || total - count > (size_t)base->spec->tells_last) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
@@ -123,7 +119,7 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     }
     Py_INCREF(self);
     self->running++;
-    given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
+    PyObject **given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
     if (given == NULL) {
         (void)PyErr_NoMemory();
     } else if (!nc_stack_has_room(thread, &call) && !nc_stack_look(thread)) {
@@ -138,7 +134,8 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
         }
     }
     PyMem_Free(given);
-    result = value == NULL ? NULL
+    PyObject *result = value == NULL
+                           ? NULL
                            : PyObject_CallFunctionObjArgs(base->spec->writer, object, value, NULL);
     if (result == NULL) {
         left = nc_pycallback_place_exception(base, call.ending != 0, base->spec->has_gil);
@@ -154,13 +151,11 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
 static PyObject *ctypescallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
                                            PyObject *kwnames)
 {
-    NcCtypesCallback *self;
-    NcCallbackSpec *spec;
     if (nc_pycallback_check(args, nargsf, kwnames, 1) < 0) {
         return NULL;
     }
-    spec = (NcCallbackSpec *)(void *)args[0];
-    self = (NcCtypesCallback *)(void *)nc_pycallback_make(
+    NcCallbackSpec *spec = (NcCallbackSpec *)(void *)args[0];
+    NcCtypesCallback *self = (NcCtypesCallback *)(void *)nc_pycallback_make(
         (PyTypeObject *)(void *)type, spec, args[1], args[2], args[3] != Py_None ? args[3] : NULL);
     if (self == NULL) {
         return NULL;
@@ -190,11 +185,10 @@ static PyObject *pycallback_store(PyObject *object, PyObject *args)
 {
     PyObject *value;
     PyObject *address;
-    void *out;
     if (!PyArg_ParseTuple(args, "OO!", &value, &PyLong_Type, &address)) {
         return NULL;
     }
-    out = nc_address(address, "cannot store at address 0");
+    void *out = nc_address(address, "cannot store at address 0");
     if (out == NULL || nc_pycallback_store((NcPyCallback *)(void *)object, value, out) < 0) {
         return NULL;
     }

@@ -46,14 +46,20 @@ static inline void release_gil(const NcPyCallbackCall *call)
     }
 }
 
+/* One of the Python objects in a result of this type; borrowed, or NULL. */
+static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *result)
+{
+    size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
+    PyObject *object;
+    memcpy(&object, (const char *)result + offset, sizeof(object));
+    return object;
+}
+
 /* Gives C a reference of its own to each Python object in a result of this type. */
 static void reference_objects(const NcPyCallback *self, const void *result)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
-        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
-        PyObject *object;
-        memcpy(&object, (const char *)result + offset, sizeof(object));
-        Py_XINCREF(object);
+        Py_XINCREF(object_in(self, i, result));
     }
 }
 
@@ -75,10 +81,7 @@ void nc_pycallback_release_sentinel(const NcPyCallback *self)
     }
     last_sentinel = NULL;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
-        size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
-        PyObject *given;
-        memcpy(&given, (const char *)self->spec->sentinel + offset, sizeof(given));
-        Py_XDECREF(given);
+        Py_XDECREF(object_in(self, i, self->spec->sentinel));
     }
 }
 
@@ -280,8 +283,6 @@ PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, 
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 {
     PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
-    PyObject *number;
-    PyObject *made;
     if (PyErr_Occurred()) {
         return NULL; /* of an argument before this one */
     }
@@ -297,11 +298,11 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
     if (given == NULL) {
         Py_RETURN_NONE;
     }
-    number = PyLong_FromVoidPtr(given);
+    PyObject *number = PyLong_FromVoidPtr(given);
     if (number == NULL) {
         return NULL;
     }
-    made = PyObject_CallOneArg(reader, number);
+    PyObject *made = PyObject_CallOneArg(reader, number);
     Py_DECREF(number);
     return made;
 }
@@ -323,11 +324,10 @@ static size_t spare_count;
 
 PyObject *nc_pycallback_float(NcPyCallback *Py_UNUSED(self), double number)
 {
-    PyFloatObject *made;
     if (spare_count == 0) {
         return PyFloat_FromDouble(number);
     }
-    made = (PyFloatObject *)(void *)spares[--spare_count];
+    PyFloatObject *made = (PyFloatObject *)(void *)spares[--spare_count];
     made->ob_fval = number;
     return (PyObject *)made;
 }
@@ -403,7 +403,7 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
 
 static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
-    NcPin *pin = nc_pin_value(self->spec->result, who, value);
+    NcPin *pin = nc_pin_value(self->spec->result, who, -1, value);
     if (pin == NULL) {
         return -1;
     }
@@ -419,12 +419,8 @@ static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *r
     PyObject *rest = PyList_New(0);
     Py_ssize_t next = 0;
     for (Py_ssize_t i = 0; rest != NULL && i < PyList_GET_SIZE(keep); i++) {
-        PyObject *given = NULL;
-        if (next < PyTuple_GET_SIZE(self->spec->objects)) {
-            size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, next));
-            memcpy(&given, (const char *)result + offset, sizeof(given));
-        }
-        if (PyList_GET_ITEM(keep, i) == given) {
+        int has_more = next < PyTuple_GET_SIZE(self->spec->objects);
+        if (has_more && PyList_GET_ITEM(keep, i) == object_in(self, next, result)) {
             next++;
         } else if (PyList_Append(rest, PyList_GET_ITEM(keep, i)) < 0) {
             Py_CLEAR(rest);
@@ -435,8 +431,6 @@ static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *r
 
 static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
-    PyObject *address;
-    PyObject *keep;
     PyObject *done = NULL;
     int status = -1;
     memset(out, 0, self->spec->result->arguments[0].size);
@@ -445,8 +439,8 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         return 0;
     }
     memset(out, 0, self->spec->result->arguments[0].size);
-    address = PyLong_FromVoidPtr(out);
-    keep = PyList_New(0);
+    PyObject *address = PyLong_FromVoidPtr(out);
+    PyObject *keep = PyList_New(0);
     if (address != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(self->spec->writer, value, address, who, keep, NULL);
     }
@@ -476,15 +470,15 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
 /* What begins messages on the result, a borrowed str; or NULL. */
 static PyObject *result_name(NcPyCallback *self)
 {
-    PyObject *made;
     if (self->who != NULL && PyUnicode_Check(self->who)) {
         return self->who;
     }
-    made = self->who == NULL
-               ? PyUnicode_FromFormat("the result of '%U'", self->name)
-               : PyUnicode_FromFormat("the result of argument %zd of '%U'",
-                                      PyLong_AsSsize_t(PyTuple_GET_ITEM(self->who, 1)) + 1,
-                                      PyTuple_GET_ITEM(self->who, 0));
+    PyObject *made =
+        self->who == NULL
+            ? PyUnicode_FromFormat("the result of '%U'", self->name)
+            : PyUnicode_FromFormat("the result of argument %zd of '%U'",
+                                   PyLong_AsSsize_t(PyTuple_GET_ITEM(self->who, 1)) + 1,
+                                   PyTuple_GET_ITEM(self->who, 0));
     if (made != NULL) {
         Py_XSETREF(self->who, made);
     }
@@ -521,11 +515,10 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
 {
     long small;
     if (NC_LIKELY(self->spec->letter == 'd')) {
-        double number;
         if (NC_UNLIKELY(!PyFloat_CheckExact(value))) {
             return 0;
         }
-        number = PyFloat_AS_DOUBLE(value);
+        double number = PyFloat_AS_DOUBLE(value);
         memcpy(out, &number, sizeof(number));
         return 1;
     }

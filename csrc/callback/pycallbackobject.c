@@ -47,7 +47,6 @@ fail:
 
 int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames, int foreign)
 {
-    PyObject *who;
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 4 ||
         !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !PyUnicode_Check(args[2]) ||
         (((NcCallbackSpec *)(void *)args[0])->foreign != NULL) != foreign) {
@@ -55,7 +54,7 @@ int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames,
                                          "as a str, and what messages on the result begin with");
         return -1;
     }
-    who = args[3];
+    PyObject *who = args[3];
     if (who == Py_None || PyUnicode_Check(who) ||
         (PyTuple_CheckExact(who) && PyTuple_GET_SIZE(who) == 2 &&
          PyUnicode_Check(PyTuple_GET_ITEM(who, 0)) && PyLong_Check(PyTuple_GET_ITEM(who, 1)))) {
@@ -133,14 +132,13 @@ int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
                        NcPointer *out)
 {
     NcArgument *argument = &spec->arguments[index];
-    PyObject *own_name;
     if (argument->passed == NULL && learn(argument, PyTuple_GET_ITEM(spec->types, index)) < 0) {
         return -1;
     }
     if (argument->function == NULL) {
         return 0;
     }
-    own_name = function_name(value);
+    PyObject *own_name = function_name(value);
     if (own_name != NULL) {
         return argument->passed != Py_None
                    ? pass_python(argument, name, index, value, own_name, out)
@@ -198,17 +196,13 @@ static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-static PyObject *pycallback_get_address(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromVoidPtr(((NcPyCallback *)(void *)object)->stub);
-}
-
 static PyMethodDef pycallback_methods[] = {
     {"close", pycallback_close, METH_NOARGS, "drops the function; calls fail from now on"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef pycallback_members[] = {
+    {"address", NC_T_ADDRESS, offsetof(NcPyCallback, stub), READONLY, "the C function pointer"},
     {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
     {NULL, 0, 0, 0, NULL},
@@ -222,7 +216,6 @@ static PyObject *pycallback_get_stash(PyObject *object, void *Py_UNUSED(closure)
 
 static PyGetSetDef pycallback_getset[] = {
     {"stash", pycallback_get_stash, NULL, "of the call that the function was passed to", NULL},
-    {"address", pycallback_get_address, NULL, "the C function pointer", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -157,7 +157,6 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *answer = NULL;
     const char *signature;
     const char *way_name;
-    int way;
     int kind;
     int two;
     int status;
@@ -165,7 +164,7 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
                           &job.repeats, &results, &x, &y)) {
         return NULL;
     }
-    way = choose("way", way_name, way_names, (int)Py_ARRAY_LENGTH(way_names));
+    int way = choose("way", way_name, way_names, (int)Py_ARRAY_LENGTH(way_names));
     kind =
         way < 0 ? -1 : choose("signature", signature, kind_names, (int)Py_ARRAY_LENGTH(kind_names));
     if (kind < 0) {

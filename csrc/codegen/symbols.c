@@ -88,11 +88,10 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
                                  PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    FastMethod method;
     if (NC_UNLIKELY(kwnames != NULL)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    method = (FastMethod)(void (*)(void))self->method;
+    FastMethod method = (FastMethod)(void (*)(void))self->method;
     return method(object, args, PyVectorcall_NARGS(nargsf));
 }
 
@@ -134,10 +133,8 @@ int nc_settle(NcPointer *pointers, size_t count)
  * convention, which stays in memory while `keep` lives. */
 static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    NcGenerated *self;
     PyObject *address;
     PyObject *keep;
-    void *method;
     int flags;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "Trampoline() takes no keyword arguments");
@@ -146,7 +143,7 @@ static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (!PyArg_ParseTuple(args, "iO!O", &flags, &PyLong_Type, &address, &keep)) {
         return NULL;
     }
-    method = nc_address(address, "the code of a trampoline cannot be at address 0");
+    void *method = nc_address(address, "the code of a trampoline cannot be at address 0");
     if (method == NULL) {
         return NULL;
     }
@@ -154,7 +151,7 @@ static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         PyErr_Format(PyExc_ValueError, "%d is no calling convention of a trampoline", flags);
         return NULL;
     }
-    self = (NcGenerated *)(void *)type->tp_alloc(type, 0);
+    NcGenerated *self = (NcGenerated *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }

@@ -15,14 +15,11 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
     PyObject *maker = (PyObject *)data[1];
-    PyGILState_STATE gil;
     NcRaised before;
-    PyObject *made;
-    int reported;
     if (nc_is_finalizing()) {
         return;
     }
-    gil = PyGILState_Ensure();
+    PyGILState_STATE gil = PyGILState_Ensure();
     if (PyErr_Occurred() && nc_left_here()) {
         /* The call from Python fails already. */
         PyGILState_Release(gil);
@@ -31,9 +28,9 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     }
     nc_raised_take(&before);
     Py_INCREF(maker); /* Python code runs, and may drop the thunk */
-    reported = nc_report_taken(data[0]);
-    made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step, (unsigned long long)bits,
-                                 reported);
+    int reported = nc_report_taken(data[0]);
+    PyObject *made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step,
+                                           (unsigned long long)bits, reported);
     if (made == Py_None) {
         /* The function's own exception, or what follows from it. */
         nc_raised_restore(&before);
@@ -115,9 +112,8 @@ static int make_integer(Number *number)
 
 static int store_float(char code, long double value, int exact, char *to)
 {
-    long double after;
     nc_write_float(code, value, to);
-    after = nc_read_float(code, to);
+    long double after = nc_read_float(code, to);
     return exact ? after == value || isnan(value) : !isinf(after) || isinf(value);
 }
 
@@ -163,15 +159,13 @@ PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
     int target;
     PyObject *from_address;
     PyObject *to_address;
-    const char *from;
-    char *to;
     int exact;
     if (!PyArg_ParseTuple(args, "CO!CO!p", &source, &PyLong_Type, &from_address, &target,
                           &PyLong_Type, &to_address, &exact)) {
         return NULL;
     }
-    from = (const char *)PyLong_AsVoidPtr(from_address);
-    to = (char *)PyLong_AsVoidPtr(to_address);
+    const char *from = (const char *)PyLong_AsVoidPtr(from_address);
+    char *to = (char *)PyLong_AsVoidPtr(to_address);
     if (from == NULL || to == NULL || nc_scalar_size((char)source) == 0 ||
         nc_scalar_size((char)target) == 0) {
         if (!PyErr_Occurred()) {

@@ -121,8 +121,7 @@ static PyMethodDef object_methods[] = {
 
 static int read_rows(PyObject *list, Slot *out)
 {
-    Py_ssize_t i;
-    for (i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         unsigned long long id;
         unsigned long long flags;
         long long data;
@@ -148,16 +147,13 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t room;
     Py_ssize_t offset;
     PyObject *base;
-    ExtensibleType *made;
-    PyTypeObject *type;
     Slot *array = NULL;
-    char *kept;
     if (!PyArg_ParseTuple(args, "ssO!nnO", &name, &kind, &PyList_Type, &rows, &room, &offset,
                           &base)) {
         return NULL;
     }
-    made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
-    kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
+    ExtensibleType *made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
+    char *kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
     if (room >= 0) {
         Py_ssize_t most = room > PyList_GET_SIZE(rows) ? room : PyList_GET_SIZE(rows);
         array = (Slot *)PyMem_RawCalloc((size_t)most + 1, sizeof(Slot));
@@ -169,7 +165,7 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     strcpy(kept, name);
-    type = &made->heap.ht_type;
+    PyTypeObject *type = &made->heap.ht_type;
     Py_SET_REFCNT((PyObject *)type, 1);
     type->tp_name = kept;
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
@@ -206,11 +202,10 @@ static PyObject *ready(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *type;
     Py_ssize_t rows;
     const Runtime *found = runtime();
-    int status;
     if (found == NULL || !PyArg_ParseTuple(args, "O!n", &PyType_Type, &type, &rows)) {
         return NULL;
     }
-    status = found->ready((ExtensibleType *)(void *)type, rows);
+    int status = found->ready((ExtensibleType *)(void *)type, rows);
     return status < 0 && PyErr_Occurred() ? NULL : PyLong_FromLong(status);
 }
 
@@ -248,16 +243,13 @@ static PyObject *append(PyObject *Py_UNUSED(module), PyObject *args)
 {
     unsigned long long address;
     PyObject *list;
-    CallTable *table;
-    Entry *entries;
-    Py_ssize_t n;
     Py_ssize_t i;
     if (!PyArg_ParseTuple(args, "KO!", &address, &PyList_Type, &list)) {
         return NULL;
     }
-    table = (CallTable *)(uintptr_t)address;
-    n = PyList_GET_SIZE(list);
-    entries = (Entry *)PyMem_RawCalloc((size_t)n + 1, sizeof(Entry));
+    CallTable *table = (CallTable *)(uintptr_t)address;
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    Entry *entries = (Entry *)PyMem_RawCalloc((size_t)n + 1, sizeof(Entry));
     if (entries == NULL) {
         return PyErr_NoMemory();
     }
@@ -309,8 +301,7 @@ static const Entry *offered(PyObject *object)
 
 static const Entry *find(PyObject *object, const char *signature, uintptr_t refuse)
 {
-    const Entry *entry;
-    for (entry = offered(object); entry->signature != NULL; entry++) {
+    for (const Entry *entry = offered(object); entry->signature != NULL; entry++) {
         if (strcmp(entry->signature, signature) == 0 && (entry->flags & refuse) == 0) {
             return entry;
         }
@@ -345,11 +336,10 @@ static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
 {
     unsigned long long address;
     const char *name;
-    char *kept;
     if (!PyArg_ParseTuple(args, "Ks", &address, &name)) {
         return NULL;
     }
-    kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
+    char *kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
     if (kept == NULL) {
         return PyErr_NoMemory();
     }

@@ -124,11 +124,10 @@ void nc_stash_close(NcStash *stash, PyObject **first)
 PyObject *nc_stash_raise(PyObject *value, PyObject *first)
 {
     NcStash *stash = (NcStash *)(void *)first;
-    PyObject *exception;
     if (first == NULL) {
         return value;
     }
-    exception = stash->exception;
+    PyObject *exception = stash->exception;
     stash->exception = NULL;
     if (exception == NULL) {
         Py_DECREF(first); /* a call of __del__ has reported it */
@@ -262,23 +261,20 @@ static Mark *find_mark(const PyThreadState *thread)
 static Mark *make_mark(PyThreadState *thread)
 {
     PyObject *dict = PyThreadState_GetDict();
-    PyObject *capsule;
-    int status;
-    Mark *mark;
     if (dict == NULL) {
         return NULL;
     }
-    mark = (Mark *)PyMem_Calloc(1, sizeof(*mark));
+    Mark *mark = (Mark *)PyMem_Calloc(1, sizeof(*mark));
     if (mark == NULL) {
         return NULL;
     }
-    capsule = PyCapsule_New(mark, capsule_name, free_mark);
+    PyObject *capsule = PyCapsule_New(mark, capsule_name, free_mark);
     if (capsule == NULL) {
         PyMem_Free(mark);
         return NULL;
     }
     link_mark(mark, thread);
-    status = PyDict_SetItemString(dict, capsule_name, capsule);
+    int status = PyDict_SetItemString(dict, capsule_name, capsule);
     Py_DECREF(capsule);
     return status < 0 ? NULL : mark;
 }
@@ -343,9 +339,8 @@ static void end_mark(Mark *mark)
  * exception that can be set is one that was left and that nobody looked for. */
 static int look_here(void)
 {
-    Mark *mark;
     sweep();
-    mark = find_mark(PyThreadState_Get());
+    Mark *mark = find_mark(PyThreadState_Get());
     if (mark == NULL || !holds(mark)) {
         return 0;
     }
@@ -365,9 +360,8 @@ static int look(void *Py_UNUSED(nothing))
  * there is a limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {
-    int raised;
     is_queued_anywhere = 0;
-    raised = look_here();
+    int raised = look_here();
     for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
         if (holds(mark)) {
             long long waited = (long long)time(NULL) - (long long)asked;
@@ -392,9 +386,8 @@ static void ask(void)
 
 void nc_exception_leave(PyObject *exception, PyObject *object)
 {
-    Mark *mark;
     nc_exception_put(exception);
-    mark = mark_here();
+    Mark *mark = mark_here();
     if (mark == NULL) {
         PyErr_WriteUnraisable(object);
         return;
@@ -429,9 +422,8 @@ int nc_left_here(void)
 int nc_left_raise(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
-    Mark *mark;
     sweep();
-    mark = find_mark(thread);
+    Mark *mark = find_mark(thread);
     if (mark != NULL) {
         end_mark(mark);
     }
@@ -442,13 +434,12 @@ int nc_left_raise(void)
 
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address)
 {
-    PyObject *exception;
     if (!PyErr_Occurred()) {
         /* CPython 3.11 sets nothing where it has no memory for the frame of a Python function;
          * the results of other callables PyObject_Vectorcall checks. */
         (void)PyErr_NoMemory();
     }
-    exception = nc_exception_take();
+    PyObject *exception = nc_exception_take();
     if (stash != NULL && !stash->closed) {
         put(stash, exception, object);
         return NULL;
@@ -463,11 +454,10 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
 
 void nc_exception_settle(PyObject *object)
 {
-    PyObject *left;
     if (!PyErr_Occurred()) {
         return;
     }
-    left = nc_exception_place(NULL, nc_is_called_from_python(), object, NULL);
+    PyObject *left = nc_exception_place(NULL, nc_is_called_from_python(), object, NULL);
     if (left != NULL) {
         nc_exception_leave(left, object);
     }
@@ -554,18 +544,16 @@ static PyTypeObject Check_Type = {
 
 int nc_exceptions_ready(PyObject *module)
 {
-    Check *check;
-    int status;
     if (PyType_Ready(&Reraiser_Type) < 0 || PyModule_AddType(module, &NcStash_Type) < 0 ||
         PyType_Ready(&Check_Type) < 0) {
         return -1;
     }
-    check = PyObject_New(Check, &Check_Type);
+    Check *check = PyObject_New(Check, &Check_Type);
     if (check == NULL) {
         return -1;
     }
     check->call = check_vectorcall;
-    status = PyModule_AddObjectRef(module, "raise_left", (PyObject *)check);
+    int status = PyModule_AddObjectRef(module, "raise_left", (PyObject *)check);
     Py_DECREF(check);
     return status;
 }

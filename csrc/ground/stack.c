@@ -69,9 +69,8 @@ static void ask(uintptr_t *low, uintptr_t *high)
 /* Without the margin. */
 static void find_bounds(void)
 {
-    uintptr_t margin;
     ask(&bounds.low, &bounds.high);
-    margin = (bounds.high - bounds.low) / 8;
+    uintptr_t margin = (bounds.high - bounds.low) / 8;
     margin = margin < LEAST_MARGIN ? LEAST_MARGIN : margin > MOST_MARGIN ? MOST_MARGIN : margin;
     bounds.low = bounds.high - bounds.low > margin ? bounds.low + margin : bounds.high;
     bounds.known = 1;

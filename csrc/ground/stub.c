@@ -1,6 +1,7 @@
 /* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
 #include "stub.h"
 
+#include "address.h"
 #include "links.h"
 
 #include "nativecall/detail/callbackcalls.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <structmember.h>
 
 #if defined(_WIN32)
 #include <windows.h>
@@ -171,9 +171,8 @@ static const char *make_pages(int *memory_is_short)
 {
     const char *reason = NULL;
     Pages *pages = (Pages *)calloc(1, sizeof(*pages));
-    unsigned char *memory;
     page_size = page_bytes();
-    memory = (unsigned char *)map(2 * page_size);
+    unsigned char *memory = (unsigned char *)map(2 * page_size);
     *memory_is_short = pages == NULL || memory == NULL;
     if (*memory_is_short) {
         reason = "memory is short";
@@ -207,8 +206,6 @@ fail:
 
 void *nc_stub_new(void *code, void *context)
 {
-    Pages *pages;
-    NcStubSlot *slot;
     if (with_room == NULL) {
         int memory_is_short;
         const char *reason = make_pages(&memory_is_short);
@@ -221,8 +218,8 @@ void *nc_stub_new(void *code, void *context)
             return NULL;
         }
     }
-    pages = with_room;
-    slot = pages->first;
+    Pages *pages = with_room;
+    NcStubSlot *slot = pages->first;
     pages->first = (NcStubSlot *)slot->context;
     if (pages->first == NULL) {
         NC_UNLINK(pages);
@@ -235,13 +232,11 @@ void *nc_stub_new(void *code, void *context)
 
 void nc_stub_free(void *stub)
 {
-    Pages *pages;
-    int was_full;
     if (stub == NULL) {
         return;
     }
-    pages = pages_of(stub);
-    was_full = pages->first == NULL;
+    Pages *pages = pages_of(stub);
+    int was_full = pages->first == NULL;
     append_free(pages, slot_of(stub));
     pages->used--;
     if (was_full) {
@@ -301,12 +296,10 @@ typedef struct {
 
 static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    Stub *self;
     PyObject *address;
     PyObject *keep;
     PyObject *rest = NULL;
     Py_ssize_t size;
-    void *code;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "Stub() takes no keyword arguments");
         return NULL;
@@ -314,7 +307,7 @@ static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *k
     if (!PyArg_ParseTuple(args, "O!nO|O", &PyLong_Type, &address, &size, &keep, &rest)) {
         return NULL;
     }
-    code = PyLong_AsVoidPtr(address);
+    void *code = PyLong_AsVoidPtr(address);
     if (code == NULL || size < 0) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError, "Stub() takes the address of code, a size and an "
@@ -325,7 +318,7 @@ static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *k
     if (size > PY_SSIZE_T_MAX - CONTEXT_ALIGNMENT) {
         return PyErr_NoMemory();
     }
-    self = (Stub *)(void *)type->tp_alloc(type, 0);
+    Stub *self = (Stub *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -375,25 +368,11 @@ static void stub_dealloc(PyObject *object)
     end_later(block, rest);
 }
 
-static PyObject *stub_get_address(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromVoidPtr(((Stub *)(void *)object)->stub);
-}
-
-static PyObject *stub_get_data(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromVoidPtr(((Stub *)(void *)object)->data);
-}
-
 static PyMemberDef stub_members[] = {
+    {"address", NC_T_ADDRESS, offsetof(Stub, stub), READONLY, "the C function pointer"},
+    {"data", NC_T_ADDRESS, offsetof(Stub, data), READONLY, "the address of the context"},
     {"keep", T_OBJECT, offsetof(Stub, keep), READONLY, "what lives as long as the stub"},
     {NULL, 0, 0, 0, NULL},
-};
-
-static PyGetSetDef stub_getset[] = {
-    {"address", stub_get_address, NULL, "the C function pointer", NULL},
-    {"data", stub_get_data, NULL, "the address of the context", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 
 PyTypeObject NcStub_Type = {
@@ -405,5 +384,4 @@ PyTypeObject NcStub_Type = {
     .tp_dealloc = stub_dealloc,
     .tp_traverse = stub_traverse,
     .tp_members = stub_members,
-    .tp_getset = stub_getset,
 };

@@ -30,9 +30,7 @@ static void describe_single(NcCallable *self, PyMethodDef *method)
 PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyMethodDef *method;
     PyObject *view;
-    PyObject *reference;
     if (nc_native_table(object) == NULL) {
         PyErr_Format(
             PyExc_AttributeError,
@@ -50,7 +48,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (self->parts == NULL && !self->decided && nc_callable_generate(self, NULL) < 0) {
         return NULL;
     }
-    method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
+    PyMethodDef *method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
     if (method->ml_name == NULL) {
         const char *name = PyUnicode_AsUTF8(self->name);
         const char *doc = NULL;
@@ -84,7 +82,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (view == NULL) {
         return NULL;
     }
-    reference = PyWeakref_NewRef(view, NULL);
+    PyObject *reference = PyWeakref_NewRef(view, NULL);
     if (reference == NULL) {
         Py_DECREF(view);
         return NULL;

@@ -42,7 +42,6 @@ int nc_callable_generate(NcCallable *self, PyObject *fixed)
 static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *fallback = Py_XNewRef(self->fallback);
-    PyObject *result;
     if (fallback == NULL) {
         /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
          * is kept must call the new one. */
@@ -55,7 +54,7 @@ static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize
             Py_XSETREF(self->fallback, Py_NewRef(fallback));
         }
     }
-    result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
+    PyObject *result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
     Py_DECREF(fallback);
     return result;
 }

@@ -115,7 +115,6 @@ static PyObject *callspec_new(PyObject *args)
     Py_ssize_t text_length;
     int result;
     int variadic;
-    NcCallSpec *self;
     if (!PyArg_ParseTuple(args, "Os#CO!O!Op", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic)) {
         return NULL;
@@ -126,7 +125,7 @@ static PyObject *callspec_new(PyObject *args)
         PyErr_SetString(PyExc_ValueError, "the parts of a call spec disagree about the arguments");
         return NULL;
     }
-    self = (NcCallSpec *)(void *)NcCallSpec_Type.tp_alloc(&NcCallSpec_Type, 0);
+    NcCallSpec *self = (NcCallSpec *)(void *)NcCallSpec_Type.tp_alloc(&NcCallSpec_Type, 0);
     if (self == NULL) {
         return NULL;
     }

@@ -87,12 +87,11 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
 PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;
-    PyObject *found;
     int owned;
     if (!PyArg_ParseTuple(args, "O!p", &PyLong_Type, &address, &owned)) {
         return NULL;
     }
-    found = (PyObject *)nc_address(address, "there is no object at address 0");
+    PyObject *found = (PyObject *)nc_address(address, "there is no object at address 0");
     return owned ? found : Py_XNewRef(found);
 }
 
@@ -102,11 +101,10 @@ PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *address;
     Py_ssize_t convention;
     int code;
-    void *result;
     if (!PyArg_ParseTuple(args, "UO!ni", &name, &PyLong_Type, &address, &convention, &code)) {
         return NULL;
     }
-    result = PyLong_AsVoidPtr(address);
+    void *result = PyLong_AsVoidPtr(address);
     if (result == NULL && PyErr_Occurred()) {
         return NULL;
     }

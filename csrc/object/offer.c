@@ -11,12 +11,12 @@ static PyObject *described(const PyNativeCallableEntry *entry, int named)
 {
     PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
     unsigned long long flags = entry->flags;
-    PyObject *text;
     if (!named) {
         return Py_BuildValue("(KN)", flags, address);
     }
     /* A foreign text can be anything; what is no signature is refused where it is read. */
-    text = PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
+    PyObject *text =
+        PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
     return Py_BuildValue("(NKN)", text, flags, address);
 }
 
@@ -30,15 +30,15 @@ static int append_new(PyObject *list, PyObject *made)
 /* Where the call table of an object is, counted from its start; 0 without one. */
 static Py_ssize_t table_offset(PyObject *object)
 {
-    const PyCustomSlot *slot;
-    Py_ssize_t offset;
     if (nc_native_table(object) == NULL) {
         return 0;
     }
-    offset = ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset;
-    slot = offset == 0 ? PyCustomSlots_Find(object, PYCUSTOMSLOT_NATIVECALLABLE_ID,
-                                            PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS)
-                       : NULL;
+    Py_ssize_t offset =
+        ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset;
+    const PyCustomSlot *slot = offset == 0
+                                   ? PyCustomSlots_Find(object, PYCUSTOMSLOT_NATIVECALLABLE_ID,
+                                                        PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS)
+                                   : NULL;
     return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
@@ -49,7 +49,6 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
     size_t position = 0;
-    PyObject *rows;
     if (PyObject_TypeCheck(behind, (PyTypeObject *)&NcCallable_Type)) {
         Py_RETURN_NONE;
     }
@@ -59,7 +58,7 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     if (offset == 0 && api == NULL) {
         Py_RETURN_NONE;
     }
-    rows = PyList_New(0);
+    PyObject *rows = PyList_New(0);
     while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(object, api, &position)
                                                 : nc_native_next(object, entry)) != NULL) {
         if (nc_calltable_funcptr(entry) != NULL && append_new(rows, described(entry, 1)) < 0) {

@@ -306,11 +306,10 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
 
 void nc_dispatcher_release(NcDispatcher *self)
 {
-    NcDispatcher **link;
     if (self == NULL || --self->references != 0) {
         return;
     }
-    link = &dispatchers[self->hash % BUCKETS];
+    NcDispatcher **link = &dispatchers[self->hash % BUCKETS];
     while (*link != self) {
         link = &(*link)->next;
     }
@@ -352,8 +351,6 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
 {
     Py_buffer buffer;
     char letter = '\0';
-    const char *found;
-    int is_present;
     if (!self->takes_arrays) {
         return CLASS_UNKNOWN;
     }
@@ -372,19 +369,18 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
         }
         PyBuffer_Release(&buffer);
     }
-    is_present = owner->dispatcher == self;
+    int is_present = owner->dispatcher == self;
     nc_dispatcher_release(self);
     if (!is_present) {
         return CLASS_UNKNOWN;
     }
-    found = letter != '\0' ? strchr(array_letters, letter) : NULL;
+    const char *found = letter != '\0' ? strchr(array_letters, letter) : NULL;
     return found != NULL ? CLASS_ARRAY + (int)(found - array_letters) : CLASS_UNKNOWN;
 }
 
 static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     long small;
-    int class_;
     if (PyFloat_CheckExact(value)) {
         return CLASS_FLOAT;
     }
@@ -394,7 +390,7 @@ static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *valu
     if (PyLong_CheckExact(value)) {
         return class_of_long_int(self, value);
     }
-    class_ = known_types[type_place(Py_TYPE(value))].class_;
+    int class_ = known_types[type_place(Py_TYPE(value))].class_;
     return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
 }
 
@@ -450,7 +446,6 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
 {
     NcDispatcher *self = owner->dispatcher;
     uint64_t key = key_of(owner, self, args, nargs);
-    size_t place;
     if (key == 0) {
         return;
     }
@@ -460,7 +455,7 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
             return;
         }
     }
-    place = memo_place(key);
+    size_t place = memo_place(key);
     for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
         size_t next = (place + probe) % MEMO_PLACES;
         if (self->memo[next].key == 0) {
@@ -480,14 +475,13 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
 {
     NcCallable *part = NULL;
     PyObject *parts = Py_XNewRef(self->parts);
-    Py_ssize_t choice;
     long cost = 0;
     if (parts == NULL) {
         /* The collector has cleared the callable, and a finaliser calls a view. */
         PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
         return NULL;
     }
-    choice = apply_rule(parts, args, nargs, &cost);
+    Py_ssize_t choice = apply_rule(parts, args, nargs, &cost);
     if (choice == -1) {
         no_overload(self, parts, args, nargs);
     } else if (choice >= 0) {
@@ -515,8 +509,6 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
 NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                    PyObject *kwnames)
 {
-    NcCallable *part;
-    PyObject *result;
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
         PyErr_Format(PyExc_TypeError,
                      "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
@@ -524,8 +516,9 @@ NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_s
                      self->name);
         return NULL;
     }
-    part = choose(self, args, nargs);
-    result = part != NULL ? part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL) : NULL;
+    NcCallable *part = choose(self, args, nargs);
+    PyObject *result =
+        part != NULL ? part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL) : NULL;
     Py_XDECREF(part);
     return result;
 }

@@ -46,14 +46,13 @@ static int match_number(char wanted, PyObject *value)
     unsigned long long bits;
     int fits;
     PyObject *number;
-    int steps;
     if (found == '\0') {
         return PyErr_Occurred() ? -2 : -1;
     }
     if (found == wanted && wanted != 'q') {
         return NC_COST_EXACT;
     }
-    steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
+    int steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
     if (steps < 0) {
         return -1;
     }
@@ -106,7 +105,6 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
 {
     char code = spec->arguments[index].code;
     PyObject *answer;
-    long cost;
     if (scalar_kind(code) != '\0') {
         return match_number(code, value);
     }
@@ -118,15 +116,12 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     }
     if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;
-        int suits;
-        int boxed;
-        int takes;
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
             return nc_clear_refusal() ? -1 : -2;
         }
-        boxed = nc_buffer_is_pointer(&buffer);
-        suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
-        takes = takes_buffer(spec, index, value, &buffer);
+        int boxed = nc_buffer_is_pointer(&buffer);
+        int suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
+        int takes = takes_buffer(spec, index, value, &buffer);
         PyBuffer_Release(&buffer);
         if (suits < 0) {
             return -2;
@@ -144,7 +139,7 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     if (answer == NULL) {
         return -2;
     }
-    cost = PyLong_AsLong(answer);
+    long cost = PyLong_AsLong(answer);
     Py_DECREF(answer);
     return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
 }
@@ -153,7 +148,6 @@ PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *spec;
     PyObject *value;
-    int cost;
     if (!PyArg_ParseTuple(args, "O!O", &NcCallSpec_Type, &spec, &value)) {
         return NULL;
     }
@@ -161,6 +155,6 @@ PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    cost = nc_argument_cost((const NcCallSpec *)(void *)spec, 0, value);
+    int cost = nc_argument_cost((const NcCallSpec *)(void *)spec, 0, value);
     return cost == -2 ? NULL : PyLong_FromLong(cost);
 }

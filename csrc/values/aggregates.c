@@ -61,12 +61,11 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
 {
     const NcCallSpec *spec = self->spec;
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *result;
     if (address == NULL) {
         return NULL;
     }
-    result = PyObject_CallFunctionObjArgs(nc_hooks.load, PyTuple_GET_ITEM(spec->types, spec->nargs),
-                                          address, NULL);
+    PyObject *result = PyObject_CallFunctionObjArgs(
+        nc_hooks.load, PyTuple_GET_ITEM(spec->types, spec->nargs), address, NULL);
     Py_DECREF(address);
     return result;
 }

@@ -208,7 +208,6 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
     uintptr_t high;
     uintptr_t first;
     uintptr_t last;
-    int unmoved;
     if (export == NULL || buffer->len == 0) {
         return 1;
     }
@@ -218,7 +217,7 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
     }
     extent_of(buffer, &low, &high);
     extent_of(&now, &first, &last);
-    unmoved = first <= low && high <= last;
+    int unmoved = first <= low && high <= last;
     if (!unmoved && export(root, &again, PyBUF_FULL_RO) == 0) {
         /* Who exports a copy each time moves nothing. */
         unmoved = again.buf != now.buf;
@@ -231,11 +230,11 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
 
 int nc_buffers_ready(void)
 {
-    PyObject *class;
     if (!NC_HAS_PYTHON_BUFFERS) {
         return 0;
     }
-    class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){si}", "Exporter", "__buffer__", 0);
+    PyObject *class =
+        PyObject_CallFunction((PyObject *)&PyType_Type, "s(){si}", "Exporter", "__buffer__", 0);
     if (class == NULL) {
         return -1;
     }

@@ -21,17 +21,13 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     PyObject *shape;
     PyObject *strides;
     Py_ssize_t size;
-    Py_ssize_t count;
-    Py_ssize_t step;
     int readonly;
-    void *pointer;
-    Memory *self;
     if (!PyArg_ParseTuple(args, "O!SnO!Op", &PyLong_Type, &address, &format, &size, &PyTuple_Type,
                           &shape, &strides, &readonly)) {
         return NULL;
     }
-    count = PyTuple_GET_SIZE(shape);
-    pointer = PyLong_AsVoidPtr(address);
+    Py_ssize_t count = PyTuple_GET_SIZE(shape);
+    void *pointer = PyLong_AsVoidPtr(address);
     if ((pointer == NULL && PyErr_Occurred()) ||
         (strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != count)) ||
         count > PyBUF_MAX_NDIM) {
@@ -40,7 +36,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
         }
         return NULL;
     }
-    self = (Memory *)(void *)type->tp_alloc(type, 2 * count);
+    Memory *self = (Memory *)(void *)type->tp_alloc(type, 2 * count);
     if (self == NULL) {
         return NULL;
     }
@@ -50,7 +46,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     self->ndim = (int)count;
     self->readonly = readonly;
     self->contiguous = 1;
-    step = size;
+    Py_ssize_t step = size;
     for (Py_ssize_t i = count - 1; i >= 0; i--) {
         self->extents[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
         self->extents[count + i] =

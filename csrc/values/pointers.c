@@ -2,6 +2,7 @@
 #include "pointers.h"
 
 #include "core/cffipointer.h"
+#include "ground/address.h"
 
 #include "records.h"
 
@@ -14,7 +15,6 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     size_t size = spec->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
-    int truth;
     if (found != '\0' || size == 0) {
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }
@@ -24,7 +24,7 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     if (answer == NULL) {
         return -1;
     }
-    truth = PyObject_IsTrue(answer);
+    int truth = PyObject_IsTrue(answer);
     Py_DECREF(answer);
     return truth;
 }
@@ -34,7 +34,6 @@ int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer)
 {
     char wanted = spec->arguments[index].pointee;
-    char found;
     if (nc_buffer_holds_objects(buffer)) {
         return 0;
     }
@@ -44,7 +43,7 @@ int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
     if (wanted == 'T') {
         return holds_structs(spec, index, value, buffer);
     }
-    found = nc_buffer_letter(buffer);
+    char found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
         return found != '\0' && buffer->itemsize == 1;
     }
@@ -84,17 +83,15 @@ static void buffer_error(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
 {
     Py_buffer buffer;
     PyObject *type = PyTuple_GET_ITEM(spec->types, index);
-    PyTypeObject *class_;
-    int suits;
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         if (nc_clear_refusal()) {
             nc_conversion_type_error(name, place, "an object with a readable buffer", value);
         }
         return;
     }
-    suits = nc_buffer_suits(spec, index, value, &buffer);
+    int suits = nc_buffer_suits(spec, index, value, &buffer);
     /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
-    class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
+    PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
     if (suits == 0) {
         nc_conversion_error(PyExc_TypeError, name, place,
                             "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
@@ -120,9 +117,6 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
                         NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
-    int boxed;
-    int suits;
-    int ran;
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
@@ -131,9 +125,9 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
         return -1;
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
-    ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
-    boxed = nc_buffer_is_pointer(&out->buffer);
-    suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
+    int ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
+    int boxed = nc_buffer_is_pointer(&out->buffer);
+    int suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
     if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
         short_error(spec, name, place, index, &out->buffer);
     } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
@@ -163,21 +157,19 @@ int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
-    PyObject *found;
-    PyObject *number;
     if (place >= 0 && spec->arguments[place].pointee == '\0') {
         int status = nc_pass_function(spec, name, place, value, out);
         if (status != 0) {
             return status;
         }
     }
-    number = PyLong_FromSsize_t(place);
+    PyObject *number = PyLong_FromSsize_t(place);
     if (number == NULL) {
         return -1;
     }
-    found = PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument,
-                                         PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place),
-                                         value, name, number, NULL);
+    PyObject *found = PyObject_CallFunctionObjArgs(
+        nc_hooks.pointer_argument, PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place), value,
+        name, number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
         return -1;
@@ -206,7 +198,6 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     Py_ssize_t argument = index < 0 ? 0 : index;
     int flags = spec->arguments[argument].export.flags;
-    int exported;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
@@ -220,7 +211,7 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
          * both. */
         flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
     }
-    exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
+    int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
     if (exported && is_plainly(&spec->arguments[argument].export, value, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
@@ -301,14 +292,10 @@ static void pin_dealloc(PyObject *object)
     PyObject_GC_Del(object);
 }
 
-static PyObject *pin_get_address(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromVoidPtr(((NcPin *)(void *)object)->pointer.address);
-}
-
-static PyGetSetDef pin_getset[] = {
-    {"address", pin_get_address, NULL, "what the callee gets; 0 for None", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+static PyMemberDef pin_members[] = {
+    {"address", NC_T_ADDRESS, offsetof(NcPin, pointer.address), READONLY,
+     "what the callee gets; 0 for None"},
+    {NULL, 0, 0, 0, NULL},
 };
 
 PyTypeObject NcPin_Type = {
@@ -318,7 +305,7 @@ PyTypeObject NcPin_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_traverse = pin_traverse,
     .tp_dealloc = pin_dealloc,
-    .tp_getset = pin_getset,
+    .tp_members = pin_members,
 };
 
 /* A new Pin of nothing yet; the collector is told of it when there is something. */
@@ -333,10 +320,10 @@ static NcPin *pin_new(void)
     return self;
 }
 
-NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value)
+NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value)
 {
     NcPin *self = pin_new();
-    if (self != NULL && nc_convert_pointer_of(spec, who, -1, value, &self->pointer) < 0) {
+    if (self != NULL && nc_convert_pointer_of(spec, name, index, value, &self->pointer) < 0) {
         Py_CLEAR(self);
     }
     if (self != NULL) {
@@ -349,33 +336,22 @@ NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value)
  * index -1 the first one, and `name` is the whole subject of messages. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *spec;
+    const NcCallSpec *spec;
     PyObject *name;
     PyObject *value;
     Py_ssize_t index;
-    NcPin *self;
     if (!PyArg_ParseTuple(args, "O!UnO", &NcCallSpec_Type, &spec, &name, &index, &value)) {
         return NULL;
     }
-    if (index < -1 || (index < 0 ? 0 : index) >= ((NcCallSpec *)(void *)spec)->nargs) {
+    if (index < -1 || (index < 0 ? 0 : index) >= spec->nargs) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    if (((NcCallSpec *)(void *)spec)->arguments[index < 0 ? 0 : index].code != 'P') {
+    if (spec->arguments[index < 0 ? 0 : index].code != 'P') {
         PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
         return NULL;
     }
-    self = pin_new();
-    if (self == NULL) {
-        return NULL;
-    }
-    if (nc_convert_pointer_of((const NcCallSpec *)(void *)spec, name, index, value,
-                              &self->pointer) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    PyObject_GC_Track(self);
-    return (PyObject *)self;
+    return (PyObject *)nc_pin_value(spec, name, index, value);
 }
 
 /* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
@@ -383,13 +359,12 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
 {
     getbufferproc export = nc_exporter_of(Py_TYPE(object));
-    NcPin *held;
     if (export == NULL) {
         PyErr_Format(PyExc_TypeError, "a %.200s has no memory of its own",
                      Py_TYPE(object)->tp_name);
         return NULL;
     }
-    held = pin_new();
+    NcPin *held = pin_new();
     if (held == NULL) {
         return NULL;
     }
@@ -412,13 +387,12 @@ PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
     PyObject *shape = NULL;
     PyObject *strides = NULL;
     PyObject *result = NULL;
-    const Py_buffer *buffer;
     intptr_t extents[2 * PyBUF_MAX_NDIM];
     char letter[2] = {'\0', '\0'};
     if (held == NULL) {
         return NULL;
     }
-    buffer = &held->pointer.buffer;
+    const Py_buffer *buffer = &held->pointer.buffer;
     if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         held->pointer.buffer.obj = NULL;
         goto done;
@@ -529,12 +503,11 @@ static NcStash *stash_of(const NcPointer *pointer)
 
 void nc_pointer_close(const NcPointer *pointer, PyObject **first)
 {
-    NcStash *stash;
     if (pointer->keep != NULL && PyList_CheckExact(pointer->keep)) {
         nc_pins_close(pointer->keep, first);
         return;
     }
-    stash = stash_of(pointer);
+    NcStash *stash = stash_of(pointer);
     if (stash != NULL) {
         nc_stash_close(stash, first);
     }

@@ -77,9 +77,9 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
-/* A Pin of a value as the first argument of a call spec, a pointer; `who` is the whole subject of
- * messages. NULL with an exception. */
-NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *who, PyObject *value);
+/* A Pin of a value as argument `index` of a call spec, a pointer; with a negative index the first
+ * one, and `name` is the whole subject of messages. NULL with an exception. */
+NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value);
 
 /* After code ran that may be anything's: whether what the pointers' buffers were exported with is
  * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is

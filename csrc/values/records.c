@@ -34,12 +34,11 @@ PyObject *nc_pointer_read(PyObject *object, void *pointer)
 
 static PyObject *pointer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PointerReader *self;
     PyObject *ctype;
     if (!PyArg_ParseTuple(args, "O", &ctype)) {
         return NULL;
     }
-    self = (PointerReader *)(void *)type->tp_alloc(type, 0);
+    PointerReader *self = (PointerReader *)(void *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->ctype = Py_NewRef(ctype);
     }
@@ -160,7 +159,6 @@ int nc_record_write(PyObject *object, PyObject *who, PyObject *value, char *memo
 /* Record(class or None, ((offset, letter or Record), ...)) */
 static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    Record *self;
     PyObject *class;
     PyObject *members;
     int has_more = 0;
@@ -183,7 +181,7 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
         PyErr_SetString(PyExc_TypeError, "the class of a record must be a tuple's");
         return NULL;
     }
-    self = (Record *)(void *)type->tp_alloc(type, PyTuple_GET_SIZE(members));
+    Record *self = (Record *)(void *)type->tp_alloc(type, PyTuple_GET_SIZE(members));
     if (self == NULL) {
         return NULL;
     }

@@ -18,16 +18,14 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
                          ...)
 {
     va_list arguments;
-    PyObject *who;
-    PyObject *what;
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
         return; /* that says nothing about the value */
     }
     PyErr_Clear();
     va_start(arguments, format);
-    what = PyUnicode_FromFormatV(format, arguments);
+    PyObject *what = PyUnicode_FromFormatV(format, arguments);
     va_end(arguments);
-    who = what != NULL ? subject(name, index) : NULL;
+    PyObject *who = what != NULL ? subject(name, index) : NULL;
     if (who != NULL) {
         PyErr_Format(exception, "%U %U", who, what);
     }
@@ -72,11 +70,10 @@ static int long_doubles_in(PyObject *value, long double parts[2])
 static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_complex number)
 {
     long double parts[2] = {0.0L, 0.0L};
-    int count;
     if (!isinf(number.real) && !isinf(number.imag)) {
         return 0;
     }
-    count = long_doubles_in(value, parts);
+    int count = long_doubles_in(value, parts);
     if (count < 0) {
         return 1;
     }
@@ -89,19 +86,25 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
+/* Says what is wrong with a value that became no double; what its own methods raised stays. */
+static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
+{
+    /* Read now: __complex__ may have given the value another class. */
+    const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) &&
+        (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
+        nc_conversion_type_error(name, index, wanted, value);
+    } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
+        nc_conversion_error(PyExc_OverflowError, name, index, "is an int too large for a double");
+    }
+}
+
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out)
 {
     Py_complex whole = {0.0, 0.0};
     double number = PyFloat_AsDouble(value);
     if (number == -1.0 && PyErr_Occurred()) {
-        PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
-        /* What __float__ itself raised is the user's own error and stays. */
-        if (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL)) {
-            nc_conversion_type_error(name, index, "a real number", value);
-        } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
-            nc_conversion_error(PyExc_OverflowError, name, index,
-                                "is an int too large for a double");
-        }
+        no_number(name, index, "a real number", value);
         return -1;
     }
     whole.real = number;
@@ -139,15 +142,7 @@ int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double
     } else {
         number = PyComplex_AsCComplex(value);
         if (number.real == -1.0 && PyErr_Occurred()) {
-            /* Read here: __complex__ may give the value another class, and the old one go. */
-            PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
-            if (PyErr_ExceptionMatches(PyExc_TypeError) &&
-                (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
-                nc_conversion_type_error(name, index, "a complex number", value);
-            } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
-                nc_conversion_error(PyExc_OverflowError, name, index,
-                                    "is an int too large for a double");
-            }
+            no_number(name, index, "a complex number", value);
             return -1;
         }
         if (has_overflowed(name, index, value, number)) {
@@ -259,16 +254,14 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
-    int fits;
-    PyObject *number;
-    number = nc_integer_of(value);
+    PyObject *number = nc_integer_of(value);
     if (number == NULL) {
         if (!PyErr_Occurred()) {
             nc_conversion_type_error(name, index, "an integer", value);
         }
         return -1;
     }
-    fits = nc_integer_fits(kind, number, &bits);
+    int fits = nc_integer_fits(kind, number, &bits);
     if (fits == 0) {
         int huge = 0;
         (void)PyLong_AsLongLongAndOverflow(number, &huge);

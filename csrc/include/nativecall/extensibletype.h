@@ -176,7 +176,6 @@ NC_STATIC int nc_runtime_missing(PyObject *module)
 NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 {
     const NcRuntime *found = NULL;
-    const char *missing;
     PyObject *capsule = PyObject_GetAttrString(module, NC_RUNTIME_ATTRIBUTE);
     if (capsule == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
@@ -188,9 +187,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
         Py_DECREF(capsule);
     }
     if (found == NULL) {
-        PyObject *shown;
         PyErr_Clear();
-        shown = nc_runtime_shown(module);
+        PyObject *shown = nc_runtime_shown(module);
         if (shown != NULL) {
             PyErr_Format(PyExc_ImportError,
                          "sys.modules['" NC_RUNTIME_MODULE "'] is %U, which is not an "
@@ -217,12 +215,12 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
                      (unsigned)found->type_size, (unsigned)found->slot_size);
         return NULL;
     }
-    missing = found->provider == NULL   ? "provider"
-              : found->metatype == NULL ? "metatype"
-              : found->registry == NULL ? "registry"
-              : found->intern == NULL   ? "intern"
-              : found->ready == NULL    ? "ready"
-                                        : NULL;
+    const char *missing = found->provider == NULL   ? "provider"
+                          : found->metatype == NULL ? "metatype"
+                          : found->registry == NULL ? "registry"
+                          : found->intern == NULL   ? "intern"
+                          : found->ready == NULL    ? "ready"
+                                                    : NULL;
     if (missing != NULL) {
         PyErr_Format(PyExc_ImportError,
                      "the extensibletype runtime of %s, which was imported first, is not one that "
@@ -238,16 +236,13 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
  * ImportError when there is one that this copy cannot work with. Idempotent. GIL required. */
 NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 {
-    PyObject *modules;
-    PyObject *module;
     const NcRuntime *runtime = NULL;
-    int missing;
     if (nc_runtime != NULL) {
         return nc_metatype;
     }
-    modules = PyImport_GetModuleDict();
-    module = nc_dict_item(modules, NC_RUNTIME_MODULE);
-    missing = nc_runtime_missing(module);
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *module = nc_dict_item(modules, NC_RUNTIME_MODULE);
+    int missing = nc_runtime_missing(module);
     if (missing >= 0) {
         runtime = missing ? nc_runtime_publish(modules, module) : nc_runtime_accept(module);
     }
@@ -320,8 +315,6 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     void *place = nc_object_slots_place(obj);
     PyCustomSlotTable *table = NULL;
     uintptr_t duplicate = 0;
-    Py_ssize_t i;
-    int status;
     if (place == NULL) {
         PyErr_Format(PyExc_TypeError,
                      "'%s' objects have no place for slots of their own; their type needs a slot "
@@ -333,7 +326,7 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
         PyErr_Format(PyExc_RuntimeError, "this '%s' object has slots of its own already", name);
         return -1;
     }
-    for (i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; i < count; i++) {
         if (rows[i].id != NC_SLOT_SKIP && nc_slot_id_check(rows[i].id) < 0) {
             return -1;
         }
@@ -345,7 +338,8 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
             return -1;
         }
     }
-    status = count < 0 ? NC_E_RANGE : nc_slottable_build(rows, (size_t)count, &table, &duplicate);
+    int status =
+        count < 0 ? NC_E_RANGE : nc_slottable_build(rows, (size_t)count, &table, &duplicate);
     if (status == NC_E_NOMEM) {
         PyErr_NoMemory();
     } else if (status == NC_E_DUPLICATE) {

@@ -85,7 +85,6 @@ NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
 /* Checks what a class has under the attribute. 0, or -1 with an exception. */
 NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNativeApi **out)
 {
-    const NcNativeApi *api;
     if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
@@ -93,7 +92,7 @@ NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const Nc
                      owner->tp_name, value);
         return -1;
     }
-    api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
+    const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
     if (api->size < NC_ABI_SIZE(NcNativeApi, entry) || api->name != NC_NATIVEAPI_NAME ||
         api->find == NULL) {
         char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
@@ -116,14 +115,13 @@ NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const Nc
 NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
 {
     PyObject *mro = type->tp_mro; /* NULL while the type is under construction */
-    Py_ssize_t i;
     int status = 0;
     *out = NULL;
     if (mro == NULL) {
         return 0;
     }
     Py_INCREF(mro);
-    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
         PyObject *value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
         if (value != NULL) {

@@ -74,13 +74,12 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
                                         void *function)
 {
     uint64_t flagged[NC_PACKED_MAX_WORDS];
-    int status;
 
     if (count == 0 || count > NC_PACKED_MAX_WORDS || function == NULL) {
         return NC_E_RANGE;
     }
     /* What can fail comes before anything is seen. */
-    status = nc_packedtable_reserve(&table->packed, count);
+    int status = nc_packedtable_reserve(&table->packed, count);
     if (status == NC_OK) {
         status = nc_calltable_append(&table->calls, signature, flags, function);
     }
@@ -101,12 +100,11 @@ NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, ui
     uint64_t words[NC_PACKED_MAX_WORDS];
     NcSignatureCursor cursor;
     size_t count = 0;
-    int status;
 
     if (signature == NULL) {
         return NC_E_RANGE;
     }
-    status = nc_signature_open(signature, strlen(signature), &cursor);
+    int status = nc_signature_open(signature, strlen(signature), &cursor);
     if (status == NC_OK) {
         status =
             nc_signature_pack(signature, strlen(signature), 0, words, NC_PACKED_MAX_WORDS, &count);

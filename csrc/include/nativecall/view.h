@@ -123,8 +123,7 @@ NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
 NC_STATIC_INLINE intptr_t nc_view_size(const intptr_t *shape, int ndim)
 {
     intptr_t size = 1;
-    int i;
-    for (i = 0; i < ndim; i++) {
+    for (int i = 0; i < ndim; i++) {
         size *= shape[i];
     }
     return size;
@@ -137,8 +136,7 @@ NC_STATIC_INLINE int nc_view_is_contiguous(const intptr_t *shape, const intptr_t
 {
     intptr_t step = (intptr_t)itemsize;
     int contiguous = 1;
-    int i;
-    for (i = 0; i < ndim; i++) {
+    for (int i = 0; i < ndim; i++) {
         const int k = order == 'C' ? ndim - 1 - i : i;
         if (shape[k] == 0) {
             return 1;
@@ -154,8 +152,7 @@ NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *stri
                                            size_t itemsize, char order)
 {
     intptr_t step = (intptr_t)itemsize;
-    int i;
-    for (i = 0; i < ndim; i++) {
+    for (int i = 0; i < ndim; i++) {
         const int k = order == 'C' ? ndim - 1 - i : i;
         strides[k] = step;
         step *= shape[k];

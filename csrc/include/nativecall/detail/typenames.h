@@ -113,8 +113,7 @@ typedef struct {
 NC_STATIC const char *nc_declaration_lookup(const NcDeclarationName *names, size_t count,
                                             const char *name, size_t length)
 {
-    size_t i;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (strlen(names[i].name) == length && memcmp(names[i].name, name, length) == 0) {
             return names[i].code;
         }
@@ -191,11 +190,10 @@ NC_STATIC const char *nc_declaration_mangled(const char *name, size_t length)
     static const NcDeclarationName lapack[] = {{"s", "f"}, {"d", "d"}, {"c", "Zf"}, {"z", "Zd"}};
     const char *end = name + length;
     const char *at = name + sizeof prefix - 1;
-    int of_scipy;
     if (length < sizeof prefix || memcmp(name, prefix, sizeof prefix - 1) != 0) {
         return NULL;
     }
-    of_scipy = (size_t)(end - at) > sizeof scipy && memcmp(at, scipy, sizeof scipy - 1) == 0;
+    int of_scipy = (size_t)(end - at) > sizeof scipy && memcmp(at, scipy, sizeof scipy - 1) == 0;
     while (at < end && *at >= '0' && *at <= '9') {
         size_t skip = 0;
         while (at < end && *at >= '0' && *at <= '9' && skip < NC_DECLARATION_SIZE) {

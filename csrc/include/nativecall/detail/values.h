@@ -291,12 +291,11 @@ NC_STATIC_INLINE void nc_boxed_add(NcBoxedArguments *arguments, PyObject *value)
 NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *arguments)
 {
     PyObject *result = NULL;
-    size_t i;
     if (!arguments->failed) {
         result = PyObject_Vectorcall(callable, arguments->values + 1,
                                      arguments->count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
-    for (i = 1; i <= arguments->count; i++) {
+    for (size_t i = 1; i <= arguments->count; i++) {
         Py_DECREF(arguments->values[i]);
     }
     return result;

@@ -143,7 +143,6 @@ NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const cha
 NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock **out)
 {
     const NcCallTableBlock *old = calls->block;
-    NcCallTableBlock *grown;
     size_t size = NC_CALLTABLE_BLOCK_BYTES(1);
 
     if (old != NULL) {
@@ -152,7 +151,7 @@ NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock *
         }
         size = old->size * 2;
     }
-    grown = (NcCallTableBlock *)calloc(1, size);
+    NcCallTableBlock *grown = (NcCallTableBlock *)calloc(1, size);
     if (grown == NULL) {
         return NC_E_NOMEM;
     }
@@ -173,7 +172,6 @@ NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uin
                                   void *funcptr)
 {
     NcCallTableBlock *grown = NULL;
-    int status;
 
     if (signature == NULL || funcptr == NULL || !nc_calltable_flags_valid(flags)) {
         return NC_E_RANGE;
@@ -182,7 +180,7 @@ NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uin
         nc_calltable_write(calls->published, signature, flags, funcptr);
         return NC_OK;
     }
-    status = nc_calltable_enlarged(calls, &grown);
+    int status = nc_calltable_enlarged(calls, &grown);
     if (status != NC_OK) {
         return status;
     }

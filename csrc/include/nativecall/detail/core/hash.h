@@ -54,8 +54,7 @@ NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 #if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
     __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     uint64_t word = 0;
-    int i;
-    for (i = 7; i >= 0; i--) {
+    for (int i = 7; i >= 0; i--) {
         word = (word << 8) | bytes[i];
     }
     return word;

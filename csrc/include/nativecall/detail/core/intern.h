@@ -190,9 +190,8 @@ NC_STATIC_INLINE const char *nc_intern_probe(const NcInternTable *table, const c
 {
     const char **cells = nc_intern_cells(table);
     const size_t mask = table->mask;
-    size_t i;
 
-    for (i = (size_t)hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
         const char *known = (const char *)nc_load_acquire_ptr(&cells[i]);
         if (known == NULL ||
             (NC_LIKELY(nc_interned_hash(known) == hash) && nc_interned_length(known) == length &&
@@ -252,18 +251,15 @@ fail:
 /* For tests only: every string ever interned here is gone. No other thread may use the registry. */
 NC_STATIC void nc_registry_free(NcRegistry *registry)
 {
-    NcInternTable *table;
-    NcInternChunk *chunk;
-
     if (registry == NULL) {
         return;
     }
-    for (table = registry->table; table != NULL;) {
+    for (NcInternTable *table = registry->table; table != NULL;) {
         NcInternTable *superseded = table->superseded;
         free(table);
         table = superseded;
     }
-    for (chunk = registry->chunk; chunk != NULL;) {
+    for (NcInternChunk *chunk = registry->chunk; chunk != NULL;) {
         NcInternChunk *previous = chunk->previous;
         free(chunk);
         chunk = previous;
@@ -314,7 +310,6 @@ NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t le
     const size_t need = sizeof(NcInternHeader) + ((length + 8) & ~(size_t)7);
     NcInternChunk *chunk = registry->chunk;
     NcInternHeader header;
-    char *memory;
 
     if (chunk == NULL || chunk->size - registry->chunk_used < need) {
         size_t size = chunk == NULL ? NC_INTERN_FIRST_CHUNK : chunk->size * 2;
@@ -330,7 +325,7 @@ NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t le
         registry->chunk_used = sizeof *chunk;
         nc_store_relaxed_size(&registry->string_bytes, registry->string_bytes + size);
     }
-    memory = (char *)chunk + registry->chunk_used;
+    char *memory = (char *)chunk + registry->chunk_used;
     registry->chunk_used += need;
     header.length = length;
     header.hash = hash;
@@ -350,14 +345,12 @@ NC_STATIC int nc_intern_grow(NcRegistry *registry)
     NcInternTable *old = registry->table;
     NcInternTable *grown = nc_intern_table_new((old->mask + 1) * 2);
     const char **from = nc_intern_cells(old);
-    const char **to;
-    size_t i;
 
     if (grown == NULL) {
         return NC_E_NOMEM;
     }
-    to = nc_intern_cells(grown);
-    for (i = 0; i <= old->mask; i++) {
+    const char **to = nc_intern_cells(grown);
+    for (size_t i = 0; i <= old->mask; i++) {
         if (from[i] != NULL) {
             size_t cell = (size_t)nc_interned_hash(from[i]) & grown->mask;
             while (to[cell] != NULL) {
@@ -378,7 +371,6 @@ NC_STATIC int nc_intern_grow(NcRegistry *registry)
 NC_STATIC int nc_intern_insert(NcRegistry *registry, const char *bytes, size_t length,
                                uint64_t hash, const char **out)
 {
-    const char *known;
     char *fresh;
     size_t cell;
     int status = NC_OK;
@@ -387,7 +379,7 @@ NC_STATIC int nc_intern_insert(NcRegistry *registry, const char *bytes, size_t l
         return NC_E_TOOLONG;
     }
     nc_mutex_lock(&registry->mutex);
-    known = nc_intern_probe(registry->table, bytes, length, hash, &cell);
+    const char *known = nc_intern_probe(registry->table, bytes, length, hash, &cell);
     if (known == NULL) {
         if ((registry->count + 1) * 2 > registry->table->mask + 1) {
             status = nc_intern_grow(registry);

@@ -20,7 +20,6 @@ NC_C_BEGIN
 NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *mapping = NULL;
-    int status;
     PyObject *dict = nc_type_dict(type);
     if (dict == NULL) {
         PyErr_Format(PyExc_TypeError, "class '%s' has no namespace", type->tp_name);
@@ -35,7 +34,7 @@ NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *
         PyErr_Clear();
         return 0;
     }
-    status = nc_slots_from_python(mapping, out, out_count);
+    int status = nc_slots_from_python(mapping, out, out_count);
     Py_DECREF(mapping);
     return status;
 }
@@ -48,7 +47,6 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     PyCustomSlot *own = NULL;
     size_t own_count = 0;
     PyObject *tree = NULL;
-    int status;
     if (PyType_Type.tp_init(object, args, kwargs) < 0) {
         return -1;
     }
@@ -75,7 +73,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
         Py_DECREF(tree);
         return -1;
     }
-    status = nc_types_refresh(tree);
+    int status = nc_types_refresh(tree);
     if (status < 0) {
         nc_type_withdraw(self);
         nc_type_release((NcTypePrivate *)self->etp_private);
@@ -100,10 +98,8 @@ static NcBasesChange *nc_bases_changes = NULL;
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
     PyThreadState *thread = PyThreadState_Get();
-    NcBasesChange *change;
-    Py_ssize_t i;
-    for (change = nc_bases_changes; change != NULL; change = change->next) {
-        for (i = 0; change->thread == thread && i < PyList_GET_SIZE(mro); i++) {
+    for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->next) {
+        for (Py_ssize_t i = 0; change->thread == thread && i < PyList_GET_SIZE(mro); i++) {
             if (PyList_GET_ITEM(mro, i) == (PyObject *)change->type) {
                 return 1;
             }
@@ -120,9 +116,8 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
     Py_ssize_t size = PyTuple_GET_SIZE(changed);
     Py_ssize_t before;
-    Py_ssize_t i;
     Py_ssize_t k = 0;
-    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
         if (type == NULL) {
             continue;
@@ -144,7 +139,7 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     }
     (void)nc_mro_call_table(mro, &before);
     /* Nothing new may stand before it, either. */
-    for (i = 0; i <= before && i < PyTuple_GET_SIZE(mro); i++) {
+    for (Py_ssize_t i = 0; i <= before && i < PyTuple_GET_SIZE(mro); i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
         }
@@ -190,7 +185,6 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
 {
     NcBasesChange change;
     NcBasesChange **link = &nc_bases_changes;
-    int status;
     if (!bases) {
         return PyType_Type.tp_setattro(object, name, value);
     }
@@ -198,7 +192,7 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
     change.type = (PyTypeObject *)(void *)object;
     change.next = nc_bases_changes;
     nc_bases_changes = &change;
-    status = PyType_Type.tp_setattro(object, name, value);
+    int status = PyType_Type.tp_setattro(object, name, value);
     while (*link != &change) {
         link = &(*link)->next; /* those of other threads came later */
     }
@@ -211,8 +205,6 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     PyObject *before = NULL;
     PyObject *after = NULL;
     NcRaised raised;
-    Py_ssize_t i;
-    int status;
     int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
     memset(&raised, 0, sizeof raised);
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
@@ -230,7 +222,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     if (before == NULL) {
         return -1;
     }
-    status = nc_metatype_set(object, name, value, bases);
+    int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
         /* Python code that ran meanwhile may have relied on what follows. */
         nc_raised_take(&raised);
@@ -239,7 +231,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     if (after != NULL && nc_types_refresh(after) < 0) {
         status = -1;
     } else if (after == NULL) {
-        for (i = 0; i < PyList_GET_SIZE(before); i++) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(before); i++) {
             PyObject *item = PyList_GET_ITEM(before, i);
             if (nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype)) {
                 nc_type_withdraw((PyHeapExtensibleTypeObject *)(void *)item);
@@ -290,14 +282,11 @@ NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *ro
 NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
 {
     PyTypeObject *type = (PyTypeObject *)self;
-    PyCustomSlot *raw;
     PyCustomSlot *own = NULL;
     PyCustomSlot *rows = NULL;
     PyObject *tree = NULL;
     size_t own_count = 0;
     size_t count = 0;
-    size_t n;
-    Py_ssize_t offset;
     const int heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
 
     if (heap && !nc_type_has_metatype(type, nc_metatype)) {
@@ -310,8 +299,8 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (self->etp_private != NULL) {
         return 0;
     }
-    raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
-    offset = self->etp_obj_custom_slots_offset;
+    PyCustomSlot *raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
+    Py_ssize_t offset = self->etp_obj_custom_slots_offset;
     /* No reader may take the raw array for a table, also where it is refused. */
     self->etp_custom_slots = NULL;
     self->etp_obj_custom_slots_offset = 0;
@@ -327,7 +316,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
         return -1;
     }
     while ((Py_ssize_t)own_count < slot_table_size && raw[own_count].id != NC_SLOT_EMPTY) {
-        for (n = 0; n < own_count && raw[own_count].id != NC_SLOT_SKIP; n++) {
+        for (size_t n = 0; n < own_count && raw[own_count].id != NC_SLOT_SKIP; n++) {
             if (raw[n].id == raw[own_count].id) {
                 PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
                              (void *)raw[n].id, type->tp_name);

@@ -48,7 +48,6 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     const int width = (int)(8 * size) - digits;
     const uint64_t infinity = ((UINT64_C(1) << width) - 1) << (digits - 1);
     uint64_t bits, mantissa, sign, units;
-    int exponent;
     int dropped = 53 - digits;
 
     memcpy(&bits, &value, sizeof bits);
@@ -58,7 +57,7 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
         return sign | infinity | UINT64_C(1) << (digits - 2) | mantissa >> dropped;
     }
     /* The exponent's field less 1, for the first digit of the mantissa adds that. */
-    exponent = (int)(bits >> 52 & 0x7FF) - 1024 + (1 << (width - 1)) - 1;
+    int exponent = (int)(bits >> 52 & 0x7FF) - 1024 + (1 << (width - 1)) - 1;
     mantissa |= UINT64_C(1) << 52;
     if (exponent < 0) {
         dropped = dropped - exponent < 54 ? dropped - exponent : 54;

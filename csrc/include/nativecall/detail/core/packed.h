@@ -163,7 +163,6 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
     for (;;) {
         unsigned code = 0;
         char c;
-        int colon;
         if (position < nibbles) {
             size_t word = nc_packed_locate(position++, &shift);
             code = (unsigned)(words[word] >> shift) & 0xF;
@@ -176,18 +175,17 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
         if (code < 12) {
             c = common[code - 1];
         } else {
-            size_t word;
             if (position == nibbles) {
                 return NC_E_FORMAT;
             }
-            word = nc_packed_locate(position++, &shift);
+            size_t word = nc_packed_locate(position++, &shift);
             code = (code - 12) * 16 + ((unsigned)(words[word] >> shift) & 0xF);
             if (code >= sizeof rare - 1) {
                 return NC_E_FORMAT;
             }
             c = rare[code];
         }
-        colon = nc_packed_colon_after(&colons, c);
+        int colon = nc_packed_colon_after(&colons, c);
         if (colon < 0 || length + 1 + (size_t)colon > NC_SIGNATURE_MAX_LENGTH) {
             return NC_E_FORMAT;
         }
@@ -276,9 +274,7 @@ NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
  * from now on. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
-    size_t i;
-
-    for (i = 1; i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         end[i] = words[i];
     }
     nc_store_relaxed_ptr(end + count, funcptr);

@@ -60,12 +60,11 @@ NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
 {
     static const char common[] = NC_PACKED_COMMON;
     static const char rare[] = NC_PACKED_RARE;
-    const char *found;
 
     if (c == '\0') {
         return 0;
     }
-    found = strchr(common, c);
+    const char *found = strchr(common, c);
     if (found != NULL) {
         return (unsigned)(found - common + 1) << 4;
     }
@@ -108,7 +107,6 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
     size_t position = 0;
-    size_t i;
 
     for (; *canonical != '\0'; canonical++) {
         const unsigned symbol = nc_packed_symbol(*canonical);
@@ -129,7 +127,7 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
             return 0;
         }
     }
-    for (i = 1; i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
             return 0;
         }

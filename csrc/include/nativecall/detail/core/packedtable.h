@@ -88,7 +88,6 @@ NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
     const size_t needed = table->used + count + 2;
     const NcPackedBlock *widest = table->spare != NULL ? table->spare : table->block;
     size_t capacity = 3;
-    NcPackedBlock *spare;
 
     if (count > NC_PACKED_MAX_WORDS) {
         return NC_E_RANGE;
@@ -103,7 +102,8 @@ NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
     if (capacity < needed) {
         capacity = needed;
     }
-    spare = (NcPackedBlock *)calloc(1, sizeof(NcPackedBlock) + capacity * sizeof(uint64_t));
+    NcPackedBlock *spare =
+        (NcPackedBlock *)calloc(1, sizeof(NcPackedBlock) + capacity * sizeof(uint64_t));
     if (spare == NULL) {
         return NC_E_NOMEM;
     }
@@ -117,13 +117,10 @@ NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
 NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words, size_t count,
                                     void *funcptr)
 {
-    NcPackedBlock *spare;
-    int status;
-
     if (funcptr == NULL || count == 0) {
         return NC_E_RANGE;
     }
-    status = nc_packedtable_reserve(table, count);
+    int status = nc_packedtable_reserve(table, count);
     if (status != NC_OK) {
         return status;
     }
@@ -132,7 +129,7 @@ NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words,
         table->used += count + 1;
         return NC_OK;
     }
-    spare = table->spare;
+    NcPackedBlock *spare = table->spare;
     table->spare = NULL;
     if (table->block != NULL) {
         memcpy(nc_packedtable_words(spare), table->published, table->used * sizeof(uint64_t));

@@ -64,7 +64,6 @@ NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCurs
 NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type)
 {
     NcSignatureReader reader;
-    int status;
 
     if (cursor->at >= cursor->end) {
         return NC_E_MISSING;
@@ -74,7 +73,7 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
     reader.length = cursor->end - cursor->at;
     reader.strict = 1;
     type->kind = NC_KIND_VOID;
-    status = nc_reader_type(&reader, cursor->place, 1, type);
+    int status = nc_reader_type(&reader, cursor->place, 1, type);
     if (status != NC_OK) {
         return status;
     }

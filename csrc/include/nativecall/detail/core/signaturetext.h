@@ -441,7 +441,6 @@ NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth, Nc
     const size_t at = reader->at;
     const size_t written = reader->written;
     int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
-    int status;
 
     if (depth > NC_SIGNATURE_MAX_DEPTH || at >= reader->length) {
         return nc_reader_fault(reader, at);
@@ -452,7 +451,7 @@ NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth, Nc
     type->ndim = 0;
     type->count = 1;
     type->item_size = 0;
-    status = nc_reader_type_after(reader, code, at, depth, merged, type);
+    int status = nc_reader_type_after(reader, code, at, depth, merged, type);
     if (status != NC_OK) {
         return status;
     }
@@ -469,10 +468,9 @@ NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end
 {
     NcSignatureType type;
     int any = 0;
-    int status;
 
     type.kind = NC_KIND_VOID;
-    status = nc_reader_type(reader, NC_PLACE_RESULT, depth, &type);
+    int status = nc_reader_type(reader, NC_PLACE_RESULT, depth, &type);
     status = status == NC_OK ? nc_reader_expect(reader, ':') : status;
     while (status == NC_OK) {
         char next = nc_reader_peek(reader);
@@ -504,8 +502,6 @@ NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end
 NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t length, char *out,
                             size_t size, int strict)
 {
-    int status;
-
     reader->text = text;
     reader->length = length;
     reader->at = reader->fault = reader->written = 0;
@@ -516,7 +512,7 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
         reader->fault = NC_SIGNATURE_MAX_LENGTH;
         return NC_E_TOOLONG;
     }
-    status = nc_reader_signature(reader, 1, '\0');
+    int status = nc_reader_signature(reader, 1, '\0');
     if (status == NC_OK && strict && reader->written != length) {
         status = nc_reader_fault(reader, reader->written);
     }

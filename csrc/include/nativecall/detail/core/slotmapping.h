@@ -100,7 +100,6 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
     const char *bytes = NULL;
     const char *interned = NULL;
     Py_ssize_t length = 0;
-    int status;
     if (PyLong_Check(key)) {
         size_t id = PyLong_AsSize_t(key);
         if (id == (size_t)-1 && PyErr_Occurred()) {
@@ -137,7 +136,7 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
                      Py_TYPE(key)->tp_name);
         return -1;
     }
-    status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, &interned);
+    int status = nc_runtime->intern(nc_runtime->registry, bytes, (size_t)length, &interned);
     if (status == NC_E_NOMEM) {
         PyErr_NoMemory();
         return -1;
@@ -154,17 +153,15 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
 /* A pointer-sized datum: an int from -2^(w-1) up to 2^w - 1. */
 NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **out)
 {
-    size_t bits;
     if (!PyLong_Check(value)) {
         PyErr_Format(PyExc_TypeError, "slot %R must be an int or a (flags, int) pair (got %.200s)",
                      key, Py_TYPE(value)->tp_name);
         return -1;
     }
-    bits = PyLong_AsSize_t(value);
+    size_t bits = PyLong_AsSize_t(value);
     if (bits == (size_t)-1 && PyErr_Occurred()) {
-        Py_ssize_t offset;
         PyErr_Clear();
-        offset = PyLong_AsSsize_t(value);
+        Py_ssize_t offset = PyLong_AsSsize_t(value);
         if (offset == -1 && PyErr_Occurred()) {
             PyErr_Clear();
             PyErr_Format(PyExc_ValueError, "slot %R: %R does not fit a pointer", key, value);
@@ -182,13 +179,11 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     PyObject *list = NULL;
     PyObject *items = NULL; /* a tuple: nobody can change it while keys and data are converted */
     PyCustomSlot *rows = NULL;
-    Py_ssize_t i;
     PyObject *seen = NULL;
     PyObject *number = NULL;
     Py_ssize_t before;
     int status;
     int is_mapping = 1;
-    Py_ssize_t count;
     if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
         if (!PyDict_Check(mapping)) {
             PyObject *method = PyObject_GetAttrString(mapping, "items");
@@ -215,14 +210,14 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     if (items == NULL) {
         return -1;
     }
-    count = PyTuple_GET_SIZE(items);
+    Py_ssize_t count = PyTuple_GET_SIZE(items);
     rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
     seen = PySet_New(NULL);
     if (rows == NULL || seen == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
-    for (i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *pair = PyTuple_GET_ITEM(items, i);
         PyObject *key = NULL;
         PyObject *value = NULL;

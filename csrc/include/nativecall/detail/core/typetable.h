@@ -79,9 +79,8 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_
  * not keys: they are always appended. */
 NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlot *row, int replace)
 {
-    size_t i;
     if (row->id != NC_SLOT_SKIP) {
-        for (i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (rows[i].id == row->id) {
                 if (replace) {
                     rows[i] = *row;
@@ -97,8 +96,7 @@ NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlo
 /* The row of this key among rows, or NULL. */
 NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
 {
-    size_t n;
-    for (n = 0; n < count; n++) {
+    for (size_t n = 0; n < count; n++) {
         if (rows[n].id == id) {
             return &rows[n];
         }
@@ -125,8 +123,7 @@ NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
  * that can take the call from it. Those behind it can when it has none itself. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *before)
 {
-    Py_ssize_t i;
-    for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
         if (type != NULL && nc_type_brings_call_table(type)) {
             *before = ((PyTypeObject *)type)->tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
@@ -144,12 +141,11 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
     Py_ssize_t before;
-    Py_ssize_t i;
     PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
     if (from == NULL || self->tp_call != ((NcTypePrivate *)from->etp_private)->own_call) {
         return NULL;
     }
-    for (i = 0; i < before; i++) {
+    for (Py_ssize_t i = 0; i < before; i++) {
         if (nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))) {
             return NULL;
         }
@@ -174,14 +170,12 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     PyCustomSlot *rows = NULL;
     size_t capacity = 0;
     size_t count = 0;
-    size_t n;
-    Py_ssize_t i;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
     const PyHeapExtensibleTypeObject *from = nc_type_call_table((PyTypeObject *)self);
     int dropped = 0;
 
     *out_offset = from != NULL ? ((const NcTypePrivate *)from->etp_private)->own_offset : 0;
-    for (i = 0; i < size; i++) {
+    for (Py_ssize_t i = 0; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
             continue;
@@ -199,12 +193,12 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
 
     /* Positions: the first extensible base's table as it stands, then other bases', then ours. A
      * dropped row becomes padding, and keeps the positions of those behind it. */
-    for (i = 1; i < size; i++) {
+    for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
             continue;
         }
-        for (n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
+        for (size_t n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
             PyCustomSlot row = nc_slottable_rows(base->etp_custom_slots)[n];
             if (nc_row_is_dropped(&row, from)) {
                 memset(&row, 0, sizeof row);
@@ -221,14 +215,13 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         count--;
     }
     /* Values: the own rows of each class, the last of the MRO first, so that the first one wins. */
-    for (i = size - 1; i >= 0; i--) {
-        NcTypePrivate *keeps;
+    for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
             continue;
         }
-        keeps = (NcTypePrivate *)base->etp_private;
-        for (n = 0; n < keeps->own_count; n++) {
+        NcTypePrivate *keeps = (NcTypePrivate *)base->etp_private;
+        for (size_t n = 0; n < keeps->own_count; n++) {
             const PyCustomSlot *row = &keeps->own[n];
             if ((i == 0 || row->id != NC_SLOT_SKIP) && !nc_row_is_dropped(row, from)) {
                 count = nc_rows_put(rows, count, row, 1);
@@ -242,11 +235,10 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
 
 NC_STATIC int nc_rows_equal(const PyCustomSlotTable *table, const PyCustomSlot *rows, size_t count)
 {
-    size_t n;
     if ((size_t)table->count != count) {
         return 0;
     }
-    for (n = 0; n < count; n++) {
+    for (size_t n = 0; n < count; n++) {
         const PyCustomSlot *a = nc_slottable_rows(table) + n;
         if (a->id != rows[n].id || a->flags != rows[n].flags ||
             a->data.pointer != rows[n].data.pointer) {
@@ -328,14 +320,13 @@ NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
     PyCustomSlot *rows = NULL;
     size_t count = 0;
     Py_ssize_t offset = 0;
-    int status;
     if (((PyTypeObject *)self)->tp_mro == NULL) {
         return 0; /* the collector has cleared it */
     }
     if (nc_type_merge(self, &rows, &count, &offset) < 0) {
         return -1;
     }
-    status = nc_type_publish(self, rows, count, offset);
+    int status = nc_type_publish(self, rows, count, offset);
     PyMem_Free(rows);
     if (status == 0) {
         nc_type_inherit_vectorcall(self, offset);
@@ -358,13 +349,12 @@ NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
 {
     PyObject *subclasses = NULL;
     PyObject *item = NULL;
-    Py_ssize_t i;
     int status = PyList_Append(list, (PyObject *)type);
     if (status == 0) {
         subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
         status = subclasses != NULL ? 0 : -1;
     }
-    for (i = 0; status == 0 && i < PyList_GET_SIZE(subclasses); i++) {
+    for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(subclasses); i++) {
         item = PyList_GET_ITEM(subclasses, i);
         Py_INCREF(item);
         status = PyType_Check(item) ? nc_types_collect((PyTypeObject *)(void *)item, list) : 0;
@@ -390,8 +380,7 @@ NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
 NC_STATIC int nc_types_refresh(PyObject *list)
 {
     int status = 0;
-    Py_ssize_t i;
-    for (i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         PyObject *item = PyList_GET_ITEM(list, i);
         PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)item;
         if (!nc_type_has_metatype((PyTypeObject *)(void *)item, nc_metatype) ||
@@ -426,11 +415,10 @@ NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own,
 /* Tables and private part of a type that no code can reach any more. */
 NC_STATIC void nc_type_release(NcTypePrivate *keeps)
 {
-    NcRetiredTable *link;
     if (keeps == NULL) {
         return;
     }
-    link = keeps->retired;
+    NcRetiredTable *link = keeps->retired;
     while (link != NULL) {
         NcRetiredTable *next = link->next;
         nc_slottable_free(link->table);
