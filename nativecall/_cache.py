@@ -28,6 +28,7 @@ import os
 import stat
 import struct
 import time
+from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,12 +64,8 @@ _READING: int = (
 
 
 def directory() -> str | None:
-    """The directory of the cache by the rule above; it need not exist.
-
-    Returns
-    -------
-    str or None
-        An absolute path; None for memory only, also where a relative path leads nowhere.
+    """The directory of the cache by the rule above, an absolute path; it need not exist. None for
+    memory only, also where a relative path leads nowhere.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:
@@ -83,35 +80,14 @@ def directory() -> str | None:
     return user_cache_dir("nativecall", appauthor=False)
 
 
-class Usage:
-    """What a directory holds.
-
-    Attributes
-    ----------
-    files : int
-    size : int
-        Their size in bytes.
-    oldest : float or None
-        When the one that was not used for longest was used, as `time.time` counts.
-    """
-
-    __slots__ = ("files", "oldest", "size")
-
-    def __init__(self, files: int, size: int, oldest: float | None) -> None:
-        self.files = files
-        self.size = size
-        self.oldest = oldest
+#: What a directory holds: how many files, of how many bytes, and when the one that was not used for
+#: longest was used, as `time.time` counts; None without files.
+Usage = namedtuple("Usage", ["files", "size", "oldest"])
 
 
 class Cache:
-    """Files by 32-byte keys.
-
-    Parameters
-    ----------
-    where : str or None
-        The directory; None for memory only.
-    bound : int
-        How many bytes the files in the directory may take.
+    """Files by 32-byte keys, hashes of everything that determines them; in memory only where there
+    is no directory.
     """
 
     def __init__(self, where: str | None, bound: int = BOUND) -> None:
@@ -125,13 +101,7 @@ class Cache:
     # -- by key -----------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
-        """What is kept of a key, or None.
-
-        Parameters
-        ----------
-        key : bytes
-            32 bytes, a hash of everything that determines the content.
-        """
+        """What is kept of a key, or None."""
         found = self._memory.pop(key, None)
         if found is None:
             found = self._read(key)
@@ -179,12 +149,8 @@ class Cache:
         return Usage(len(files), sum(size for _, size in files), min(files)[0] if files else None)
 
     def clear(self) -> int:
-        """Delete our files, in memory and in the directory; files of others stay.
-
-        Returns
-        -------
-        int
-            How many files the directory has lost.
+        """Delete our files, in memory and in the directory; files of others stay. How many files
+        the directory has lost.
         """
         self.forget()
         if self.refusal():

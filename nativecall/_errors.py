@@ -16,14 +16,8 @@ _EXCERPT = 72  # characters of a long source that a message repeats
 
 
 def refuse_reload(module: dict[str, object], made: str) -> None:
-    """Refuse to run a module again whose objects others know by identity.
-
-    Parameters
-    ----------
-    module : dict
-        Its globals.
-    made : str
-        A name that is among them once the module has run.
+    """Refuse to run a module again whose objects others know by identity: `made`, a name that is
+    among its globals once it has run.
     """
     if made in module:
         raise ImportError(

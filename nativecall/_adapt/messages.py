@@ -41,17 +41,10 @@ def advice(source: CType, target: CType) -> str | None:
 
 
 def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
-    """The exception for a step that failed.
+    """The exception for a step that failed, of a function with this name.
 
-    Parameters
-    ----------
-    plan : Plan
-    step : int
-    name : str
-        The function's.
-    value : object
-        What did not pass: a number, the count; for a function that sets errno, or its last
-        argument, what it set; else what it returned.
+    `value` is what did not pass: a number, the count; for a function that sets errno, or its last
+    argument, what it set; else what it returned.
     """
     one = plan.steps[step]
     subject = one.subject.format(name)

@@ -471,25 +471,10 @@ def adapt(
     outer: Signature,
     errors: str | None = None,
 ) -> Plan:
-    """The plan by which a function of one signature is called as one of another.
+    """The plan by which a function of the signature `inner`, whose entry has `flags`, is called as
+    one of the wanted signature `outer`, with the wanted error convention.
 
-    Parameters
-    ----------
-    name : str
-        The function's, for messages.
-    inner : Signature
-        Its own.
-    flags : int
-        Of its entry.
-    outer : Signature
-        The wanted one.
-    errors : str, optional
-        The wanted error convention.
-
-    Raises
-    ------
-    SignatureError
-        When no rule fits; it says which argument does not, and what would work.
+    SignatureError when no rule fits; it says which argument does not, and what would work.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]

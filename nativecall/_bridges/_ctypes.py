@@ -9,8 +9,8 @@ from _ctypes import FUNCFLAG_PYTHONAPI
 from .. import _lib
 from .._errors import SignatureError
 from .._libffi import types
-from .._signature.ctype import VOID, CType, scalar
-from .._signature.derived import Struct
+from .._signature.ctype import PY_OBJECT, VOID, CType, scalar
+from .._signature.derived import Array, Struct
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function, Pointer, holds_entry
@@ -79,9 +79,7 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         if code in "PzZ":
             return pointer_to(VOID if code == "P" else scalar("c" if code == "z" else _wide()))
         if code == "O":
-            from .._signature.ctype import PyObjectPointer
-
-            return PyObjectPointer()
+            return PY_OBJECT
         if code in ("C", "D", "E", "F", "G"):
             return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
     elif issubclass(kind, _CFuncPtr):
@@ -108,8 +106,6 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
                 return made
         raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
     elif issubclass(kind, ctypes.Array):
-        from .._signature.derived import Array
-
         return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
 

@@ -41,12 +41,8 @@ def signatures(obj: object) -> list[Signature] | None:
 
 
 def instance(obj: object, signature: Signature, errors: str) -> Function | None:
-    """The entry of a signature.
-
-    Raises
-    ------
-    SignatureError
-        When there is none that can be called; what the provider raises is raised.
+    """The entry of a signature; SignatureError when there is none that can be called. What the
+    provider raises is raised.
     """
     offer = _lib.types.native_offer(obj)
     if offer is None:

@@ -210,13 +210,7 @@ def _dtype(ctype: Any) -> Any:
 
 
 class Instance:
-    """One instance of a jitted function: what keeps its machine code.
-
-    Attributes
-    ----------
-    function : numba.core.registry.CPUDispatcher
-    signature : Signature
-    """
+    """One instance of a jitted function, a dispatcher of Numba's: what keeps its machine code."""
 
     __slots__ = ("_compiled", "_library", "function", "signature")
 
@@ -236,12 +230,8 @@ class Instance:
 
 
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
-    """The C function of a signature that a jitted function is compiled to.
-
-    Raises
-    ------
-    SignatureError
-        When Numba does not compile it for these arguments, or to something else than the result.
+    """The C function of a signature that a jitted function is compiled to; SignatureError when
+    Numba does not compile it for these arguments, or to something else than the result.
     """
     if not _is_jitted(obj):
         return None

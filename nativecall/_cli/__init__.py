@@ -76,18 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments; those of the process by default.
-
-    Returns
-    -------
-    int
-        The exit status.
-    """
+    """Run the command with these arguments, those of the process by default; the exit status."""
     parser = _parser()
     options = parser.parse_args(argv)
     if options.cflags:

@@ -139,18 +139,8 @@ def _show_tables(output: Output, functions: Mapping[str, NativeCallable]) -> Non
 
 
 class _Check:
-    """One entry and what it should give.
-
-    Attributes
-    ----------
-    entry : NativeCallable
-        With one entry.
-    shown : tuple
-        The arguments of the call that is shown.
-    arguments : tuple of list
-        The first arguments, the second ones.
-    expected : list of float
-        What `math` gives.
+    """One entry and what it should give: what `reference`, a function of `math`, gives for the
+    first and the second `arguments`. `shown` are those of the call that is shown.
     """
 
     def __init__(
@@ -263,22 +253,8 @@ def _verdict(difference: float) -> str:
 
 
 class _Way:
-    """One way of calling, and its samples.
-
-    Parameters
-    ----------
-    name : str
-    run : callable
-        Makes some rounds of calls; returns the ns that they lasted.
-    calls : int
-        In one round.
-    ours : bool
-        Whether it is nativecall's way.
-
-    Attributes
-    ----------
-    samples : list of float
-        ns for one call.
+    """One way of calling: `run` makes some rounds of so many calls and returns the ns that they
+    lasted. Each of `samples` is the ns for one call.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ aligned text. Signs that the encoding of standard output lacks are replaced by p
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,34 +27,12 @@ class CommandError(Exception):
     """What keeps a command from being carried out, in one line for a person."""
 
 
-class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    title : str
-    right : bool
-        Whether its cells are aligned to the right, as numbers are.
-    """
-
-    __slots__ = ("right", "title")
-
-    def __init__(self, title: str, *, right: bool = False) -> None:
-        self.title = title
-        self.right = right
+#: A column of a table: whether its cells are aligned to the right, as numbers are.
+Column = namedtuple("Column", ["title", "right"], defaults=[False])
 
 
 class Row:
-    """A row of a table.
-
-    Attributes
-    ----------
-    cells : tuple of str
-    style : str
-        ``"ours"`` for what nativecall does, ``"good"`` and ``"bad"`` for results, ``""``.
-    """
-
-    __slots__ = ("cells", "style")
+    """A row of a table; ``"ours"`` is for what nativecall does, ``"bad"`` for results."""
 
     def __init__(self, *cells: str, style: str = "") -> None:
         self.cells = cells

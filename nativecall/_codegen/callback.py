@@ -51,15 +51,8 @@ def code(
     """The address of the callback code of a shape, to be reached through stubs, and its owner.
 
     None where callbacks are left to libffi. Shapes that are used again soon are not made again.
-
-    Parameters
-    ----------
-    signature : Signature
-    wanted : str, optional
-        Its `key`, where that is known.
-    tells_last : bool
-        Whether the Python function does not get the last argument, the address of an int which is
-        made 1 when it fails.
+    `wanted` is the signature's `key`, where that is known. With `tells_last` the Python function
+    does not get the last argument, the address of an int which is made 1 when it fails.
     """
     if signature.variadic or not engine.available() or _lib.types.stubs_refused():
         return None
@@ -83,15 +76,8 @@ def code(
 def intermediate(
     signature: Signature, convention: Convention | None = None, *, tells_last: bool = False
 ) -> str | None:
-    """The LLVM IR of a callback, for people to read; None where there is none.
-
-    Parameters
-    ----------
-    signature : Signature
-    convention : Convention, optional
-        This machine's by default.
-    tells_last : bool
-        See `code`.
+    """The LLVM IR of a callback, for this machine or by another convention; None where there is
+    none.
     """
     try:
         return None if signature.variadic else _text(signature, convention, tells_last)

@@ -78,13 +78,7 @@ class NoRoom(Unloadable):
 
 
 class Code:
-    """Machine code in memory, from one call of `compile`.
-
-    Attributes
-    ----------
-    key : str
-        What `compile` was given.
-    """
+    """Machine code in memory, from the call of `compile` that was given `key`."""
 
     __slots__ = ("__weakref__", "_addresses", "key")
 
@@ -93,17 +87,8 @@ class Code:
         self._addresses = addresses
 
     def address(self, name: str) -> int:
-        """The address of an exported function or variable.
-
-        Parameters
-        ----------
-        name : str
-            One of the exports that `compile` was asked for.
-
-        Returns
-        -------
-        int
-            Valid as long as this object is referenced.
+        """The address of an exported function or variable, valid as long as this object is
+        referenced.
         """
         return self._addresses[name]
 
@@ -551,19 +536,8 @@ def _linked(
 
 
 def assembly(text: str, effort: Effort = 1) -> str:
-    """The assembly language of a module of LLVM IR, for people to read.
-
-    Parameters
-    ----------
-    text : str
-        The module.
-    effort : {0, 1, 2}
-        As for `compile`.
-
-    Raises
-    ------
-    RuntimeError
-        If `available` is False, or if the module is not valid.
+    """The assembly language of a module of LLVM IR, for people to read; `effort` and RuntimeError
+    as for `compile`.
     """
     machine, missing = _start()
     if machine is None:

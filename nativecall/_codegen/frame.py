@@ -8,7 +8,7 @@ or that the core converts.
 from __future__ import annotations
 
 from .._signature.ctype import Scalar
-from .._signature.derived import Array, Struct, View
+from .._signature.derived import Array, Struct, View, inner_types
 from .._values.callspec import letter
 from .writer import WORD, is_inline, layout
 
@@ -33,19 +33,15 @@ def _inline_numbers(ctype: CType) -> int:
 
 def _holds_owners(ctype: CType) -> bool:
     """Whether a type has a part whose value must outlive the call."""
-    if isinstance(ctype, Struct):
-        return any([_holds_owners(field.type) for field in ctype.fields])
-    if isinstance(ctype, Array):
-        return _holds_owners(ctype.item)
-    return ctype.kind in ("pointer", "voidptr", "function", "view", "object")
+    owned = ctype.kind in ("pointer", "voidptr", "function", "view", "object")
+    return owned or any(map(_holds_owners, inner_types(ctype)))
 
 
 def is_padded(ctype: CType) -> bool:
     """Whether a type has bytes that belong to no number."""
-    if isinstance(ctype, Struct):
-        used = sum([field.type.size for field in ctype.fields])
-        return used != ctype.size or any([is_padded(field.type) for field in ctype.fields])
-    return isinstance(ctype, Array) and is_padded(ctype.item)
+    inner = inner_types(ctype)
+    padded = isinstance(ctype, Struct) and sum([one.size for one in inner]) != ctype.size
+    return padded or any(map(is_padded, inner))
 
 
 def is_record(struct: Struct) -> bool:

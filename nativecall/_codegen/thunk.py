@@ -87,12 +87,6 @@ def changes_nothing(plan: nodes.Plan, convention: abi.Convention | None = None) 
 
     So it is when it finds each of its arguments in the register where the caller put it, and others
     in registers that it does not look at: ``d:d`` called as ``d:dP``.
-
-    Parameters
-    ----------
-    plan : Plan
-    convention : Convention, optional
-        This machine's by default.
     """
     if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
         return False
@@ -115,13 +109,8 @@ def changes_nothing(plan: nodes.Plan, convention: abi.Convention | None = None) 
 
 
 def intermediate(plan: nodes.Plan, convention: abi.Convention | None = None) -> str | None:
-    """The LLVM IR of a plan's thunk; None where no convention describes it.
-
-    Parameters
-    ----------
-    plan : Plan
-    convention : Convention, optional
-        This machine's by default.
+    """The LLVM IR of a plan's thunk, for this machine or by another convention; None where none
+    describes it.
     """
     try:
         return ThunkCode(plan, *_lowerings(plan, convention)).text()

@@ -97,14 +97,7 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Trampoline | N
 
 
 def refusal(signature: Signature, flags: int) -> str:
-    """Why the calls of an entry go through libffi; ``""`` where they do not have to.
-
-    Parameters
-    ----------
-    signature : Signature
-    flags : int
-        The entry's.
-    """
+    """Why the calls of an entry go through libffi; ``""`` where they do not have to."""
     if not engine.available():
         return engine.reason()
     fixed = len(signature.args) if signature.variadic else None
@@ -148,17 +141,9 @@ def variadic(
 ) -> Callable[..., object]:
     """What calls the only entry of `callable`, a variadic one, with more than its fixed arguments.
 
-    Parameters
-    ----------
-    callable : NativeCallable
-    fallback_for : callable
-        `_libffi.call.fallback_for`, for the types that there is no trampoline for.
-
-    Returns
-    -------
-    function
-        Of the arguments. It finds the C types of those after the fixed ones as calls through
-        libffi do, and has a callable of fixed arguments for each tuple of types.
+    It finds the C types of those after the fixed ones as calls through libffi do, and has a
+    callable of fixed arguments for each tuple of types. `fallback_for`, that of _libffi/call.py, is
+    for types that there is no trampoline for.
     """
     from .abi import MAX_ARGUMENTS
 
@@ -210,18 +195,11 @@ def intermediate(
     *,
     fixed: int | None = None,
 ) -> str | None:
-    """The LLVM IR of a trampoline, for people to read; None where there is none.
+    """The LLVM IR of a trampoline, for this machine or by another convention; None where there is
+    none.
 
-    Parameters
-    ----------
-    signature : Signature
-    flags : int
-        An entry's.
-    convention : Convention, optional
-        This machine's by default.
-    fixed : int, optional
-        How many arguments are the fixed ones of a variadic function, all of them by default where
-        `signature` is one's.
+    `flags` are an entry's. `fixed` is how many arguments a variadic function names, all of them
+    where `signature` is one's and nothing is said.
     """
     if fixed is None and signature.variadic:
         fixed = len(signature.args)

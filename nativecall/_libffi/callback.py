@@ -104,15 +104,8 @@ def spec_of(
 ) -> CallbackSpec:
     """What the callbacks of a signature share; see _callable/pythonfunction.py.
 
-    Parameters
-    ----------
-    readers : tuple
-        What makes Python objects of the arguments.
-
-    Raises
-    ------
-    SignatureError
-        For results that ctypes does not give to C, and arguments that libffi does not know.
+    `readers` make Python objects of the arguments. SignatureError for results that ctypes does
+    not give to C, and arguments that libffi does not know.
     """
     result = signature.result
     if result.text not in SIMPLE and result.kind in ("struct", "complex", "float"):

@@ -49,22 +49,9 @@ def interpreted(
 ) -> tuple[int, object]:
     """The address of a callback that carries out a plan, and what keeps it.
 
-    Parameters
-    ----------
-    plan : Plan
-    target : int
-        The function to call.
-    maker : _Maker
-        Its name is that of messages.
-    data : bytes
-        Bound values, as they follow the header of a generated thunk's data.
-    kept : object
-        Lives as long as the callback.
-
-    Raises
-    ------
-    SignatureError
-        When libffi cannot pass an argument or the result.
+    It calls the function at `target`. `data` are the bound values, as they follow the header of a
+    generated thunk's data; `kept` lives as long as the callback. SignatureError when libffi cannot
+    pass an argument or the result.
     """
     result = plan.outer.result
     text = result.text

@@ -14,8 +14,9 @@ from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFun
 
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._signature.ctype import SCALARS, CType, is_native, part_of, scalar
-from .._signature.derived import Array, FunctionPointer, Pointer, Struct
+from .._signature import derived
+from .._signature.ctype import SCALARS, CType, is_native, part_of
+from .._signature.derived import Array, FunctionPointer, Pointer, Struct, inner_types
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False
@@ -78,18 +79,9 @@ def _refuse(reason: str) -> SignatureError:
 
 
 def foreign_type(ctype: CType, *, plain: bool = False) -> Foreign:
-    """The ctypes type that travels as `ctype` does.
+    """The ctypes type that travels as `ctype` does; SignatureError when libffi has no equal.
 
-    Parameters
-    ----------
-    ctype : CType
-    plain : bool
-        For people to use: converted automatically by ctypes, pointers typed.
-
-    Raises
-    ------
-    SignatureError
-        When libffi has no equal.
+    A `plain` one is for people to use: converted automatically by ctypes, pointers typed.
     """
     key = (ctype.named, plain)
     found = _made.get(key)
@@ -157,12 +149,7 @@ def _forget_shared() -> None:
 def _unknown(ctypes: Sequence[CType]) -> str:
     """The C name of a number among types, or in one of them, that ctypes has no type for."""
     for ctype in ctypes:
-        inner: Sequence[CType] = ()
-        if isinstance(ctype, Struct):
-            inner = [field.type for field in ctype.fields]
-        elif isinstance(ctype, Array):
-            inner = (ctype.item,)
-        found = _unknown(inner) if is_native(ctype) else ctype.c_declaration()
+        found = _unknown(inner_types(ctype)) if is_native(ctype) else ctype.c_declaration()
         if found:
             return found
     return ""
@@ -184,21 +171,16 @@ def _only_scalar(ctype: CType) -> str | None:
 
 def _has_rows(ctype: CType) -> bool:
     """Whether a type has an array of more than one dimension in it."""
-    if isinstance(ctype, Struct):
-        return any([_has_rows(field.type) for field in ctype.fields])
-    return isinstance(ctype, Array) and (len(ctype.shape) > 1 or _has_rows(ctype.item))
+    rows = isinstance(ctype, Array) and len(ctype.shape) > 1
+    return rows or any(map(_has_rows, inner_types(ctype)))
 
 
 def gap(signature: Signature, *, flattened: bool) -> str | None:
-    """Why callers that know only the C types of ctypes or cffi would go wrong, None when they
-    would not: they make such a call, but look for a value in the wrong place.
+    """Why callers that know only the C types of ctypes or cffi would go wrong, None when they would
+    not: they make such a call, but look for a value in the wrong place.
 
-    Parameters
-    ----------
-    signature : Signature
-    flattened : bool
-        Whether an array of several dimensions is one of all its items to the caller: to cffi it
-        is, to ctypes not.
+    `flattened`: to the caller an array of several dimensions is one of all its items; to cffi it
+    is, to ctypes not.
     """
     result = signature.result
     unknown = _unknown((*signature.args, result))
@@ -227,9 +209,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
 
 
 def _has_array(ctype: CType) -> bool:
-    return isinstance(ctype, Array) or (
-        isinstance(ctype, Struct) and any(_has_array(field.type) for field in ctype.fields)
-    )
+    return isinstance(ctype, Array) or any(map(_has_array, inner_types(ctype)))
 
 
 def _loose(ctype: CType) -> Foreign:
@@ -240,11 +220,8 @@ def _loose(ctype: CType) -> Foreign:
 
 
 def _is_packed(ctype: CType) -> bool:
-    while isinstance(ctype, Array):
-        ctype = ctype.item
-    return isinstance(ctype, Struct) and (
-        ctype.packed or any([_is_packed(field.type) for field in ctype.fields])
-    )
+    packed = isinstance(ctype, Struct) and ctype.packed
+    return packed or any(map(_is_packed, inner_types(ctype)))
 
 
 def _is_unaligned(struct: Struct) -> bool:
@@ -308,17 +285,9 @@ _prototypes: Cache[tuple[str, bool, bool, bool], Foreign] = Cache(_CACHE_LIMIT)
 def prototype(
     signature: Signature, *, hold: bool, errno: bool = False, plain: bool = False
 ) -> Foreign:
-    """A ctypes function type: its instances call with the GIL held or dropped.
-
-    Parameters
-    ----------
-    signature : Signature
-    hold : bool
-        Whether calls keep the GIL.
-    errno : bool
-        Whether calls swap errno with ctypes' copy.
-    plain : bool
-        For people to use: arguments and results are converted by ctypes.
+    """A ctypes function type, whose calls keep the GIL (`hold`) or drop it, and swap errno with
+    ctypes' copy (`errno`). A `plain` one is for people to use: ctypes converts arguments and
+    results.
     """
     _check_limits(signature)
     key = (signature.function.named, hold, errno, plain)
@@ -341,13 +310,8 @@ _callback_types: Cache[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = Cac
 
 
 def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool = False) -> Foreign:
-    """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all.
-
-    Parameters
-    ----------
-    restype, argtypes : ctypes types
-    errno : bool
-        Whether calls swap errno with ctypes' copy.
+    """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all; `errno`
+    as for `prototype`.
     """
     key = (restype, tuple(argtypes), errno)
     found = _callback_types.get(key)
@@ -418,17 +382,8 @@ def overrunning(signature: Signature) -> list[int]:
 
 def homogeneous(ctype: CType) -> tuple[str, ...]:
     """The floating-point numbers that 64-bit ARM passes a struct of up to four as; else none."""
-    if not _AAPCS64 or not isinstance(ctype, Struct) or ctype.size > 4 * scalar("g").size:
-        return ()
-    found: list[str] = []
-    for _, part in _scalars(ctype, 0):
-        if part.kind not in ("float", "complex") or len(found) > 4:
-            return ()
-        found += part_of(part).text * (2 if part.kind == "complex" else 1)
-    alike = 0 < len(found) <= 4 and len(set(found)) == 1 and found[0] in SIMPLE
-    # Members that fill the struct leave no padding.
-    filled = alike and len(found) * scalar(found[0]).size == ctype.size
-    return tuple(found) if filled else ()
+    found = derived.homogeneous(ctype) if _AAPCS64 and isinstance(ctype, Struct) else ()
+    return tuple([one.text for one in found if one.text in SIMPLE])
 
 
 def is_referenced(ctype: CType) -> bool:

@@ -9,6 +9,7 @@ Scalars of numbers alone are known to the core (csrc/values/buffers.c).
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 from .._fifo import Cache
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
@@ -23,14 +24,6 @@ _answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
 def suits(ctype: CType, format: str, itemsize: int) -> bool:
     """Whether elements of a buffer are laid out as a struct, a pointer or a scalar is.
-
-    Parameters
-    ----------
-    ctype : CType
-    format : str
-        The buffer's format.
-    itemsize : int
-        Bytes of one element.
 
     Examples
     --------
@@ -65,29 +58,10 @@ class _Unreadable(Exception):
     """A format that has no equal in C, or none that is certain."""
 
 
-class _Layout:
-    """What a format describes: a scalar or a pointer, or the members of a struct."""
-
-    __slots__ = ("alignment", "members", "size", "type")
-
-    def __init__(
-        self, type: CType | None, size: int, alignment: int, members: tuple[_Member, ...] = ()
-    ) -> None:
-        self.type = type
-        self.size = size
-        self.alignment = alignment
-        self.members = members
-
-
-class _Member:
-    """A member: where it is, and the lengths of its dimensions if it is an array."""
-
-    __slots__ = ("layout", "offset", "shape")
-
-    def __init__(self, offset: int, shape: tuple[int, ...], layout: _Layout) -> None:
-        self.offset = offset
-        self.shape = shape
-        self.layout = layout
+#: What a format describes: a scalar or a pointer of a type, or without one the members of a struct.
+_Layout = namedtuple("_Layout", ["type", "size", "alignment", "members"], defaults=[()])
+#: A member: where it is, and the lengths of its dimensions if it is an array.
+_Member = namedtuple("_Member", ["offset", "shape", "layout"])
 
 
 class _Reader:

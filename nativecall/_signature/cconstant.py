@@ -28,17 +28,8 @@ def of_int(value: int) -> Integer:
 
 
 def evaluate(node: Node, known: Mapping[str, Integer]) -> Integer:
-    """The value of a constant expression, the bits of its type, and its signedness.
-
-    Parameters
-    ----------
-    node : Node
-    known : mapping
-        The constants that were declared before.
-
-    Raises
-    ------
-    Unknown
+    """The value of a constant expression, the bits of its type, and its signedness, with the
+    constants that are `known`; `Unknown` where there is none.
     """
     kind = type(node).__name__
     if kind == "Constant" and "int" in node.type and "'" not in node.value:

@@ -18,8 +18,8 @@ from itertools import count
 
 from .._errors import SignatureError
 from .csource import KEYWORDS
-from .ctype import SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, Scalar
-from .derived import Array, FunctionPointer, Pointer, Struct, pointer
+from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar
+from .derived import Array, FunctionPointer, Pointer, Struct, inner_types, pointer
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -52,13 +52,9 @@ class Converter:
     """cffi's types to ours.
 
     A pointer whose target has no C type of ours (an incomplete struct, a union) becomes `void *`.
-    So does one that leads back to the struct that holds it: which pointers these are depends on
-    the struct alone, not on where the conversion began.
-
-    Parameters
-    ----------
-    packed : collection of cffi types
-        Structs that are packed without cffi's knowledge.
+    So does one that leads back to the struct that holds it: which pointers these are depends on the
+    struct alone, not on where the conversion began. Structs in `packed` are packed without cffi's
+    knowledge.
     """
 
     def __init__(self, packed: Collection[FFIType] = ()) -> None:
@@ -97,7 +93,7 @@ class Converter:
 
     def _pointer(self, item: FFIType, holder: FFIType) -> CType:
         if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
-            return PyObjectPointer()
+            return PY_OBJECT
         if holder is not None and holder in self._reaches(item):
             return VOIDPTR
         try:
@@ -274,15 +270,8 @@ def _scalar(ctype: FFIType) -> Scalar:
 def from_ffi(ctype: FFIType) -> CType | Signature:
     """The C type that a type of cffi is; a `Signature` for a function pointer type.
 
-    Parameters
-    ----------
-    ctype : cffi type
-        What ``ffi.typeof`` returns.
-
-    Raises
-    ------
-    SignatureError
-        If there is no such C type here: a union, a struct with bit-fields, an incomplete struct.
+    SignatureError if there is no such C type here: a union, a struct with bit-fields, an incomplete
+    struct.
 
     Examples
     --------
@@ -402,22 +391,12 @@ def begin_anew() -> None:
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:
-    """The type of cffi for a C type.
+    """The type of cffi for a C type, or for a pointer to a function of a signature.
 
     Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
     of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
-    objects are `void *`.
-
-    Parameters
-    ----------
-    ctype : CType or Signature
-        A signature stands for a pointer to such a function.
-
-    Raises
-    ------
-    SignatureError
-        If a function takes and returns more than 16384 scalars by value, those of arrays in structs
-        counted one by one.
+    objects are `void *`. SignatureError if a function takes and returns more than 16384 scalars by
+    value, those of arrays in structs counted one by one.
 
     Examples
     --------
@@ -443,12 +422,8 @@ def _check_by_value(ctype: CType) -> None:
         if sum([_count(part) for part in parts]) > MAX_SCALARS:
             reason = f"a function of cffi takes and returns at most {MAX_SCALARS} scalars by value"
             raise SignatureError(reason, hint="pass a pointer to a struct")
-    elif isinstance(ctype, Struct):
-        parts = [field.type for field in ctype.fields]
-    elif isinstance(ctype, Pointer):
-        parts = [ctype.pointee]
     else:
-        parts = [ctype.item] if isinstance(ctype, Array) else []
+        parts = [ctype.pointee] if isinstance(ctype, Pointer) else [*inner_types(ctype)]
     for part in parts:
         _check_by_value(part)
 

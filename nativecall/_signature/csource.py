@@ -413,12 +413,8 @@ def integer(literal: str) -> Integer:
 
 
 def typed_integer(literal: str) -> Integer:
-    """The value of an integer literal without a sign, and its type.
-
-    Raises
-    ------
-    OverflowError
-        No type of C has the value.
+    """The value of an integer literal without a sign, and its type; OverflowError where no type of
+    C has it.
     """
     suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
     digits = literal[: len(literal) - len(suffix)].lower()

@@ -21,7 +21,7 @@ from .._fifo import Cache
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final, Literal, Self
+    from typing import Any, Final, Literal, Self, TypeVar
 
     Kind = Literal[
         "void",
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "view",
         "object",
     ]
+    Made = TypeVar("Made", bound="CType")
 
 refuse_reload(globals(), "CType")
 
@@ -147,19 +148,19 @@ _interned: Cache[str, CType] = Cache(4096)
 
 
 def intern(
-    cls: type[CType],
+    cls: type[Made],
     kind: Kind,
     text: str,
     named: str,
-    size: int,
-    alignment: int,
     depth: int,
+    size: int = WORD,
+    alignment: int = WORD,
     **attributes: object,
-) -> Any:
-    """The one object for `named`, made if need be."""
+) -> Made:
+    """The one object for `named`, made if need be; of a pointer's size unless another is given."""
     found = _interned.get(named)
     if found is not None:
-        return found
+        return found  # type: ignore[return-value]  # a text says what class its type is of
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
     # 'X{' and '}' are no part of the signature that a function pointer's text embeds.
@@ -167,16 +168,9 @@ def intern(
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
     self = object.__new__(cls)
-    self._fill(
-        kind=kind,
-        text=text,
-        named=named,
-        size=size,
-        alignment=alignment,
-        depth=depth,
-        **attributes,
-    )
-    return _interned.keep(named, self)
+    attributes |= {"kind": kind, "text": text, "named": named, "depth": depth}
+    self._fill(size=size, alignment=alignment, **attributes)
+    return _interned.keep(named, self)  # type: ignore[return-value]  # as above
 
 
 def known(named: str) -> Any:
@@ -196,23 +190,32 @@ def check_length(text: int, named: int) -> None:
         raise SignatureError(f"a type takes more than {_MAX_NAMED} characters with its field names")
 
 
-class Void(CType):
-    """`void`: the result of a function that returns nothing."""
+class Plain(CType):
+    """A type that is not made of others: `void`, ``P``, ``O``, or a `Scalar`; one object for each.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    c_name : str
+        Name in C, from ``<stdint.h>`` where that has one.
+    """
 
-    def __new__(cls) -> Void:
-        void: Void = intern(cls, "void", "v", "v", 0, 1, 0)
-        return void
+    __slots__ = ("c_name",)
+
+    c_name: str
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Void, ()
+        return _plain, (self.text,)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        return join("void" if spell is None else spell(self), declarator)
+        return join(self.c_name if spell is None else spell(self), declarator)
 
 
-class Scalar(CType):
+def _plain(text: str) -> Plain:
+    """For `pickle`."""
+    return {"v": VOID, "P": VOIDPTR, "O": PY_OBJECT}.get(text) or scalar(text)
+
+
+class Scalar(Plain):
     """A truth value, an integer, a floating-point or a complex number.
 
     Made by `scalar`, one object for each type.
@@ -223,8 +226,6 @@ class Scalar(CType):
         Canonical code, the same as `text`.
     signed : bool
         Whether it can be negative; false for `bool`.
-    c_name : str
-        Name in C, from ``<stdint.h>`` where that has one.
     digits : int
         Bits of the largest integer up to which it has them all, without a sign.
     exponent : int
@@ -237,17 +238,8 @@ class Scalar(CType):
         The core's code, which is one letter for complex types, too.
     """
 
-    __slots__ = (
-        "c_name",
-        "digits",
-        "exponent",
-        "greatest",
-        "letter",
-        "native",
-        "signed",
-    )
+    __slots__ = ("digits", "exponent", "greatest", "letter", "native", "signed")
 
-    c_name: str
     digits: int
     exponent: int
     greatest: str
@@ -255,48 +247,10 @@ class Scalar(CType):
     native: bool
     signed: bool
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return scalar, (self.text,)
-
     @property
     def code(self) -> str:
         """Canonical code."""
         return self.text
-
-    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        return join(self.c_name if spell is None else spell(self), declarator)
-
-
-class VoidPointer(CType):
-    """``P``, `void *`."""
-
-    __slots__ = ()
-
-    def __new__(cls) -> VoidPointer:
-        voidptr: VoidPointer = intern(cls, "voidptr", "P", "P", WORD, WORD, 0)
-        return voidptr
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return VoidPointer, ()
-
-    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        return join("void *" if spell is None else spell(self), declarator)
-
-
-class PyObjectPointer(CType):
-    """``O``, `PyObject *`."""
-
-    __slots__ = ()
-
-    def __new__(cls) -> PyObjectPointer:
-        self: PyObjectPointer = intern(cls, "object", "O", "O", WORD, WORD, 0)
-        return self
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return PyObjectPointer, ()
-
-    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        return join("PyObject *" if spell is None else spell(self), declarator)
 
 
 def join(base: str, declarator: str) -> str:
@@ -343,14 +297,8 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def refusal(ctype: CType, place: str) -> tuple[str, str] | None:
-    """Why `ctype` cannot stand at `place` and what would work, or `None` where it can.
-
-    Parameters
-    ----------
-    ctype : CType
-    place : str
-        ``"argument"``, ``"result"``, ``"field"``, ``"pointee"``, ``"array"`` or ``"view"``; the
-        last two stand for their elements.
+    """Why `ctype` cannot stand at `place` and what would work, or `None` where it can; the places
+    are those of `_REFUSALS`, of which "array" and "view" stand for their elements.
     """
     return _REFUSALS[place].get(ctype.kind)
 
@@ -368,29 +316,20 @@ def _scalars() -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for code, same, kind, size, alignment, attributes in _lib.types.scalars:
         if code == same:
-            found[code] = intern(Scalar, kind, code, code, size, alignment, 0, **attributes)
+            found[code] = intern(Scalar, kind, code, code, 0, size, alignment, **attributes)
     for code, same, *_ in _lib.types.scalars:
         found[code] = found[same]
     return found
 
 
 SCALARS: Final = _scalars()
-VOID: Final = Void()
-VOIDPTR: Final = VoidPointer()
+VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
+VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")
+PY_OBJECT: Final = intern(Plain, "object", "O", "O", 0, c_name="PyObject *")
 
 
 def scalar(code: str) -> Scalar:
-    """The scalar type that `code` means on this platform.
-
-    Parameters
-    ----------
-    code : str
-        One of `SCALARS`.
-
-    Raises
-    ------
-    SignatureError
-        If `code` is not one of them.
+    """The scalar type that `code`, one of `SCALARS`, means on this platform.
 
     Examples
     --------

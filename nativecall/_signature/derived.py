@@ -12,13 +12,14 @@ from .._errors import SignatureError, refuse_reload
 from .ctype import (
     MAX_NDIM,
     VOIDPTR,
-    WORD,
     CType,
     Immutable,
+    Scalar,
     admit,
     check_length,
     intern,
     join,
+    part_of,
     same_bytes,
     scalar,
 )
@@ -49,17 +50,8 @@ class Pointer(CType):
 
     def __new__(cls, pointee: CType) -> Pointer:
         admit(pointee, "pointee")
-        self: Pointer = intern(
-            cls,
-            "pointer",
-            "&" + pointee.text,
-            "&" + pointee.named,
-            WORD,
-            WORD,
-            pointee.depth + 1,
-            pointee=pointee,
-        )
-        return self
+        text, named = "&" + pointee.text, "&" + pointee.named
+        return intern(cls, "pointer", text, named, pointee.depth + 1, pointee=pointee)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Pointer, (self.pointee,)
@@ -104,19 +96,10 @@ class FunctionPointer(CType):
         end = "." if variadic else ""
         text = f"X{{{result.text}:{''.join([arg.text for arg in args])}{end}}}"
         named = f"X{{{result.named}:{''.join([arg.named for arg in args])}{end}}}"
-        self: FunctionPointer = intern(
-            cls,
-            "function",
-            text,
-            named,
-            WORD,
-            WORD,
-            1 + max([result.depth, *[arg.depth for arg in args]]),
-            result=result,
-            args=args,
-            variadic=variadic,
+        depth = 1 + max([result.depth, *[arg.depth for arg in args]])
+        return intern(
+            cls, "function", text, named, depth, result=result, args=args, variadic=variadic
         )
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         return FunctionPointer, (self.result, self.args, self.variadic)
@@ -226,7 +209,7 @@ class Struct(CType):
         packed = bool(packed)
         laid_out: list[Field] = []
         seen: set[str] = set()
-        offset = length = named = 0
+        offset = length = longer = 0
         alignment = 1
         for item in fields:
             name, ctype = (None, item) if isinstance(item, CType) else item
@@ -244,26 +227,27 @@ class Struct(CType):
             laid_out.append(Field(name, ctype, offset))
             offset += ctype.size
             length += len(ctype.text)
-            named += len(ctype.named) + (len(name) + 2 if name else 0)
-            check_length(length, named)
+            longer += len(ctype.named) + (len(name) + 2 if name else 0)
+            check_length(length, longer)
         if not laid_out:
             raise SignatureError("a struct needs at least one field")
         start = "=T{" if packed else "T{"
-        self: Struct = intern(
+        text = start + "".join([field.type.text for field in laid_out]) + "}"
+        members = [f.type.named + (f":{f.name}:" if f.name else "") for f in laid_out]
+        depth = 1 + max([field.type.depth for field in laid_out])
+        layout = depth, _round_up(offset, alignment), alignment
+        named = start + "".join(members) + "}"
+        names = tuple(_complete_names([field.name for field in laid_out]))
+        return intern(
             cls,
             "struct",
-            start + "".join([field.type.text for field in laid_out]) + "}",
-            start
-            + "".join([f.type.named + (f":{f.name}:" if f.name else "") for f in laid_out])
-            + "}",
-            _round_up(offset, alignment),
-            alignment,
-            1 + max([field.type.depth for field in laid_out]),
+            text,
+            named,
+            *layout,
             fields=tuple(laid_out),
             packed=packed,
-            field_names=tuple(_complete_names([field.name for field in laid_out])),
+            field_names=names,
         )
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         return Struct, (tuple([(field.name, field.type) for field in self.fields]), self.packed)
@@ -321,19 +305,9 @@ class Array(CType):
             if count > sys.maxsize:
                 raise SignatureError("an array is larger than the address space")
         lengths = ",".join(map(str, shape))
-        self: Array = intern(
-            cls,
-            "array",
-            f"({lengths}){item.text}",
-            f"({lengths}){item.named}",
-            count * item.size,
-            item.alignment,
-            item.depth + 1,
-            item=item,
-            shape=shape,
-            length=count,
-        )
-        return self
+        text, named = f"({lengths}){item.text}", f"({lengths}){item.named}"
+        layout = item.depth + 1, count * item.size, item.alignment
+        return intern(cls, "array", text, named, *layout, item=item, shape=shape, length=count)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (self.item, self.shape)
@@ -372,18 +346,8 @@ class View(CType):
         admit(item, "view")
         if not 1 <= ndim <= MAX_NDIM:
             raise SignatureError(f"a strided view has 1 to {MAX_NDIM} dimensions (got {ndim})")
-        self: View = intern(
-            cls,
-            "view",
-            f"[{ndim}]{item.text}",
-            f"[{ndim}]{item.named}",
-            WORD,
-            WORD,
-            item.depth + 1,
-            item=item,
-            ndim=ndim,
-        )
-        return self
+        text, named = f"[{ndim}]{item.text}", f"[{ndim}]{item.named}"
+        return intern(cls, "view", text, named, item.depth + 1, item=item, ndim=ndim)
 
     def __reduce__(self) -> tuple[object, ...]:
         return View, (self.item, self.ndim)
@@ -398,6 +362,43 @@ class View(CType):
         if spell is not None:
             return join(spell(self), declarator)
         return self.descriptor.declare("*" + declarator)
+
+
+def inner_types(ctype: CType) -> tuple[CType, ...]:
+    """What a struct or an array is made of; nothing of other types."""
+    if isinstance(ctype, Struct):
+        return tuple([field.type for field in ctype.fields])
+    return (ctype.item,) if isinstance(ctype, Array) else ()
+
+
+def homogeneous(ctype: CType) -> list[Scalar]:
+    """The up to four floating-point numbers of one type that a struct or a complex number is.
+
+    None for others, and where there is padding. 64-bit ARM passes them in vector registers.
+    """
+    if not isinstance(ctype, Struct) and ctype.kind != "complex":
+        return []
+    found = _floats(ctype) or []
+    # Members of one type that fill the object leave no padding.
+    alike = len(set(found)) == 1 and len(found) * found[0].size == ctype.size
+    return found if alike else []
+
+
+def _floats(ctype: CType) -> list[Scalar] | None:
+    """The floating-point numbers in a type, `None` if it holds others or more than 4."""
+    if ctype.kind in ("float", "complex"):
+        return [part_of(ctype)] * (2 if ctype.kind == "complex" else 1)
+    if isinstance(ctype, Array) and ctype.length > 4:
+        return None
+    found: list[Scalar] = []
+    for inner in inner_types(ctype):
+        more = _floats(inner)
+        if more is None:
+            return None
+        found += more * (ctype.length if isinstance(ctype, Array) else 1)
+        if len(found) > 4:
+            return None
+    return found or None
 
 
 def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:

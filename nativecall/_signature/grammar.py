@@ -18,7 +18,7 @@ the column. In this grammar, with the names of fields, signatures are kept as pl
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .ctype import MAX_DEPTH, SCALARS, VOID, VOIDPTR, CType, PyObjectPointer, known, refusal
+from .ctype import MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
 from .derived import Array, FunctionPointer, Struct, View, pointer
 from .signature import Signature
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
 NO_RESULT = "a function that returns nothing has the result 'v'"
-PY_OBJECT = PyObjectPointer()
 
 # What would work instead of a character that begins no type, or begins one that is not finished.
 _MEANT = {

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .._fifo import Cache
-from .ctype import MAX_TEXT, SCALARS, VOID, CType
+from .ctype import MAX_TEXT, PY_OBJECT, SCALARS, VOID, CType
 from .derived import FunctionPointer
-from .grammar import DIGITS, NO_RESULT, PY_OBJECT, SPACE, Reader
+from .grammar import DIGITS, NO_RESULT, SPACE, Reader
 from .signature import Signature
 
 TYPE_CHECKING = False

@@ -78,19 +78,7 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """A C function found in a foreign box.
-
-    Attributes
-    ----------
-    address : int
-    signature : Signature or None
-        None where the box does not know it.
-    owner : object
-        What keeps the function alive.
-    name : str or None
-    flags : int
-        What the box says about calls of the function, as an entry has it (docs/abi/find.md).
-    """
+    """A C function found in a foreign box."""
 
     __slots__ = ("address", "flags", "name", "owner", "signature")
 
@@ -103,29 +91,14 @@ class Function:
         flags: int = 0,
     ) -> None:
         self.address = address
-        self.signature = signature
-        self.owner = owner
+        self.signature = signature  # None where the box does not know it
+        self.owner = owner  # what keeps the function alive
         self.name = name
-        self.flags = flags
+        self.flags = flags  # what the box says about calls, as an entry has it (docs/abi/find.md)
 
 
 class Pointer:
-    """A data pointer found in a foreign box.
-
-    Attributes
-    ----------
-    address : int
-    pointee : CType or None
-        What it points to; None for `void`.
-    owner : object
-        What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box has
-        the memory itself, is asked before the call whether that is still in its place.
-    variable : int or None
-        Where the pointer itself lies, if the box is a variable of C that holds it.
-    is_memory : bool
-        Whether the box has the memory itself, as an array does: then it must be aligned. An address
-        that a pointer holds is not checked: handles may be odd.
-    """
+    """A data pointer found in a foreign box."""
 
     __slots__ = ("address", "is_memory", "owner", "pointee", "variable")
 
@@ -139,33 +112,27 @@ class Pointer:
         is_memory: bool = False,
     ) -> None:
         self.address = address
-        self.pointee = pointee
+        self.pointee = pointee  # None for `void`
+        # What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box
+        # has the memory itself, is asked before the call whether that is still in its place.
         self.owner = owner
+        # Where the pointer itself lies, if the box is a variable of C that holds it.
         self.variable = variable
+        # Whether the box has the memory itself, as an array does: then it must be aligned. An
+        # address that a pointer holds is not checked: handles may be odd.
         self.is_memory = is_memory
 
 
 class Struct:
-    """A struct by value found in a foreign box.
-
-    Attributes
-    ----------
-    type : CType or None
-        None where no signature describes it.
-    shown : str
-        For messages: whose it is, and what.
-    address : int
-        Of its memory, if it has a type.
-    kept : list
-        What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
-    """
+    """A struct by value found in a foreign box."""
 
     __slots__ = ("address", "kept", "shown", "type")
 
     def __init__(self, type: CType | None, shown: str, address: int, kept: list[object]) -> None:
-        self.type = type
-        self.shown = shown
-        self.address = address
+        self.type = type  # None where no signature describes it
+        self.shown = shown  # for messages: whose it is, and what
+        self.address = address  # of its memory, if it has a type
+        # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
         self.kept = kept
 
 
@@ -427,12 +394,8 @@ def struct(obj: object) -> Struct | None:
 
 
 def layout(obj: object) -> CType | None:
-    """The type of the memory that `obj` has, None when its buffer is all there is to go by.
-
-    Raises
-    ------
-    SignatureError
-        When no signature describes it.
+    """The type of the memory that `obj` has, None when its buffer is all there is to go by;
+    SignatureError when no signature describes it.
     """
     found: CType | None = _ask(obj, "layout")
     return found

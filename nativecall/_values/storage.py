@@ -49,18 +49,8 @@ def store(
 ) -> None:
     """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
 
-    Parameters
-    ----------
-    ctype : CType
-    value : object
-    address : int
-        Of `ctype.size` bytes.
-    who : str
-        Begins every message.
-    keep : list
-        Collects the owners of what pointers point to.
-    readonly : bool
-        Whether the callee promises not to write to the elements of a view.
+    `who` begins every message. `readonly`: the callee promises not to write to the elements of a
+    view.
     """
     if isinstance(ctype, Scalar):
         _types.store_scalar(ctype.letter, value, address, who)
@@ -310,12 +300,7 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
 def load(ctype: CType, address: int, *, owned: bool = False) -> object:
     """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards.
 
-    Parameters
-    ----------
-    ctype : CType
-    address : int
-    owned : bool
-        Whether the references to Python objects in the memory are taken from it, as from a result.
+    `owned`: the references to Python objects in the memory are taken from it, as from a result.
     """
     if isinstance(ctype, Scalar):
         return _types.load_scalar(ctype.letter, address)

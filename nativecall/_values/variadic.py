@@ -22,15 +22,8 @@ _DOUBLE = scalar("d")
 def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
-    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted.
-
-    Parameters
-    ----------
-    value : object
-    index : int
-        The argument's, from 0.
-    name : str
-        The callable's.
+    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted. `index`, from
+    0, and the callable's `name` are for messages.
     """
     kind = type(value)
     # The commonest, as the rules below have it.

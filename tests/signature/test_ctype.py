@@ -39,7 +39,7 @@ CTYPES = {
 }
 
 scalars = st.sampled_from(sorted(ct.SCALARS)).map(ct.scalar)
-simple = st.one_of(scalars, st.just(ct.VOIDPTR), st.just(ct.PyObjectPointer()))
+simple = st.one_of(scalars, st.just(ct.VOIDPTR), st.just(ct.PY_OBJECT))
 names = st.from_regex(r"[a-z]_[a-z0-9_]{0,5}", fullmatch=True)
 
 

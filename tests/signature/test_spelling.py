@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nativecall._errors import SignatureError
 from nativecall._signature import spelling
-from nativecall._signature.ctype import SCALARS, VOID, PyObjectPointer, scalar
+from nativecall._signature.ctype import PY_OBJECT, SCALARS, VOID, scalar
 from nativecall._signature.derived import pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import canonical, parse, parse_type
@@ -263,7 +263,7 @@ def test_signatures_are_values() -> None:
 
 
 def test_signatures_are_made_from_types() -> None:
-    made = Signature(VOID, [pointer(scalar("d")), PyObjectPointer()], names=["x", None])
+    made = Signature(VOID, [pointer(scalar("d")), PY_OBJECT], names=["x", None])
     assert made == parse("v:&dO")
     assert made.written == made.text
     assert made.c_declaration("f") == "void f(double *x, PyObject *)"

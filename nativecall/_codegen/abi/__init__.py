@@ -67,17 +67,8 @@ def convention() -> Convention | None:
 
 
 def known(wanted: Convention | None = None) -> Convention:
-    """The convention that code is generated for.
-
-    Parameters
-    ----------
-    wanted : Convention, optional
-        This machine's by default.
-
-    Raises
-    ------
-    Unsupported
-        If that is not known.
+    """The convention that code is generated for, this machine's unless one is `wanted`;
+    `Unsupported` is raised where that is not known.
     """
     found = convention() if wanted is None else wanted
     if found is None:

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType, Scalar, part_of
-from ..._signature.derived import Array, Struct
+from ..._signature.ctype import CType
+from ..._signature.derived import homogeneous
 from .lowering import (
     FP128,
     Convention,
@@ -37,44 +37,8 @@ from .lowering import (
 )
 
 
-def homogeneous(ctype: CType) -> list[Scalar] | None:
-    """The members of a homogeneous floating-point aggregate, all of one type."""
-    if not isinstance(ctype, Struct) and ctype.kind != "complex":
-        return None
-    found = _members(ctype)
-    # Members of one type that fill the object leave no padding.
-    if not found or len(set(found)) > 1 or len(found) * found[0].size != ctype.size:
-        return None
-    return found
-
-
-def _members(ctype: CType) -> list[Scalar] | None:
-    """The floating-point numbers in a type, `None` if it holds others or more than 4."""
-    if ctype.kind in ("float", "complex"):
-        return [part_of(ctype)] * (2 if ctype.kind == "complex" else 1)
-    if isinstance(ctype, Array):
-        item = _members(ctype.item) if ctype.length <= 4 else None
-        members = item and item * ctype.length
-    elif isinstance(ctype, Struct):
-        members = []
-        for field in ctype.fields:
-            found = _members(field.type)
-            if found is None or len(members) + len(found) > 4:
-                return None
-            members += found
-    else:
-        return None
-    return members if members and len(members) <= 4 else None
-
-
 class Arm64(Convention):
-    """AAPCS64.
-
-    Parameters
-    ----------
-    apple : bool
-        Apple's variant.
-    """
+    """AAPCS64, or Apple's variant of it."""
 
     general = vector = 8
 
@@ -102,7 +66,7 @@ class Arm64(Convention):
         if ctype.kind == "float":
             return whole(ctype, FP128 if ctype.size == 16 else float_type(ctype.size))
         members = homogeneous(ctype)
-        if members is not None:
+        if members:
             member = FP128 if members[0].size == 16 else float_type(members[0].size)
             type = ir.ArrayType(member, len(members))
             return in_pieces(ctype, [Piece(type, 0, ctype.size)], aligned)

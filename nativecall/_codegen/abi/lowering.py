@@ -117,17 +117,10 @@ class Piece:
 class Passing:
     """How one argument or the result is passed.
 
-    Attributes
-    ----------
-    ctype : CType
-    how : str
-        ``"value"``: as the one IR value that it is. ``"pieces"``: in IR parameters, or IR results,
-        that hold parts of its memory. ``"stack"`` (arguments): its memory is in the argument area.
-        ``"reference"``: as a pointer, to a copy for an argument, to the caller's memory for a
-        result. ``"void"``: no result.
-    pieces : tuple of Piece
-    attributes : tuple of str
-        Of each IR parameter, as IR spells them.
+    `how` is ``"value"``: as the one IR value that it is. ``"pieces"``: in IR parameters, or IR
+    results, that hold parts of its memory. ``"stack"`` (arguments): its memory is in the argument
+    area. ``"reference"``: as a pointer, to a copy for an argument, to the caller's memory for a
+    result. ``"void"``: no result. `attributes` are those of each IR parameter, as IR spells them.
     """
 
     ctype: CType
@@ -222,21 +215,10 @@ class Convention(ABC):
     def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
         """The lowering of a signature.
 
-        Parameters
-        ----------
-        result : CType
-        args : sequence of CType
-            Of one call; for a variadic function with the arguments after the fixed ones, in the
-            types that C's default promotions leave.
-        fixed : int, optional
-            The number of fixed arguments of a variadic function, `None` for other functions.
-
-        Raises
-        ------
-        Unsupported
-            If a type is one whose passing is not known here, or there is too much to pass.
-        ValueError
-            If `fixed` is no number of arguments, or an argument after them is one that C promotes.
+        `args` are those of one call. For a variadic function `fixed` is how many it names, and what
+        follows them has the types that C's default promotions leave: others are a ValueError.
+        `Unsupported` is raised for a type whose passing is not known here, and where there is too
+        much to pass.
         """
         args = tuple(args)
         if len(args) > MAX_ARGUMENTS:
@@ -261,18 +243,11 @@ class Convention(ABC):
 
 @dataclass(frozen=True)
 class Prologue:
-    """What a generated C function begins with.
+    """What a generated C function begins with."""
 
-    Attributes
-    ----------
-    arguments : tuple of ir.Value
-        One for each C argument: its value, or a pointer to memory that is the function's own.
-    result_memory : ir.Value or None
-        Where to put a result that is given in memory.
-    """
-
+    #: Of each C argument its value, or a pointer to memory that is the function's own.
     arguments: tuple[ir.Value, ...]
-    result_memory: ir.Value | None
+    result_memory: ir.Value | None  # where to put a result that is given in memory
 
 
 @dataclass(frozen=True)
@@ -333,23 +308,10 @@ class Lowering:
         arguments: Sequence[ir.Value],
         result_memory: ir.Value | None = None,
     ) -> ir.Value:
-        """Emit a call of the C function at `pointer`.
+        """Emit a call of the C function at `pointer`; the result, unless it is `in_memory`.
 
-        Parameters
-        ----------
-        builder : ir.IRBuilder
-        pointer : ir.Value
-        arguments : sequence of ir.Value
-            One for each C argument: its value, or a pointer to it when it is `in_memory`. The
-            memory is only read.
-        result_memory : ir.Value, optional
-            Where a result that is `in_memory` goes. It must be no argument's memory, nor any that
-            the callee can reach.
-
-        Returns
-        -------
-        ir.Value or None
-            A result that is not `in_memory`.
+        An argument that is `in_memory` is given as a pointer, which is only read. A result that is
+        goes to `result_memory`, which is no argument's memory, nor any that the callee can reach.
         """
         if len(arguments) != len(self.arguments):
             raise ValueError(f"{len(self.arguments)} arguments are needed (got {len(arguments)})")
@@ -382,18 +344,9 @@ class Lowering:
     def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
         """Add a C function of this type to `module`, to be given blocks.
 
-        Parameters
-        ----------
-        module : ir.Module
-        name : str
-        nest : bool
-            Whether it is entered through a stub (csrc/ground/stub.h) and has the stub's slot as a
-            first parameter, in the register of the static chain, which no C argument uses.
-
-        Raises
-        ------
-        Unsupported
-            For a variadic function: the code here takes only fixed arguments.
+        With `nest` it is entered through a stub (csrc/ground/stub.h) and has the stub's slot as a
+        first parameter, in the register of the static chain, which no C argument uses. A variadic
+        function is `Unsupported`: the code here takes only fixed arguments.
         """
         if self.fixed is not None:
             raise Unsupported("a variadic function can be called, not generated")
@@ -413,13 +366,8 @@ class Lowering:
         return function
 
     def emit_prologue(self, builder: ir.IRBuilder, function: ir.Function) -> Prologue:
-        """Emit what makes values and memory of the parameters of `function`, made by `define`.
-
-        Parameters
-        ----------
-        builder : ir.IRBuilder
-            At the start of the function's first block.
-        function : ir.Function
+        """Emit, at the start of a `function` that `define` made, what makes values and memory of
+        its parameters.
         """
         parameters = iter(function.args)
         if len(function.args) > len(self.function_type.args):
@@ -444,15 +392,8 @@ class Lowering:
     def emit_return(
         self, builder: ir.IRBuilder, prologue: Prologue, value: ir.Value | None = None
     ) -> None:
-        """Emit the return from the function that `prologue` began.
-
-        Parameters
-        ----------
-        builder : ir.IRBuilder
-        prologue : Prologue
-            Its `result_memory` holds a result that is `in_memory`.
-        value : ir.Value, optional
-            A result that is not.
+        """Emit the return from the function that `prologue` began, of `value`, or of what is in the
+        prologue's `result_memory` where a result is `in_memory`.
         """
         match self.result.how:
             case "value":

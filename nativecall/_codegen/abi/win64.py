@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from ..._signature.ctype import CType, is_native
-from ..._signature.derived import Array, Struct
+from ..._signature.derived import inner_types
 from ..engine import Unsupported
 from .lowering import (
     Convention,
@@ -28,13 +28,7 @@ from .lowering import (
 
 
 class Windows64(Convention):
-    """Windows x64.
-
-    Parameters
-    ----------
-    keyword : str
-        ``"win64cc"`` where it is not the target's own convention.
-    """
+    """Windows x64; `keyword` is ``"win64cc"`` where it is not the target's own convention."""
 
     name = "Windows x64"
     general = vector = 4
@@ -65,12 +59,10 @@ class Windows64(Convention):
 
 def _refuse(ctype: CType) -> None:
     """Refuse what holds a number that Windows does not have."""
-    if isinstance(ctype, Struct):
-        for field in ctype.fields:
-            _refuse(field.type)
-    elif isinstance(ctype, Array):
-        _refuse(ctype.item)
-    elif ctype.size > (16 if ctype.kind == "complex" else 8):
+    inner = inner_types(ctype)
+    for one in inner:
+        _refuse(one)
+    if not inner and ctype.size > (16 if ctype.kind == "complex" else 8):
         raise Unsupported("Windows has no 'long double' that is wider than 'double'")
 
 
