@@ -10,11 +10,11 @@
 
 #include "nativecall/nativecallable.h"
 
-typedef enum { WAY_POINTER, WAY_OFFSET, WAY_SLOT, WAY_OBJECT } Way;
-typedef enum { KIND_D_D, KIND_F_F, KIND_D_DD, KIND_D_DI } Kind;
+enum { WAY_POINTER, WAY_OFFSET, WAY_SLOT, WAY_OBJECT };
+enum { KIND_D_D, KIND_F_F, KIND_D_DD, KIND_D_DI, KINDS };
 
 static const char *const way_names[] = {"pointer", "offset", "slot", "object"};
-static const char *const kind_names[] = {"d:d", "f:f", "d:dd", "d:di"};
+static const char *const kind_names[KINDS] = {"d:d", "f:f", "d:dd", "d:di"};
 
 typedef struct {
     PyObject *callable;    /* borrowed from the caller's arguments */
@@ -28,79 +28,38 @@ typedef struct {
 } Job;
 
 /* The function to call, NULL when there is no such entry. */
-NC_STATIC_INLINE void *find(const Job *job, Way way)
-{
-    switch (way) {
-    case WAY_OFFSET:
-        return nc_native_function(job->callable, job->signature, NC_FLAG_NEEDS_GIL);
-    case WAY_SLOT:
-        return nc_native_function_by_slot(job->callable, job->signature, NC_FLAG_NEEDS_GIL);
-    case WAY_POINTER:
-    case WAY_OBJECT:
-        break;
-    }
-    return job->pointer;
-}
+#define FOUND_POINTER(job) (job)->pointer
+#define FOUND_OFFSET(job) nc_native_function((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
+#define FOUND_SLOT(job)                                                                            \
+    nc_native_function_by_slot((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 
-NC_STATIC_INLINE double call(void *function, Kind kind, const Job *job, Py_ssize_t i)
-{
-    switch (kind) {
-    case KIND_D_D:
-        return ((double (*)(double))(uintptr_t)function)(job->x[i]);
-    case KIND_F_F:
-        return (double)((float (*)(float))(uintptr_t)function)((float)job->x[i]);
-    case KIND_D_DD:
-        return ((double (*)(double, double))(uintptr_t)function)(job->x[i], job->y[i]);
-    case KIND_D_DI:
-        break;
+/* The loop of a way and a signature, to be run without the GIL. 0, or -1 when an entry was not
+ * found. */
+#define LOOP(way, kind, function_type, ...)                                                        \
+    static int loop_##way##_##kind(const Job *job)                                                 \
+    {                                                                                              \
+        for (Py_ssize_t n = 0; n < job->repeats; n++) {                                            \
+            for (Py_ssize_t i = 0; i < job->length; i++) {                                         \
+                void *function = FOUND_##way(job);                                                 \
+                if (NC_UNLIKELY(function == NULL)) {                                               \
+                    return -1;                                                                     \
+                }                                                                                  \
+                job->results[i] = (double)((function_type)(uintptr_t)function)(__VA_ARGS__);       \
+            }                                                                                      \
+        }                                                                                          \
+        return 0;                                                                                  \
     }
-    return ((double (*)(double, int))(uintptr_t)function)(job->x[i], (int)job->y[i]);
-}
+#define LOOPS(way)                                                                                 \
+    LOOP(way, D_D, double (*)(double), job->x[i])                                                  \
+    LOOP(way, F_F, float (*)(float), (float)job->x[i])                                             \
+    LOOP(way, D_DD, double (*)(double, double), job->x[i], job->y[i])                              \
+    LOOP(way, D_DI, double (*)(double, int), job->x[i], (int)job->y[i])
+LOOPS(POINTER)
+LOOPS(OFFSET)
+LOOPS(SLOT)
 
-/* 0, or -1 when an entry was not found. */
-NC_STATIC_INLINE int run_as(const Job *job, Way way, Kind kind)
-{
-    for (Py_ssize_t n = 0; n < job->repeats; n++) {
-        for (Py_ssize_t i = 0; i < job->length; i++) {
-            void *function = find(job, way);
-            if (NC_UNLIKELY(function == NULL)) {
-                return -1;
-            }
-            job->results[i] = call(function, kind, job, i);
-        }
-    }
-    return 0;
-}
-
-NC_STATIC_INLINE int run_way(const Job *job, Way way, Kind kind)
-{
-    switch (kind) {
-    case KIND_D_D:
-        return run_as(job, way, KIND_D_D);
-    case KIND_F_F:
-        return run_as(job, way, KIND_F_F);
-    case KIND_D_DD:
-        return run_as(job, way, KIND_D_DD);
-    case KIND_D_DI:
-        break;
-    }
-    return run_as(job, way, KIND_D_DI);
-}
-
-/* Without the GIL. */
-static int run_native(const Job *job, Way way, Kind kind)
-{
-    switch (way) {
-    case WAY_OFFSET:
-        return run_way(job, WAY_OFFSET, kind);
-    case WAY_SLOT:
-        return run_way(job, WAY_SLOT, kind);
-    case WAY_POINTER:
-    case WAY_OBJECT:
-        break;
-    }
-    return run_way(job, WAY_POINTER, kind);
-}
+#define ROW(way) {loop_##way##_D_D, loop_##way##_F_F, loop_##way##_D_DD, loop_##way##_D_DI}
+static int (*const loops[][KINDS])(const Job *) = {ROW(POINTER), ROW(OFFSET), ROW(SLOT)};
 
 static int run_object(const Job *job)
 {
@@ -192,11 +151,11 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
             goto done;
         }
     } else {
-        job.pointer = find(&job, WAY_OFFSET);
+        job.pointer = FOUND_OFFSET(&job);
         if (job.pointer == NULL) {
             status = -1;
         } else {
-            Py_BEGIN_ALLOW_THREADS status = run_native(&job, (Way)way, (Kind)kind);
+            Py_BEGIN_ALLOW_THREADS status = loops[way][kind](&job);
             Py_END_ALLOW_THREADS
         }
         if (status < 0) {

@@ -7,12 +7,9 @@
  * (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
  *
  *     make_type(name, kind, rows, room, offset, base)    -> (type, address of its array of rows)
- *     set_word(object, i, address)                       a release store into one of its four words
- *     view(object), method(object)                       built-in functions bound to it
+ *     view(object)                                       a built-in function bound to it
  *     append(table, [(signature, flags, function)])      entries in place, without the GIL
  *     store(address, value)                              a release store, without the GIL
- *     capsule(address, name)
- *     ready(type, rows)                                  the runtime's, as it is
  *
  * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
 #define PY_SSIZE_T_CLEAN
@@ -196,31 +193,6 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
 }
 
-/* ready(type, rows): 0, or its exception. */
-static PyObject *ready(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *type;
-    Py_ssize_t rows;
-    const Runtime *found = runtime();
-    if (found == NULL || !PyArg_ParseTuple(args, "O!n", &PyType_Type, &type, &rows)) {
-        return NULL;
-    }
-    int status = found->ready((ExtensibleType *)(void *)type, rows);
-    return status < 0 && PyErr_Occurred() ? NULL : PyLong_FromLong(status);
-}
-
-static PyObject *set_word(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Object *self;
-    Py_ssize_t i;
-    unsigned long long value;
-    if (!PyArg_ParseTuple(args, "OnK", &self, &i, &value)) {
-        return NULL;
-    }
-    STORE_RELEASE(&self->words[i], (uintptr_t)value);
-    Py_RETURN_NONE;
-}
-
 static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
 {
     return PyCFunction_New(&((Object *)(void *)self)->view, self);
@@ -332,21 +304,6 @@ static const Entry *entry_always(PyObject *object, size_t Py_UNUSED(position))
     return offered(object);
 }
 
-static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    unsigned long long address;
-    const char *name;
-    if (!PyArg_ParseTuple(args, "Ks", &address, &name)) {
-        return NULL;
-    }
-    char *kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
-    if (kept == NULL) {
-        return PyErr_NoMemory();
-    }
-    strcpy(kept, name);
-    return PyCapsule_New((void *)(uintptr_t)address, kept, NULL);
-}
-
 /* ---- the functions of entries ---------------------------------------------------------------- */
 
 #define FUNCTION(n)                                                                                \
@@ -366,10 +323,11 @@ FUNCTION(7)
 #define ADDRESS(function) ((unsigned long long)(uintptr_t)(function))
 
 static PyMethodDef methods[] = {
-    {"make_type", make_type, METH_VARARGS, NULL}, {"ready", ready, METH_VARARGS, NULL},
-    {"set_word", set_word, METH_VARARGS, NULL},   {"view", view, METH_O, NULL},
-    {"append", append, METH_VARARGS, NULL},       {"store", store, METH_VARARGS, NULL},
-    {"capsule", capsule, METH_VARARGS, NULL},     {NULL, NULL, 0, NULL},
+    {"make_type", make_type, METH_VARARGS, NULL},
+    {"view", view, METH_O, NULL},
+    {"append", append, METH_VARARGS, NULL},
+    {"store", store, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int module_exec(PyObject *module)
@@ -381,22 +339,12 @@ static int module_exec(PyObject *module)
     PyObject *api =
         Py_BuildValue("{sKsKsKsK}", "find", ADDRESS(find), "find_any", ADDRESS(find_any), "entry",
                       ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
-    int status = functions != NULL && api != NULL ? 0 : -1;
-    if (status == 0) {
-        status = PyModule_AddObjectRef(module, "functions", functions);
-    }
-    if (status == 0) {
-        status = PyModule_AddObjectRef(module, "api", api);
-    }
+    int failed = PyModule_AddObjectRef(module, "functions", functions) < 0 ||
+                 PyModule_AddObjectRef(module, "api", api) < 0 ||
+                 PyModule_AddIntConstant(module, "words", (long)offsetof(Object, words)) < 0;
     Py_XDECREF(functions);
     Py_XDECREF(api);
-    if (status == 0) {
-        status = PyModule_AddIntConstant(module, "words", (long)offsetof(Object, words));
-    }
-    if (status == 0) {
-        status = PyModule_AddIntConstant(module, "size", (long)sizeof(Object));
-    }
-    return status;
+    return failed ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {

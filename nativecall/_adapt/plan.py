@@ -121,67 +121,31 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that may fail in a call, for messages.
+    """Something that may fail in a call, for messages."""
 
-    Attributes
-    ----------
-    kind : str
-        ``"value"``, ``"null"``, ``"count"`` or ``"failure"``, that of the function itself.
-    subject : str
-        What the message is about; ``{}`` stands for the function's name.
-    source, target : CType
-        Of the value that did not pass, and what it should have become.
-    count : int
-        How many items there must be.
-    """
-
-    kind: str
-    subject: str
-    source: CType
-    target: CType
-    count: int = 0
+    kind: str  # "value", "null", "count" or "failure", that of the function itself
+    subject: str  # what the message is about; {} stands for the function's name
+    source: CType  # of the value that did not pass
+    target: CType  # what it should have become
+    count: int = 0  # how many items there must be
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a function of one signature calls one of another.
+    """How a function of one signature calls one of another."""
 
-    Attributes
-    ----------
-    outer : Signature
-        The wanted one.
-    inner : Signature
-        The function's own.
-    arguments : tuple of Node
-        The function's, those after its fixed ones included.
-    checks : tuple of Check
-        Made first, in this order.
-    stores : tuple of (int, Node)
-        After the call: where a wanted argument points to, and what goes there.
-    result : Node or None
-    before, after : Convention
-        The error conventions of the function, and of the thunk.
-    tested : int
-        The step that is the function's own failure, where the call is tested for that; -1 for none.
-    steps : tuple of Step
-    flags : int
-        Of the thunk's entry.
-    size : int
-        Bytes of the thunk's data.
-    """
-
-    outer: Signature
-    inner: Signature
-    arguments: tuple[Node, ...]
-    checks: tuple[Check, ...]
-    stores: tuple[tuple[int, Node], ...]
+    outer: Signature  # the wanted one
+    inner: Signature  # the function's own
+    arguments: tuple[Node, ...]  # the function's, those after its fixed ones included
+    checks: tuple[Check, ...]  # made first, in this order
+    stores: tuple[tuple[int, Node], ...]  # after the call: to which wanted argument goes what
     result: Node | None
-    before: Convention
-    after: Convention
-    tested: int
+    before: Convention  # the error convention of the function
+    after: Convention  # of the thunk
+    tested: int  # the step that is the function's own failure; -1 where none is tested for
     steps: tuple[Step, ...]
-    flags: int
-    size: int = HEADER
+    flags: int  # of the thunk's entry
+    size: int = HEADER  # bytes of the thunk's data
 
     def follows_call(self, step: int) -> bool:
         """Whether a step is taken when the function has returned."""

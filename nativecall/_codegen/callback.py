@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
-    from .abi import Convention, Lowering, Prologue
+    from .abi import Lowering, Prologue
 
 _EXPORT = "callback"
 _made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
@@ -61,7 +61,10 @@ def code(
     if found is None:
 
         def text() -> str:
-            return _text(signature, None, tells_last)
+            from .abi import known
+
+            lowering = known().lower(signature.result, signature.args)
+            return _CallbackCode(signature, lowering, tells_last).text()
 
         try:
             found = engine.compile(f"callback {wanted}", text, LINKED, (_EXPORT,), effort=0)
@@ -71,25 +74,6 @@ def code(
         found = _made.setdefault(wanted, found)
         _recent.put(wanted, found)
     return found.address(_EXPORT), found
-
-
-def intermediate(
-    signature: Signature, convention: Convention | None = None, *, tells_last: bool = False
-) -> str | None:
-    """The LLVM IR of a callback, for this machine or by another convention; None where there is
-    none.
-    """
-    try:
-        return None if signature.variadic else _text(signature, convention, tells_last)
-    except engine.Unsupported:
-        return None
-
-
-def _text(signature: Signature, convention: Convention | None, tells_last: bool) -> str:
-    from .abi import known
-
-    lowering = known(convention).lower(signature.result, signature.args)
-    return _CallbackCode(signature, lowering, tells_last).text()
 
 
 class _CallbackCode(Writer):

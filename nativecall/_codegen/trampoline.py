@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._types import Trampoline
     from .._values.boxes import Native
-    from .abi import Convention
 
 _types = _lib.types
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
@@ -106,7 +105,7 @@ def refusal(signature: Signature, flags: int) -> str:
 
 def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Trampoline:
     def text() -> str:
-        return _text(signature, flags, None, fixed)
+        return _text(signature, flags, fixed)
 
     code = engine.compile(f"trampoline {wanted}", text, LINKED, (EXPORT,), effort=EFFORT)
     count = len(convention(flags).passed(signature.args))
@@ -188,31 +187,19 @@ def variadic(
     return fallback
 
 
-def intermediate(
-    signature: Signature,
-    flags: int = 0,
-    convention: Convention | None = None,
-    *,
-    fixed: int | None = None,
-) -> str | None:
-    """The LLVM IR of a trampoline, for this machine or by another convention; None where there is
-    none.
+def intermediate(signature: Signature, flags: int = 0) -> str | None:
+    """The LLVM IR of a trampoline, for people to read; None where there is none.
 
-    `flags` are an entry's. `fixed` is how many arguments a variadic function names, all of them
-    where `signature` is one's and nothing is said.
+    `flags` are an entry's. That of a variadic function takes the fixed arguments only.
     """
-    if fixed is None and signature.variadic:
-        fixed = len(signature.args)
     try:
-        return _text(signature, flags, convention, fixed)
+        return _text(signature, flags, len(signature.args) if signature.variadic else None)
     except engine.Unsupported:
         return None
 
 
-def _text(
-    signature: Signature, flags: int, convention: Convention | None, fixed: int | None
-) -> str:
+def _text(signature: Signature, flags: int, fixed: int | None) -> str:
     from .abi import known
 
-    lowering = known(convention).lower(signature.result, signature.args, fixed)
+    lowering = known().lower(signature.result, signature.args, fixed)
     return TrampolineCode(signature, flags, lowering).text()

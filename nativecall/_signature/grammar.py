@@ -56,9 +56,9 @@ class Reader:
 
     __slots__ = ("at", "source")
 
-    def __init__(self, source: str, at: int = 0) -> None:
+    def __init__(self, source: str) -> None:
         self.source = source
-        self.at = at
+        self.at = 0
 
     def error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
         """The error for what begins at index `at` of the source."""

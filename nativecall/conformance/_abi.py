@@ -99,10 +99,26 @@ capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_
 )
 
 
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+
+
+def capsule(address: int, name: str) -> object:
+    made: object = _new_capsule(address, number(kept(ffi.new("char[]", name.encode()))), None)
+    return made
+
+
 def runtime() -> Foreign:
     """The NcRuntime of this process."""
-    capsule = getattr(sys.modules[MODULE], ATTRIBUTE)
-    return at("NcRuntime", capsule_pointer(capsule, CAPSULE.encode()))
+    found = getattr(sys.modules[MODULE], ATTRIBUTE)
+    return at("NcRuntime", capsule_pointer(found, CAPSULE.encode()))
+
+
+def ready(kind: type, rows: int) -> int:
+    """What the runtime's `ready` gives, or its exception."""
+    call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_ssize_t)
+    return int(call(number(runtime().ready))(kind, rows))
 
 
 def metatype() -> type:
@@ -217,11 +233,11 @@ def kept(made: Foreign) -> Foreign:
     return made
 
 
-def call_table(given: Iterable[tuple[str, int, int]], room: int = 0, count: int = -1) -> Foreign:
+def call_table(given: Iterable[tuple[str, int, int]], room: int = 0) -> Foreign:
     """A call table of (signature, flags, function), with room for more entries."""
     given = list(given)
     made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + room + 1]))
-    made.count = len(given) if count < 0 else count
+    made.count = len(given)
     for position, (text, flags, function) in enumerate(given):
         entry = made.entries[position]
         entry.flags, entry.funcptr = flags, function

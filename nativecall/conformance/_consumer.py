@@ -359,10 +359,10 @@ tier2_rule = partial(
 )
 
 
-def _refuses(it: Consumer, what: str, obj: object, signature: str = "d:d") -> None:
+def _refuses(it: Consumer, what: str, obj: object) -> None:
     """A wrong interface gives nothing, or TypeError."""
     with contextlib.suppress(TypeError):
-        it.finds_nothing(what, obj, signature)
+        it.finds_nothing(what, obj)
 
 
 @tier2_rule("entries of __nativecall_api__")

@@ -56,14 +56,19 @@ class Types:
         self.plain = make_type("Plain", kind="plain")
 
 
+def _set_word(made: object, word: int, memory: Foreign) -> None:
+    """Have a word of an object, which nobody reads yet, lead to memory."""
+    ffi.cast("uintptr_t *", id(made) + WORDS[word])[0] = _abi.number(memory)
+
+
 def provider(kind: type, entries: Entries, packed: Entries | None = None, room: int = 0) -> Foreign:
     """An object whose call table, and packed table, have these entries."""
     made = kind()
     table = _abi.call_table(entries, room)
-    _providers.set_word(made, _CALLS, _abi.number(table))
+    _set_word(made, _CALLS, table)
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
     words = _abi.packed_table(known if packed is None else packed)
-    _providers.set_word(made, _PACKED, _abi.number(words))
+    _set_word(made, _PACKED, words)
     return made
 
 
@@ -102,7 +107,7 @@ def api_capsule(
     for field, function in (("find", find), ("entry", entry)):
         address = 0 if function is None else _providers.api[function]
         setattr(made, field, ffi.cast(ffi.typeof(getattr(made, field)), address))
-    return _providers.capsule(_abi.number(made), capsule)
+    return _abi.capsule(_abi.number(made), capsule)
 
 
 def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Foreign:
@@ -118,5 +123,5 @@ def offering(kind: type, entries: Entries) -> Foreign:
         memory[position].flags, memory[position].funcptr = flags, function
         # Not interned: a provider of tier 2 compares characters.
         memory[position].signature = _abi.kept(ffi.new("char[]", text.encode()))
-    _providers.set_word(made, _API, _abi.number(memory))
+    _set_word(made, _API, memory)
     return made

@@ -225,7 +225,7 @@ def ready(it: Runtime) -> None:
     same(int(extension.etp_table_shift), WORDS[0] - _abi.OB_TYPE, "'etp_table_shift'")
     check(extension.etp_private, "'etp_private' is NULL once the type is ready")
     before = _abi.number(extension.etp_custom_slots)
-    same(_providers.ready(made, 5), 0, "Ready of a type that is ready")
+    same(_abi.ready(made, 5), 0, "Ready of a type that is ready")
     same(_abi.number(extension.etp_custom_slots), before, "the table after a second Ready")
     check(before != array, "the provider's array was published as the table")
     bare = _abi.extension(make_type("Bare"))

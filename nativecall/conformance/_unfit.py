@@ -15,7 +15,7 @@ import sys
 import types
 from pathlib import Path
 
-from . import _abi, _providers
+from . import _abi
 from ._abi import ffi
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def _runtime(**changes: Foreign) -> types.ModuleType:
     for field, value in changes.items():
         _set(made, field, value)
     return _module(
-        runtime_v1=_providers.capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
+        runtime_v1=_abi.capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
     )
 
 
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "an object without attributes": (object, _NONE),
     "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
     "a capsule of another name": (
-        lambda: _module(runtime_v1=_providers.capsule(id(type), "_extensibletype.runtime_v2")),
+        lambda: _module(runtime_v1=_abi.capsule(id(type), "_extensibletype.runtime_v2")),
         _NONE,
     ),
     "ABI version 0": _sizes(abi_version=0),
@@ -123,11 +123,10 @@ BESIDE: dict[str, Callable[[], types.ModuleType]] = {
     "a module without a runtime": _module,
     "the metaclass of a draft alone": lambda: _module(extensibletype_v1=type),
     "the first draft's capsule 'extensibletype_v1' alone": lambda: _module(
-        extensibletype_v1=_providers.capsule(id(type), "extensibletype_v1")
+        extensibletype_v1=_abi.capsule(id(type), "extensibletype_v1")
     ),
     "version 2": lambda: _module(
-        runtime_v2=_providers.capsule(id(type), "_extensibletype.runtime_v2"),
-        extensibletype_v2=type,
+        runtime_v2=_abi.capsule(id(type), "_extensibletype.runtime_v2"), extensibletype_v2=type
     ),
 }
 
@@ -139,11 +138,8 @@ def _grow() -> None:
     ffi.memmove(memory, found, ffi.sizeof("NcRuntime"))
     larger = ffi.cast("NcRuntime *", memory)
     larger.struct_size, larger.type_size = 4096, found.type_size + 8
-    setattr(
-        sys.modules[_abi.MODULE],
-        _abi.ATTRIBUTE,
-        _providers.capsule(_abi.number(memory), _abi.CAPSULE),
-    )
+    capsule = _abi.capsule(_abi.number(memory), _abi.CAPSULE)
+    setattr(sys.modules[_abi.MODULE], _abi.ATTRIBUTE, capsule)
 
 
 def main(case: str, first: str, target: str) -> None:

@@ -181,25 +181,13 @@ def extension(ctype: CType) -> tuple[str, ...]:
 
 
 class Convention(ABC):
-    """A C calling convention of one platform.
+    """A C calling convention of one platform."""
 
-    Attributes
-    ----------
-    name : str
-        For people and for cache keys.
-    keyword : str
-        LLVM's name of the convention, empty for the target's own C convention.
-    general, vector : int
-        How many registers there are for arguments, for integers and pointers and for floats.
-    by_place : bool
-        Whether the register of an argument goes by its place among all of them, not among those of
-        its kind.
-    """
-
-    name: str = ""
-    keyword: str = ""
-    general: int
-    vector: int
+    name: str = ""  # for people and for cache keys
+    keyword: str = ""  # LLVM's name of the convention, empty for the target's own C convention
+    general: int  # registers for arguments that are integers and pointers
+    vector: int  # and for floats
+    #: Whether the register of an argument goes by its place among all, not among those of its kind.
     by_place: bool = False
 
     @abstractmethod
