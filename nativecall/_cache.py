@@ -26,7 +26,6 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-import struct
 import time
 from collections import namedtuple
 
@@ -55,7 +54,7 @@ _SUFFIX = ".ncobj"
 _PARTIAL = ".ncpart"
 _MAGIC = b"ncobj\x00\x00\x01"
 # magic, key, length of the content, its SHA-256; the content follows.
-_HEADER = struct.Struct("<8s32sQ32s")
+_HEADER = 8 + 32 + 8 + 32  # bytes
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
 # Opening a pipe does not wait for a writer, and links are not followed.
 _READING: int = (
@@ -186,28 +185,28 @@ class Cache:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode) or _distrust(found):
                     return None
-                header = file.read(_HEADER.size)
-                if len(header) < _HEADER.size or found.st_size > self.bound:
+                header = file.read(_HEADER)
+                if len(header) < _HEADER or found.st_size > self.bound:
                     return None
-                magic, of, length, digest = _HEADER.unpack(header)
-                if (magic, of, length) != (_MAGIC, key, found.st_size - _HEADER.size):
+                length = found.st_size - _HEADER
+                if header[:48] != _MAGIC + key + length.to_bytes(8, "little"):
                     return None
                 data = file.read(length)
         except (OSError, MemoryError):
             return None
-        if len(data) != length or sha256(data).digest() != digest:
+        if len(data) != length or sha256(data).digest() != header[48:]:
             return None
         _used(path)
         return data
 
     def _write(self, key: bytes, data: bytes) -> None:
-        size = _HEADER.size + len(data)
+        size = _HEADER + len(data)
         if self.where is None or size > self.bound or self.refusal():
             return
         part = os.path.join(
             self.where, f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
         )
-        header = _HEADER.pack(_MAGIC, key, len(data), sha256(data).digest())
+        header = _MAGIC + key + len(data).to_bytes(8, "little") + sha256(data).digest()
         try:
             _make_folders(self.where)
             made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF, 0o600)

@@ -142,11 +142,26 @@ def _table(text: str) -> Table:
     try:
         try:
             # First without the prototypes that consist of parts of others.
-            return _read(source, *abridge(source))
+            kept, gone = abridge(source)
+            return _read(source, kept, gone) if source.tokens else _made(source, gone)
         except SignatureError:
             return _read(CSource(text))  # what is wrong is said of the whole
     except RecursionError:
         raise source.error("nested too deeply", source.first()) from None
+
+
+def _made(source: CSource, gone: Sequence[Prototype]) -> Table:
+    """What a text says of which nothing is left for a parser."""
+    return {
+        "functions": rows((), gone, {}, ()),
+        "variables": {},
+        "readonly": [],
+        "typedefs": {},
+        "structs": {},
+        "opaque": [],
+        "constants": {name: value for name, (value, *_) in source.macros.items()},
+        "refused": {},
+    }
 
 
 def _read(source: CSource, kept: Sequence[Prototype] = (), gone: Sequence[Prototype] = ()) -> Table:

@@ -1,9 +1,9 @@
-"""Prototypes that a parser need not see, because others of the same text have all their parts.
+"""Prototypes that a parser need not see, because all their parts are known.
 
 A library has hundreds of functions and a few dozen types. `abridge` blanks the prototypes whose
-result and parameters all stand, word for word but for the names, in earlier ones; `rows` makes what
-is known of them from the signatures of those. Prototypes of other forms than ``type name(type name,
-…);``, without parentheses inside, are left alone.
+result and parameters are C's own types, pointers to such, or stand word for word, but for the
+names, in earlier ones; `rows` makes what is known of them from the signatures of those. Prototypes
+of other forms than ``type name(type name, …);``, without parentheses inside, are left alone.
 
 What is blanked is not checked by the parser. So `rows` refuses all that could make it another text
 to C, by `InDoubt`: whoever asks must then read the whole text.
@@ -11,10 +11,13 @@ to C, by `InDoubt`: whoever asks must then read the whole text.
 
 from __future__ import annotations
 
+from _cffi_backend import _get_common_types
+
 from .._errors import SignatureError
+from .._fifo import Cache
 from .csource import BASIC, KEYWORDS, CSource
 from .csyntax import KNOWN_TYPEDEFS
-from .ctype import MAX_TEXT
+from .ctype import MAX_TEXT, SCALARS
 from .derived import Struct
 
 TYPE_CHECKING = False
@@ -26,11 +29,34 @@ if TYPE_CHECKING:
 
     #: A parameter's words without its name, and the name.
     Parameter = tuple[str, str | None]
+    #: The text of a type, whether it points to read-only data, its bytes if it is a struct.
+    Part = tuple[str, bool, int]
 
 _PROTOTYPE = r"([\w\s*]*[\s*])([A-Za-z_]\w*)\s*\(([^()]*)\)\s*"
 _TAGGED = ("struct", "union", "enum")
 _MOST_BY_VALUE = 16384  # bytes of structs: those have no more scalars than cffi takes
 _NO_NAME = KEYWORDS | KNOWN_TYPEDEFS.keys()
+
+
+_CODES = {
+    "_Bool": "?",
+    "char": "c",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned": "I",
+    "long": "l",
+    "unsigned long": "L",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+}
+_OWN = {words: SCALARS[code].text for words, code in _CODES.items()} | {"void": "v"}
+_MOST_STARS = 8
 
 
 class InDoubt(SignatureError):
@@ -53,9 +79,9 @@ class Prototype:
     def parts(self) -> list[str]:
         return ["= " + self.result, *[words for words, _ in self.parameters]]
 
-    def row(self, found: dict[str, tuple[str, bool, int]]) -> Row:
+    def row(self, found: dict[str, Part]) -> Row:
         """What is known of the function from its parts."""
-        result, *args = [found[part] for part in self.parts()]
+        result, *args = [_own(part) or found[part] for part in self.parts()]
         if result[2] + sum([size for _, _, size in args]) > _MOST_BY_VALUE:
             raise InDoubt(self.name)
         text = "".join([result[0], ":", *[text for text, _, _ in args], "." * self.variadic])
@@ -80,7 +106,7 @@ def abridge(source: CSource) -> tuple[list[Prototype], list[Prototype]]:
     places: list[tuple[int, int]] = []
     seen: set[str] = set()
     for found, end in _prototypes(source.clean):
-        parts = found.parts()
+        parts = [part for part in found.parts() if _own(part) is None]
         if seen.issuperset(parts):
             gone.append(found)
             places.append((found.start, end + 1))
@@ -108,9 +134,7 @@ def rows(
     typedefs : container of str
         The names of types that the text declares.
     """
-    from cffi.commontypes import COMMON_TYPES
-
-    found: dict[str, tuple[str, bool, int]] = {}
+    found: dict[str, Part] = {}
     for one in kept:
         signature = functions.get(one.name)
         names = tuple([name for _, name in one.parameters])
@@ -123,13 +147,50 @@ def rows(
             size = ctype.size if isinstance(ctype, Struct) else 0
             found[part] = ctype.named, readonly, size
     made: dict[str, Row] = {}
+    common = {"FILE": ""}
+    _get_common_types(common)  # cffi's
     for one in gone:
         row = one.row(found)
         if one.name in functions or made.setdefault(one.name, row) is not row:
             raise InDoubt(one.name)  # declared again
-        if any([name in typedefs or name in COMMON_TYPES for name in (one.name, *row[1])]):
-            raise InDoubt(one.name)  # the parser knows a type of that name
+        for name in (one.name, *row[1]):
+            if name is not None and (name in typedefs or name in common or name.endswith("_t")):
+                raise InDoubt(one.name)  # the parser may know a type of that name
     return made
+
+
+_parts: Cache[str, Part | None] = Cache(1024)
+
+
+def _own(part: str) -> Part | None:
+    """A part that is one of C's own types or a pointer to one; None for another."""
+    try:
+        return _parts[part]
+    except KeyError:
+        return _parts.keep(part, _of_own(part))
+
+
+def _of_own(part: str) -> Part | None:
+    result = part.startswith("= ")
+    words = part.removeprefix("= ").removeprefix("extern ").split()
+    const = words[0] == "const"
+    base = [word for word in words[const:] if word in BASIC]
+    rest = words[const + len(base) :]
+    named = _OWN.get(" ".join(base))
+    if named is None or words[const : const + len(base)] != base or len(rest) > _MOST_STARS:
+        return None
+    readonly = False
+    for word in rest:
+        if word == "const":
+            const = True
+        elif word == "*":
+            named = "P" if named == "v" else "&" + named
+            readonly, const = const, False
+        else:
+            return None
+    if named == "v" and (const or not result):
+        return None
+    return named, readonly and not result, 0
 
 
 def _prototypes(text: str) -> Iterator[tuple[Prototype, int]]:

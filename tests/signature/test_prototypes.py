@@ -113,7 +113,7 @@ def test_what_has_no_new_part_is_left_out():
         "typedef double l(double); struct s { double (*m)(double); }; extern double n(double);\n"
         "double o(double, ...); double p(double, ...); extern double q(double z); double r();"
     )
-    assert left_out(text) == ["g", "i", "k", "o", "p", "q"]
+    assert left_out(text) == ["f", "g", "h", "i", "k", "n", "o", "p", "q"]
     assert outcome(declarations._table, text) == outcome(whole, text), "'()' is refused"
 
 
@@ -141,6 +141,32 @@ DOUBTFUL = {
 @pytest.mark.parametrize("text", DOUBTFUL.values(), ids=DOUBTFUL)
 def test_doubtful(text):
     assert outcome(declarations._table, text) == outcome(whole, text)
+
+
+def test_no_parser_is_needed_for_types_of_c_alone(python):
+    code = (
+        "import sys, nativecall as nc\n"
+        "m = nc.load('m', '#define N 3\\nextern double ldexp(double x, int); int abs(int n);')\n"
+        "print(m.ldexp(0.75, m.N), m.abs(-3), m.declarations, 'pycparser' in sys.modules)\n"
+    )
+    assert python(code).strip() == "6.0 3 <Declarations: 1 constants, 2 functions> False"
+
+
+OWN = [
+    "char", "signed char", "unsigned char", "short int", "unsigned short", "int", "unsigned int",
+    "long", "long unsigned", "long long", "unsigned long long", "float", "double", "long double",
+    "_Bool", "void",
+]  # fmt: skip
+AROUND = ["{}", "const {}", "{} const", "{} *", "const {} *", "{} *const", "const {} **",
+          "{} *const *", "const {} *const *const", "{} " + "*" * 9, "extern {}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("own", OWN)
+def test_types_of_c(own, around):
+    words = around.format(own)
+    for text in (f"{words} f(void);", f"int f({words} x, int);", f"int f(int, {words});"):
+        assert outcome(declarations._table, text) == outcome(whole, text)
 
 
 def test_errors_are_those_of_the_text_as_given():
