@@ -418,6 +418,7 @@ cdef extern from "nativecall/detail/callbackcalls.h" nogil:
     const unsigned int NC_CALLBACK_HOLDS_GIL
     const unsigned int NC_CALLBACK_SCOPED
     const unsigned int NC_CALLBACK_CHECKS_ERRORS
+    const unsigned int NC_CALLBACK_CHECKS_ARGUMENT
     const unsigned int NC_CALLBACK_DISTRUSTS_NAMES
 
     ctypedef void (*NcFunction)() noexcept

@@ -68,7 +68,7 @@ EXCLUDED = {
         *("nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
         *("nc_slottable_rows", "nc_slottable_find_expected"),
         *("nc_callback_intern", "nc_callback_refuses", "nc_callback_refuse"),
-        *("nc_callback_distrusts", "nc_message_why"),
+        *("nc_callback_distrusts", "nc_callback_suits", "nc_message_why"),
         *("nc_callback_set_native", "nc_callback_from_entries", "nc_callback_from_box"),
         *("nc_callback_from_python", "nc_message_add", "nc_message_offers"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),

@@ -44,7 +44,7 @@
  * of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
- * NC_CALLBACK_CHECKS_ERRORS, entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
+ * NC_CALLBACK_CHECKS_ERRORS (for one convention NC_CALLBACK_CHECKS_ARGUMENT), entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
  * callable is then called through Python, which does right by both.
  *
  * Errors. A callback function never returns with an exception set. It keeps the exception and
@@ -152,6 +152,15 @@ NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
 {
     return ((options & NC_CALLBACK_HOLDS_GIL) != 0 ? 0 : NC_FLAG_NEEDS_GIL) |
            ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
+}
+
+/* Whether a native entry may have these flags. */
+NC_STATIC int nc_callback_suits(uintptr_t flags, unsigned options)
+{
+    const int told = (options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
+                     (flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
+    const uintptr_t refuse = nc_callback_refuses(options);
+    return nc_calltable_flags_suit(flags, told ? refuse & ~NC_ERRORS_MASK : refuse);
 }
 
 /* Whether a box is passed over because nothing but a capsule's name tells what is in it. */
@@ -288,7 +297,11 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
     const NcNativeApi *api;
     size_t i;
     for (i = 0; i < count; i++) {
-        const PyNativeCallableEntry *entry = nc_native_find(obj, accepted[i].interned, refuse);
+        const PyNativeCallableEntry *entry = NULL;
+        while ((entry = nc_native_next(obj, entry)) != NULL &&
+               (entry->signature != accepted[i].interned ||
+                !nc_callback_suits(entry->flags, callback->options))) {
+        }
         if (entry != NULL) {
             nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
                                    entry->flags);
@@ -303,7 +316,11 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
         if (nc_nativeapi_find(asked, accepted[i].signature, refuse, &entry) < 0) {
             return -1;
         }
-        if (entry != NULL) {
+        if (entry == NULL && (callback->options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
+            nc_nativeapi_find(asked, accepted[i].signature, refuse & ~NC_ERRORS_MASK, &entry) < 0) {
+            return -1;
+        }
+        if (entry != NULL && nc_callback_suits(entry->flags, callback->options)) {
             nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
                                    entry->flags);
             return 1;
@@ -316,13 +333,12 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
 NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const NcBox *box,
                                    const NcCallbackSignature *accepted, size_t count)
 {
-    uintptr_t refuse = nc_callback_refuses(callback->options);
     size_t i;
     if (box->address == NULL) {
         PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box->kind);
         return -1;
     }
-    if (box->unknown != NULL || !nc_calltable_flags_suit(box->flags, refuse) ||
+    if (box->unknown != NULL || !nc_callback_suits(box->flags, callback->options) ||
         nc_callback_distrusts(obj, box, callback->options)) {
         return 0;
     }

@@ -23,7 +23,8 @@
  * the same result.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
- * GIL dropped around them, go the third way, which does right by both. Others are not asked, so
+ * GIL dropped around them, go the third way, which does right by both; the argument `failure` is not
+ * passed to Python, and what it points to stays as it is. Others are not asked, so
  * that a call costs no more than the function: where one runs Python code that raises, evaluate()
  * is 0 and the exception is set. PyErr_Occurred() tells, once after all calls; nc_call() of
  * dynamiccall.h looks itself.

@@ -26,7 +26,8 @@
  *
  * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
  * asks for that, raises what one sets (NC_ERRORS_PYTHON) or leaves whose flags say that it runs
- * Python code, and leaves entries that report failures in other ways to Python, which knows how.
+ * Python code, and leaves entries that report failures in other ways to Python, which knows how (an
+ * argument that is there to tell of failure, NC_ERRORS_ARGUMENT, is not passed then).
  * nc_call_nogil() is for threads without the GIL, and dispatches among entries that neither need it
  * nor report failures. So it may take another entry than nc_call() does, by another way,
  * `nogil_way`. NC_OK; or NC_E_GIL, no call and no exception, where there is none.
@@ -59,6 +60,7 @@ typedef struct {
 typedef struct {
     PyObject *callable; /* owned */
     size_t count;       /* arguments */
+    size_t boxed;       /* those that Python gets */
 
     /* What nc_call() does. */
     void *function;  /* NULL: Python calls */
@@ -100,7 +102,7 @@ NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flag
     size_t count;
     size_t i;
 
-    if (!nc_calltable_flags_suit(flags, NC_CALL_REFUSE) ||
+    if (!nc_calltable_flags_suit(flags, 0) ||
         nc_call_types(signature, choice.targets, &count) != NC_OK || count != call->count ||
         nc_registercall_prepare(signature, strlen(signature), &choice.how) != NC_OK) {
         return;
@@ -120,6 +122,12 @@ NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flag
             return;
         }
         choice.cost += step;
+    }
+    if (!nc_calltable_flags_suit(flags, NC_CALL_REFUSE)) {
+        call->boxed -= choice.cost == 0 && count != 0 && call->boxed == count &&
+                       choice.targets[count].kind == NC_KIND_POINTER &&
+                       (flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
+        return;
     }
     if (call->function == NULL || choice.cost < call->choice.cost) {
         call->function = function;
@@ -235,6 +243,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                      text.text, nc_call_ellipsis(text.text), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
+    call->boxed = call->count;
     call->callable = Py_NewRef(obj);
     status = nc_call_search(call, obj, text.text);
     if (status >= 0 && call->function == NULL && !PyCallable_Check(call->callable)) {
@@ -378,11 +387,11 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
         return -1;
     }
     Py_INCREF(callable);
-    while (made < call->count &&
+    while (made < call->boxed &&
            (values[made + 1] = nc_call_box(&call->types[made + 1], args[made])) != NULL) {
         made++;
     }
-    if (made == call->count) {
+    if (made == call->boxed) {
         object =
             PyObject_Vectorcall(callable, values + 1, made | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }

@@ -755,7 +755,7 @@ def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw
 ABI = (Path(__file__).resolve().parents[3] / "docs" / "dispatch.md").read_text(encoding="utf-8")
 FLAGS = {
     "none": (0,),
-    "another error convention": (0x20, 0x30, 0x40, 0x50),
+    "another error convention": (0x20, 0x30, 0x40, 0x50, 0x60),
     "`NC_FLAG_NEEDS_GIL`": (NEEDS_GIL,),
     "`NC_FLAG_TAKES_GIL`": (0x2,),
     "`NC_FLAG_RELEASE_GIL`": (0x4,),

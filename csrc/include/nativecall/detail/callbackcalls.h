@@ -169,6 +169,9 @@ typedef struct NcCallback {
 /* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
  * entries that report failures are passed over. */
 #define NC_CALLBACK_CHECKS_ERRORS 4u
+/* The C code makes the int that the last argument points to 0 before each call and looks at it after
+ * it, in all signatures that it accepts: entries with NC_ERRORS_ARGUMENT are taken, too. */
+#define NC_CALLBACK_CHECKS_ARGUMENT 16u
 /* Functions whose type nothing but a capsule's name tells are passed over; see callback.h. */
 #define NC_CALLBACK_DISTRUSTS_NAMES 8u
 

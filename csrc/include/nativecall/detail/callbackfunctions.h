@@ -4,10 +4,11 @@
  *     NC_CALLBACK_DECLARE(integrand, double, (double), NAN);
  *     NC_CALLBACK_DECLARE_WITH_DATA(integrand_data, double, (double, user_data), NAN);
  *     NC_CALLBACK_DECLARE(observer, nothing, (double, size), 0);
+ *     NC_CALLBACK_DECLARE(checked, double, (double, failure), 0);
  *
  * name, result type, argument types (up to 8, (nothing) for none; the words are values.h's), and
  * the sentinel: what C gets for a call that failed. Each defines `static const NcCallbackFunction
- * name`, at file scope.
+ * name`, at file scope. Where the last word is failure, that int is made 1 when the call failed.
  *
  * Whole calls. Where an argument alone does not tell how it becomes a Python object (a pointer
  * needs its length), write the call yourself:
@@ -36,9 +37,19 @@ NC_C_BEGIN
 #define NC_DATA_NO_IS 0
 #define NC_DATA_YES_TAKE(value) nc_data = value;
 #define NC_DATA_YES_IS 1
+#define NC_DATA_TOLD_TAKE(value) (void)value;
+#define NC_DATA_TOLD_IS 0
+
+/* What C code is told of a call that failed. */
+#define NC_M_TELL(i, word) NC_EXPAND(NC_PASTE(NC_OF(DATA, word), _TELL)(nc_argument_##i))
+#define NC_TELL(words) NC_EXPAND(NC_EACH(NC_M_TELL, NC_LIST words))
+#define NC_DATA_NO_TELL(value)
+#define NC_DATA_NONE_TELL(value)
+#define NC_DATA_YES_TELL(value)
+#define NC_DATA_TOLD_TELL(value) *value = 1;
 
 /* One call on behalf of a callback. */
-#define NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call)                 \
+#define NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call, tell)           \
     NC_STATIC NC_OF(STORAGE, result) name##_run(NcCallback *nc_callback NC_LIST more_parameters)   \
     {                                                                                              \
         NcCallbackCall nc_this;                                                                    \
@@ -47,7 +58,10 @@ NC_C_BEGIN
             int nc_status = call(nc_this.state->callable, &nc_result NC_LIST more_names);          \
             if (nc_callback_leave(&nc_this, nc_status) < 0) {                                      \
                 nc_result = (sentinel);                                                            \
+                tell                                                                               \
             }                                                                                      \
+        } else {                                                                                   \
+            tell                                                                                   \
         }                                                                                          \
         return nc_result;                                                                          \
     }
@@ -66,8 +80,8 @@ NC_C_BEGIN
 /* `parameters` as they are written after a function's name; the same with a comma before each, and
  * the arguments' names so. */
 #define NC_CALLBACK_DEFINE(name, result, text, parameters, more_parameters, more_names, sentinel,  \
-                           call)                                                                   \
-    NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call)                     \
+                           call, tell)                                                             \
+    NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call, tell)               \
     static NcCallbackSlots name##_slots;                                                           \
     NC_CALLBACK_POOL_4(name, result, parameters, more_names, 0, 1, 2, 3)                           \
     NC_CALLBACK_POOL_4(name, result, parameters, more_names, 4, 5, 6, 7)                           \
@@ -83,8 +97,8 @@ NC_C_BEGIN
     NC_STATIC const NcCallbackFunction name = {text, -1, name##_functions, &name##_slots}
 
 #define NC_CALLBACK_DEFINE_WITH_DATA(name, result, text, parameters, more_parameters, more_names,  \
-                                     index, take, sentinel, call)                                  \
-    NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call)                     \
+                                     index, take, sentinel, call, tell)                            \
+    NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call, tell)               \
     NC_STATIC NC_OF(TYPE, result) name##_data parameters                                           \
     {                                                                                              \
         void *nc_data = NULL;                                                                      \
@@ -99,7 +113,8 @@ NC_C_BEGIN
 #define NC_CALLBACK_DECLARE(name, result, words, sentinel)                                         \
     NC_BOXED_CALL(name, result, words)                                                             \
     NC_CALLBACK_DEFINE(name, result, NC_SIGNATURE(result, words), (NC_PARAMETERS(words)),          \
-                       (NC_MORE_PARAMETERS(words)), (NC_MORE_NAMES(words)), sentinel, name##_call)
+                       (NC_MORE_PARAMETERS(words)), (NC_MORE_NAMES(words)), sentinel, name##_call, \
+                       NC_TELL(words))
 
 #define NC_CALLBACK_DECLARE_WITH_DATA(name, result, words, sentinel)                               \
     NC_BOXED_CALL(name, result, words)                                                             \
@@ -107,17 +122,17 @@ NC_C_BEGIN
         name, result, NC_SIGNATURE(result, words), (NC_PARAMETERS(words)),                         \
         (NC_MORE_PARAMETERS(words)), (NC_MORE_NAMES(words)),                                       \
         NC_EXPAND(NC_EACH(NC_M_INDEX, NC_LIST words)) - 1,                                         \
-        NC_EXPAND(NC_EACH(NC_M_DATA, NC_LIST words)), sentinel, name##_call)
+        NC_EXPAND(NC_EACH(NC_M_DATA, NC_LIST words)), sentinel, name##_call, NC_TELL(words))
 
 #define NC_CALLBACK_DECLARE_CUSTOM(name, result, text, parameters, names, sentinel, call)          \
     NC_CALLBACK_DEFINE(name, result, text, parameters, (, NC_LIST parameters), (, NC_LIST names),  \
-                       sentinel, call)
+                       sentinel, call, )
 
 #define NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA(name, result, text, parameters, names, data, index,   \
                                              sentinel, call)                                       \
     NC_CALLBACK_DEFINE_WITH_DATA(name, result, text, parameters, (, NC_LIST parameters),           \
                                  (, NC_LIST names), index, nc_data = data;                         \
-                                 , sentinel, call)
+                                 , sentinel, call, )
 
 NC_C_END
 

@@ -5,7 +5,8 @@
  * `double, (double, size)`. The words for types are those of the table below: double float
  * longdouble, int unsigned long ulong longlong ulonglong short ushort schar uchar, boolean, size
  * ssize, int8 ... uint64, complex64 complex128 (C only), pointer (an integer in Python, None for
- * NULL), user_data (argument only; not passed to Python), and nothing: a result, or, as C's (void),
+ * NULL), user_data (argument only; not passed to Python), failure (the last argument only, `int *`:
+ * where NC_ERRORS_ARGUMENT shows; not passed to Python), and nothing: a result, or, as C's (void),
  * the only word for arguments that are none. A word of your own:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)
@@ -335,6 +336,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
 #define NC_TYPE_complex128 NC_TYPE(double _Complex, "Zd", nc_box_complex128, nc_unbox_complex128)
 #define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_DATA_NONE
 #define NC_TYPE_user_data void *, void *, VALUE, "P", nc_box_none, nc_unbox_none, NC_DATA_YES
+#define NC_TYPE_failure int *, int *, VALUE, "&i", nc_box_none, nc_unbox_none, NC_DATA_TOLD
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
@@ -417,6 +419,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
         nc_boxed_add(&nc_arguments, box(value));                                                   \
     }
 #define NC_DATA_YES_BOX(box, value) (void)value;
+#define NC_DATA_TOLD_BOX(box, value) (void)value;
 #define NC_DATA_NONE_BOX(box, value)
 
 /* Boxes the arguments, calls, unboxes the result. */
