@@ -91,6 +91,7 @@ EXCLUDED = {
     "for providers with the metaclass": {
         *("nc_native_add", "PyExtensibleType_Ready", "nc_runtime_publish", "nc_runtime_accept"),
         *("PyExtensibleType_SetObjectSlots", "nc_runtime_shown", "nc_calltable_flags_valid"),
+        *("nc_runtime_attach", "nc_runtime_missing"),
         *("nc_before_fork", "nc_after_fork", "nc_packed_put", "nc_packed_store"),
         *("nc_packed_replace", "nc_calltable_init", "nc_calltable_published"),
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
