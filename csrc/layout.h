@@ -5,7 +5,8 @@
  * one for each (signature, read-only arguments, argument names, hidden arguments: those that the
  * error convention adds, and Python does not pass), shared by all callables. A native
  * callable is either *single*, one entry made of a call spec and a C function pointer, or
- * *overloaded*, a tuple of singles (`parts`) tried by argument types. Trampolines are functions
+ * *overloaded*, a tuple of singles (`parts`) tried by argument types. It is made by the million, so
+ * a single has its tables in itself, and what few callables have is apart (`more`). Trampolines are functions
  * that know one shape of signature and read the pointer from the callable they are given, so there
  * is one per shape, never one per function. Those of common shapes are compiled into the core; for
  * others the `generate` hook makes one when the callable is first called.
@@ -62,9 +63,11 @@ typedef struct {
     size_t word_count;     /* 1, 3, 5 … */
     Py_ssize_t nargs;      /* fixed arguments, but for those of the error convention */
     int variadic;          /* more may follow the fixed ones */
+    int has_objects;       /* Python objects, by value, in a struct or behind a pointer */
     NcArgument *arguments; /* one each; then the result, of which only the letter is said */
     PyObject *types;       /* tuple: the ctype of each argument, then of the result */
     PyObject *names;       /* tuple of str or None an argument, or NULL */
+    PyObject *alone;       /* tuple of the text alone: the signatures of a single */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
@@ -77,35 +80,65 @@ typedef struct NcDispatcher NcDispatcher;
 typedef struct {
     PyObject_HEAD
     NcTrampoline code;
-    PyObject *keep;     /* what keeps the machine code in memory */
-    PyObject *weakrefs; /* weak references to this object */
+    void *const *symbols; /* what the code refers to (symbols.c) */
+    PyObject *keep;       /* what keeps the machine code in memory */
+    PyObject *weakrefs;   /* weak references to this object */
 } NcGenerated;
+
+/* What few callables have. The others share one without anything, nc_no_more, which nobody writes to:
+ * nc_callable_more gives a callable its own. */
+typedef struct {
+    NcNativeTable native;     /* both tables, once they are no longer in the callable */
+    PyObject *fallback;       /* Python function for calls that no trampoline takes; or NULL */
+    PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
+    NcDispatcher *dispatcher; /* of the parts, from the first call on; or NULL */
+    PyObject *signatures;     /* of the parts: tuple of str, once asked for; or NULL */
+    PyObject *index;          /* of many parts: dict of positions by text (entries.c); or NULL */
+    PyObject *only;           /* the callable restricted to a single's entry, once asked for */
+    PyObject *owners;         /* list of all that any entry ever pointed into, if several */
+    PyObject *specializer;    /* makes missing entries (specialize.py); NULL: nothing does */
+    PyObject *name;           /* that of a callable which had a view */
+    PyObject *doc;            /* str, or NULL */
+    PyObject *view;           /* weak reference to the living built-in view, or NULL */
+    int decided;              /* whether generating a trampoline was tried, or is not wanted */
+} NcMore;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;   /* the single's trampoline, or the choice among parts */
-    void *target;                /* what trampolines call: the single's function pointer */
-    PyCFunction method;          /* of generated code, or NULL */
-    void *const *symbols;        /* what that refers to (symbols.c) */
-    NcNativeTable native;        /* both tables of the entries: what native callers find */
-    NcCallSpec *spec;            /* of a single with or without `parts`; NULL while empty */
-    uintptr_t flags;             /* NC_FLAG_* of a single */
-    NcGenerated *generated;      /* the single's trampoline if one was generated; lives as long */
-    int decided;                 /* whether generating one was tried, or is not needed */
-    PyObject *fallback;          /* Python function for calls that no trampoline takes; or NULL */
-    PyObject *parts;             /* overloaded: tuple of single NcCallables; else NULL */
-    NcDispatcher *dispatcher;    /* of the parts, from the first call on; or NULL */
-    PyObject *only;              /* the callable restricted to a single's entry, once asked for */
-    PyObject *owners;            /* list of all that any entry ever pointed into; NULL while none */
-    PyObject *specializer;       /* makes missing entries (specialize.py); NULL: nothing does */
-    PyObject *name;              /* str */
-    PyObject *doc;               /* str or None */
-    PyObject *module;            /* str or None: __module__ of the built-in view */
-    PyObject *weakrefs;          /* weak references to this object */
-    PyObject *view;              /* weak reference to the living built-in view, or NULL */
-    PyMethodDef view_single;     /* of views made while single: its place is the view's mark */
-    PyMethodDef view_overloaded; /* of views made while overloaded */
+    vectorcallfunc vectorcall;          /* the single's trampoline, or the choice among parts */
+    NcGenerated *generated;             /* the single's trampoline if one was generated; lives as
+                                           long */
+    const PyNativeCallableTable *calls; /* atomic: the entries that native callers find */
+    const uint64_t *packed;             /* atomic: the same, packed */
+    PyNativeCallableTable single;       /* the first entry; trampolines call its pointer */
+    const char *end;                    /* with what follows the zero entry that ends `single` */
+    union {
+        PyMethodDef view; /* of built-in views, whose mark its place is; zero until one is made,
+                             for which the tables leave the callable */
+        struct {
+            uintptr_t zero[3];
+            PyObject *name; /* until then: str, or NULL for the symbol's (values/names.h) */
+        } unviewed;
+    } as;
+    uint64_t words[3];  /* `single`, packed; or a block's address, 0, 1 */
+    NcCallSpec *spec;   /* of a single with or without `parts`; NULL while empty */
+    PyObject *owner;    /* what the only entry points into; NULL for nothing, or several */
+    NcMore *more;       /* never NULL */
+    PyObject *weakrefs; /* weak references to this object */
 } NcCallable;
+
+_Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[1]) &&
+                   offsetof(NcCallable, as) == offsetof(NcCallable, end) + sizeof(char *),
+               "the zero entry follows the first");
+
+/* What a single calls, and the flags of its entry. */
+#define NC_SINGLE_TARGET(self) ((self)->single.entries[0].funcptr)
+#define NC_SINGLE_FLAGS(self) ((self)->single.entries[0].flags)
+
+extern NcMore nc_no_more;
+
+/* The callable's own NcMore, to be written to. NULL with an exception. */
+NcMore *nc_callable_more(NcCallable *self);
 
 /* What the core asks of Python code, set once by nativecall/_callable/. */
 typedef struct {
@@ -124,6 +157,8 @@ typedef struct {
     PyObject *describe;      /* (Signature, hidden arguments) -> the parts of a call spec */
     PyObject *passed;        /* (ctype) -> None, or (signature, CallbackSpec or None) of functions
                                 that are such arguments */
+    PyObject *spec_of;       /* (signature in any spelling) -> its call spec */
+    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
 } NcHooks;
 
 extern NcHooks nc_hooks;

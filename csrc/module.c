@@ -8,6 +8,7 @@
 #include "object/overloadcost.h"
 #include "object/callspec.h"
 #include "callback/ctypescall.h"
+#include "object/making.h"
 #include "callback/pycallbackobject.h"
 #include "values/pointers.h"
 #include "core/core.h"
@@ -33,12 +34,13 @@ static int refuse_again(PyObject *hook)
     return 0;
 }
 
-/* set_call_hooks(generate, make_fallback, failure, specialize) */
+/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     if (refuse_again(nc_hooks.generate) < 0 ||
-        !PyArg_ParseTuple(args, "OOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
-                          &nc_hooks.failure, &nc_hooks.specialize)) {
+        !PyArg_ParseTuple(args, "OOOOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
+                          &nc_hooks.failure, &nc_hooks.specialize, &nc_hooks.spec_of,
+                          &nc_hooks.no_entry)) {
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */
@@ -56,6 +58,21 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */
+    Py_RETURN_NONE;
+}
+
+/* set_callable_class(type): NativeCallable. */
+static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (refuse_again((PyObject *)nc_callable_class) < 0) {
+        return NULL;
+    }
+    if (!PyType_Check(type) ||
+        !PyType_IsSubtype((PyTypeObject *)(void *)type, (PyTypeObject *)&NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "the class of callables must be one of theirs");
+        return NULL;
+    }
+    nc_callable_class = (PyTypeObject *)(void *)Py_NewRef(type);
     Py_RETURN_NONE;
 }
 
@@ -328,6 +345,8 @@ static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
 static PyMethodDef functions[] = {
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
+    {"set_callable_class", set_callable_class, METH_O, NULL},
+    {"wrap_address", (PyCFunction)(void (*)(void))nc_wrap_address, METH_FASTCALL, NULL},
     {"callspec", nc_callspec, METH_VARARGS, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},

@@ -97,7 +97,7 @@ class Callback(NativeCallable):
         )
         address, made, owner = callback_of(spec, function, name)
         self._made = made
-        self._describe(name, doc, None)
+        self._describe(name, doc)
         self._set_entry(*NewEntry(address, wanted, flags, owner, None).arguments())
 
     @property

@@ -9,6 +9,7 @@
 #include "ground/address.h"
 #include "ground/stack.h"
 #include "ground/stub.h"
+#include "values/names.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -41,7 +42,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
         } else if (code == 'T') {
             status = nc_store_argument(self, index, value, place, owner);
         } else {
-            status = nc_convert_scalar(self->name, index, value, code, place);
+            status = nc_convert_scalar((PyObject *)self, index, value, code, place);
             ran |= !PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !PyBool_Check(value);
         }
         ran |= status > 0;
@@ -50,7 +51,7 @@ int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t
             return -1;
         }
     }
-    if (ran && used != 0 && nc_check_unmoved(self->name, owners, used) < 0) {
+    if (ran && used != 0 && nc_check_unmoved((PyObject *)self, owners, used) < 0) {
         (void)nc_release_and_return(NULL, owners, used);
         return -1;
     }
@@ -71,7 +72,7 @@ PyObject *nc_vectorcall_NOARGS(PyObject *object, PyObject *const *args, size_t n
     if (!is_regular(kwnames, nargsf, 0)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->method(object, NULL);
+    return self->generated->code.method(object, NULL);
 }
 
 PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -80,7 +81,7 @@ PyObject *nc_vectorcall_O(PyObject *object, PyObject *const *args, size_t nargsf
     if (!is_regular(kwnames, nargsf, 1)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    return self->method(object, args[0]);
+    return self->generated->code.method(object, args[0]);
 }
 
 /* The method counts the arguments. */
@@ -91,8 +92,14 @@ PyObject *nc_vectorcall_FASTCALL(PyObject *object, PyObject *const *args, size_t
     if (NC_UNLIKELY(kwnames != NULL)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    FastMethod method = (FastMethod)(void (*)(void))self->method;
+    FastMethod method = (FastMethod)(void (*)(void))self->generated->code.method;
     return method(object, args, PyVectorcall_NARGS(nargsf));
+}
+
+int nc_require_stack(NcCallable *self, size_t bytes)
+{
+    PyObject *name = nc_callable_name(self);
+    return name != NULL ? nc_stack_require(name, bytes) : -1;
 }
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
@@ -160,6 +167,7 @@ static PyObject *generated_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->code.vectorcall = flags == METH_NOARGS ? nc_vectorcall_NOARGS
                             : flags == METH_O    ? nc_vectorcall_O
                                                  : nc_vectorcall_FASTCALL;
+    self->symbols = nc_symbols;
     self->keep = Py_NewRef(keep);
     return (PyObject *)self;
 }
@@ -213,10 +221,10 @@ static const Number layout[] = {
     {"int_digit_bytes", sizeof(digit)},
     {"int_digit_bits", PyLong_SHIFT},
     {"long_bytes", sizeof(long)},
-    {"callable_target", offsetof(NcCallable, target)},
-    {"callable_name", offsetof(NcCallable, name)},
+    {"callable_target", offsetof(NcCallable, single.entries[0].funcptr)},
     {"callable_spec", offsetof(NcCallable, spec)},
-    {"callable_symbols", offsetof(NcCallable, symbols)},
+    {"callable_generated", offsetof(NcCallable, generated)},
+    {"generated_symbols", offsetof(NcGenerated, symbols)},
     {"spec_arguments", offsetof(NcCallSpec, arguments)},
     {"argument_bytes", sizeof(NcArgument)},
     {"argument_size", offsetof(NcArgument, export.size)},
@@ -300,7 +308,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_result_integer)                                                                    \
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
-    FUNCTION(nc_stack_require)                                                                     \
+    FUNCTION(nc_require_stack)                                                                     \
     FUNCTION(nc_take_object)
 
 #define SYMBOL_NAME(name) #name,

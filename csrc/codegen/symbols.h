@@ -25,6 +25,9 @@
 int nc_convert_arguments(NcCallable *self, PyObject *const *args, const uint64_t *steps,
                          char *frame);
 
+/* 0 where the C stack has room for so many bytes of arguments, or -1 with an exception. */
+int nc_require_stack(NcCallable *self, size_t bytes);
+
 /* The vectorcall forms of generated code, by its method's calling convention. */
 PyObject *nc_vectorcall_NOARGS(PyObject *self, PyObject *const *args, size_t nargsf,
                                PyObject *kwnames);

@@ -2,11 +2,13 @@
 #include "builtinview.h"
 
 #include "callablecalls.h"
+#include "making.h"
 #include "overload.h"
+#include "values/names.h"
 
 static PyObject *living_view(NcCallable *self)
 {
-    return self->view != NULL ? nc_weakref_get(self->view) : NULL;
+    return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
 }
 
 /* The built-in form of what calls a single; of the same convention whatever that is. */
@@ -27,58 +29,75 @@ static void describe_single(NcCallable *self, PyMethodDef *method)
     }
 }
 
+static void describe_overloaded(PyMethodDef *method)
+{
+    method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
+    method->ml_flags = METH_FASTCALL;
+}
+
+/* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */
+static int describe(NcCallable *self)
+{
+    PyMethodDef *method = &self->as.view;
+    PyObject *name = nc_callable_name(self);
+    const char *name_text = name != NULL ? PyUnicode_AsUTF8(name) : NULL;
+    const char *doc = NULL;
+    if (name_text == NULL || nc_callable_move_tables(self) < 0) {
+        return -1;
+    }
+    if (self->more->doc == NULL) {
+        PyObject *found = PyObject_GetAttrString((PyObject *)self, "__doc__");
+        if (found == NULL) {
+            return -1;
+        }
+        nc_keep_first(&self->more->doc, found);
+    }
+    if (PyUnicode_Check(self->more->doc)) {
+        doc = PyUnicode_AsUTF8(self->more->doc);
+        if (doc == NULL) {
+            return -1;
+        }
+    }
+    self->more->name = name;
+    method->ml_doc = doc;
+    method->ml_name = name_text;
+    if (self->more->parts != NULL) {
+        describe_overloaded(method);
+    } else {
+        describe_single(self, method);
+    }
+    return 0;
+}
+
 PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *view;
     if (nc_native_table(object) == NULL) {
-        PyErr_Format(
-            PyExc_AttributeError,
-            "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
-            self->name, Py_TYPE(object)->tp_name);
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(
+                PyExc_AttributeError,
+                "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
+                name, Py_TYPE(object)->tp_name);
+        }
         return NULL;
     }
     view = living_view(self);
     if (view != NULL) {
         return view;
     }
-    if (self->spec == NULL && self->parts == NULL) {
+    if (self->spec == NULL && self->more->parts == NULL) {
         return nc_vectorcall_empty(object, NULL, 0, NULL);
     }
-    if (self->parts == NULL && !self->decided && nc_callable_generate(self, NULL) < 0) {
+    if (self->more->parts == NULL && !nc_callable_is_decided(self) &&
+        nc_callable_generate(self, NULL) < 0) {
         return NULL;
     }
-    PyMethodDef *method = self->parts != NULL ? &self->view_overloaded : &self->view_single;
-    if (method->ml_name == NULL) {
-        const char *name = PyUnicode_AsUTF8(self->name);
-        const char *doc = NULL;
-        PyObject *doc_found;
-        if (name == NULL) {
-            return NULL;
-        }
-        if (self->doc == Py_None) {
-            doc_found = PyObject_GetAttrString(object, "__doc__");
-            if (doc_found == NULL) {
-                return NULL;
-            }
-            Py_SETREF(self->doc, doc_found);
-        }
-        if (PyUnicode_Check(self->doc)) {
-            doc = PyUnicode_AsUTF8(self->doc);
-            if (doc == NULL) {
-                return NULL;
-            }
-        }
-        if (self->parts != NULL) {
-            method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
-            method->ml_flags = METH_FASTCALL;
-        } else {
-            describe_single(self, method);
-        }
-        method->ml_doc = doc;
-        method->ml_name = name;
+    if (self->as.view.ml_name == NULL && describe(self) < 0) {
+        return NULL;
     }
-    view = PyCFunction_NewEx(method, object, self->module);
+    view = PyCFunction_NewEx(&self->as.view, object, NULL);
     if (view == NULL) {
         return NULL;
     }
@@ -87,18 +106,60 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
         Py_DECREF(view);
         return NULL;
     }
-    Py_XSETREF(self->view, reference);
+    Py_XSETREF(self->more->view, reference);
     return view;
+}
+
+PyObject *nc_builtinview_getattro(PyObject *object, PyObject *attribute)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *found = PyObject_GenericGetAttr(object, attribute);
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyObject *name;
+    int equal;
+    if (NC_LIKELY(found != NULL) || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return found;
+    }
+    PyErr_Fetch(&type, &value, &traceback);
+    name = nc_callable_name(self);
+    equal = name != NULL ? PyObject_RichCompareBool(name, attribute, Py_EQ) : -1;
+    if (equal == 0) {
+        PyErr_Restore(type, value, traceback);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return equal > 0 ? nc_builtinview_get(object, NULL) : NULL;
+}
+
+/* How CPython calls built-in functions that are METH_FASTCALL. */
+static vectorcallfunc vectorcall_fast;
+
+int nc_builtinview_ready(void)
+{
+    static PyMethodDef fast = {"fast", NULL, METH_FASTCALL, NULL};
+    PyObject *made;
+    fast.ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
+    made = PyCFunction_NewEx(&fast, NULL, NULL);
+    if (made == NULL) {
+        return -1;
+    }
+    vectorcall_fast = ((PyCFunctionObject *)(void *)made)->vectorcall;
+    Py_DECREF(made);
+    return 0;
 }
 
 void nc_builtinview_overload(NcCallable *self)
 {
-    if (self->view_single.ml_flags == METH_O) {
-        self->view_single.ml_meth = nc_method_overloaded_O;
-    } else if (self->view_single.ml_flags == METH_NOARGS) {
-        self->view_single.ml_meth = nc_method_overloaded_NOARGS;
-    } else if (self->view_single.ml_flags == METH_FASTCALL) {
-        self->view_single.ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
+    PyObject *view = living_view(self);
+    if (self->as.view.ml_name != NULL) {
+        describe_overloaded(&self->as.view);
     }
-    Py_CLEAR(self->view);
+    if (view != NULL) {
+        ((PyCFunctionObject *)(void *)view)->vectorcall = vectorcall_fast;
+        Py_DECREF(view);
+    }
 }

@@ -11,20 +11,13 @@
 
 #include "builtinview.h"
 #include "callablecalls.h"
+#include "entries.h"
+#include "making.h"
 #include "overload.h"
 #include "nativecall/nativeapi.h"
+#include "values/names.h"
 
 #include <structmember.h>
-
-NcHooks nc_hooks;
-
-/* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
-#define CALL_FLAGS ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
-
-static int has_ahead_of_time(const NcCallable *self)
-{
-    return self->spec->trampoline != NULL && (self->flags & CALL_FLAGS) == 0;
-}
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
@@ -32,11 +25,12 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_VISIT(self->spec);
-    Py_VISIT(self->fallback);
-    Py_VISIT(self->parts);
-    Py_VISIT(self->only);
-    Py_VISIT(self->owners);
-    Py_VISIT(self->specializer);
+    Py_VISIT(self->owner);
+    Py_VISIT(self->more->fallback);
+    Py_VISIT(self->more->parts);
+    Py_VISIT(self->more->only);
+    Py_VISIT(self->more->owners);
+    Py_VISIT(self->more->specializer);
     return 0;
 }
 
@@ -46,21 +40,26 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
+    NcMore *more = self->more;
     self->vectorcall = nc_vectorcall_empty;
-    nc_nativetable_clear(&self->native);
-    Py_CLEAR(self->fallback);
-    nc_dispatcher_release(self->dispatcher);
-    self->dispatcher = NULL;
-    Py_CLEAR(self->parts);
-    Py_CLEAR(self->only);
-    Py_CLEAR(self->owners);
-    Py_CLEAR(self->specializer);
+    nc_callable_clear_tables(self);
+    Py_CLEAR(self->owner);
+    if (more != &nc_no_more) {
+        Py_CLEAR(more->fallback);
+        nc_dispatcher_release(more->dispatcher);
+        more->dispatcher = NULL;
+        Py_CLEAR(more->parts);
+        Py_CLEAR(more->only);
+        Py_CLEAR(more->owners);
+        Py_CLEAR(more->specializer);
+    }
     return 0;
 }
 
 static void callable_dealloc(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
+    NcMore *more = self->more;
     PyObject_GC_UnTrack(object);
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs(object);
@@ -68,93 +67,43 @@ static void callable_dealloc(PyObject *object)
     (void)callable_clear(object);
     Py_CLEAR(self->spec);
     Py_CLEAR(self->generated);
-    Py_CLEAR(self->view);
-    Py_CLEAR(self->name);
-    Py_CLEAR(self->doc);
-    Py_CLEAR(self->module);
+    Py_CLEAR(*nc_callable_name_place(self));
+    if (more != &nc_no_more) {
+        Py_CLEAR(more->signatures);
+        Py_CLEAR(more->index);
+        Py_CLEAR(more->doc);
+        Py_CLEAR(more->view);
+        PyMem_Free(more);
+    }
     Py_TYPE(object)->tp_free(object);
 }
 
-static PyObject *callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
-                              PyObject *Py_UNUSED(kwargs))
-{
-    NcCallable *self = (NcCallable *)(void *)type->tp_alloc(type, 0);
-    if (self == NULL) {
-        return NULL;
-    }
-    nc_nativetable_init(&self->native);
-    self->vectorcall = nc_vectorcall_empty;
-    self->doc = Py_NewRef(Py_None);
-    self->module = Py_NewRef(Py_None);
-    self->name = PyUnicode_FromString("function");
-    if (self->name == NULL) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    return (PyObject *)self;
-}
-
-/* Keeps an owner as long as the callable, once however often it comes, and as the last one of all;
- * None counts once there are others before it. */
-static int own(NcCallable *self, PyObject *owner)
-{
-    Py_ssize_t count;
-    if (owner == Py_None && self->owners == NULL) {
-        return 0;
-    }
-    if (self->owners == NULL) {
-        self->owners = PyList_New(0);
-        if (self->owners == NULL) {
-            return -1;
-        }
-    }
-    count = PyList_GET_SIZE(self->owners);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (PyList_GET_ITEM(self->owners, i) == owner) {
-            /* No reference is counted: it is the same list in another order. */
-            for (; i < count - 1; i++) {
-                PyList_SET_ITEM(self->owners, i, PyList_GET_ITEM(self->owners, i + 1));
-            }
-            PyList_SET_ITEM(self->owners, count - 1, owner);
-            return 0;
-        }
-    }
-    return PyList_Append(self->owners, owner);
-}
-
-/* _describe(name, doc, module): once, before the first view. */
+/* _describe(name, doc): once, before the first view. A name of None is the symbol's. */
 static PyObject *callable_describe(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *name;
     PyObject *doc;
-    PyObject *module;
-    if (!PyArg_ParseTuple(args, "UOO", &name, &doc, &module)) {
+    if (!PyArg_ParseTuple(args, "OO", &name, &doc)) {
         return NULL;
     }
-    if (self->view_single.ml_name != NULL || self->view_overloaded.ml_name != NULL) {
+    if (name != Py_None && !PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "the name of a callable must be a str");
+        return NULL;
+    }
+    if (self->as.view.ml_name != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "a callable that has a built-in view keeps its name");
         return NULL;
     }
-    Py_XSETREF(self->name, Py_NewRef(name));
-    Py_XSETREF(self->doc, Py_NewRef(doc));
-    Py_XSETREF(self->module, Py_NewRef(module));
-    Py_RETURN_NONE;
-}
-
-static PyObject *raise_status(int status)
-{
-    if (status == NC_E_NOMEM) {
-        return PyErr_NoMemory();
+    if (doc != Py_None) {
+        NcMore *more = nc_callable_more(self);
+        if (more == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(more->doc, Py_NewRef(doc));
     }
-    PyErr_SetString(PyExc_ValueError, nc_status_text(status));
-    return NULL;
-}
-
-static int append_entry(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
-{
-    return nc_nativetable_add_packed(&self->native, spec->text, spec->words, spec->word_count,
-                                     flags, target);
+    Py_XSETREF(self->as.unviewed.name, name != Py_None ? Py_NewRef(name) : NULL);
+    Py_RETURN_NONE;
 }
 
 /* _set_entry(spec, address, flags, owner): the only entry of an empty callable. */
@@ -166,7 +115,6 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
     PyObject *owner;
     void *target;
     Py_ssize_t flags;
-    int status;
     if (!PyArg_ParseTuple(args, "O!O!nO", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
                           &owner)) {
         return NULL;
@@ -175,37 +123,50 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
     if (target == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    if (self->spec != NULL || self->parts != NULL) {
-        PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", self->name);
+    if (self->spec != NULL || self->more->parts != NULL) {
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", name);
+        }
         return NULL;
     }
     if (target == NULL) {
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
         return NULL;
     }
-    if (own(self, owner) < 0) {
+    if (nc_callable_begin(self, (NcCallSpec *)(void *)spec, target, (uintptr_t)flags, owner) < 0) {
         return NULL;
     }
-    self->target = target;
-    self->flags = (uintptr_t)flags;
-    status = append_entry(self, (NcCallSpec *)(void *)spec, (uintptr_t)flags, target);
-    if (status != NC_OK) {
-        return raise_status(status);
-    }
-    self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
-    if (has_ahead_of_time(self)) {
-        self->vectorcall = self->spec->trampoline->vectorcall;
-        self->decided = 1;
-    } else {
-        self->vectorcall = nc_vectorcall_fallback;
-    }
     Py_RETURN_NONE;
+}
+
+/* _derived(spec, address, flags, owner, name=None): a callable of one entry that comes of this one:
+ * an overload of it, a thunk of it. To make one takes no class. Its name, unless one is given, and
+ * its doc are ours. */
+static PyObject *callable_derived(PyObject *object, PyObject *args)
+{
+    PyObject *spec;
+    PyObject *address;
+    PyObject *owner;
+    PyObject *name = Py_None;
+    void *target;
+    Py_ssize_t flags;
+    if (!PyArg_ParseTuple(args, "O!O!nO|O", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
+                          &owner, &name)) {
+        return NULL;
+    }
+    target = PyLong_AsVoidPtr(address);
+    if (target == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    return nc_callable_derive((NcCallable *)(void *)object, (NcCallSpec *)(void *)spec, target,
+                              (uintptr_t)flags, owner, name != Py_None ? name : NULL);
 }
 
 static int is_single(PyObject *object)
 {
     return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
-           ((NcCallable *)(void *)object)->parts == NULL &&
+           ((NcCallable *)(void *)object)->more->parts == NULL &&
            ((NcCallable *)(void *)object)->spec != NULL;
 }
 
@@ -214,7 +175,8 @@ static int is_single(PyObject *object)
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t present = self->native.calls.published->count;
+    Py_ssize_t present = self->calls->count;
+    NcMore *more;
     if (!PyTuple_Check(overloads) || PyTuple_GET_SIZE(overloads) <= present) {
         PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the present one");
         return NULL;
@@ -227,26 +189,27 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             return NULL;
         }
         if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->spec->text !=
-                               self->native.calls.published->entries[i].signature) {
+                               self->calls->entries[i].signature) {
             PyErr_SetString(PyExc_ValueError,
                             "overloads must begin with those of the present entries");
             return NULL;
         }
     }
+    more = nc_callable_more(self);
+    if (more == NULL) {
+        return NULL;
+    }
     for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
         NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
-        int status;
-        if (own(self, (PyObject *)part) < 0) {
+        if (nc_callable_own(self, (PyObject *)part) < 0 ||
+            nc_callable_append(self, part->spec, NC_SINGLE_FLAGS(part), NC_SINGLE_TARGET(part)) <
+                0) {
             return NULL;
         }
-        status = append_entry(self, part->spec, part->flags, part->target);
-        if (status != NC_OK) {
-            return raise_status(status);
-        }
     }
-    nc_dispatcher_release(self->dispatcher);
-    self->dispatcher = NULL;
-    Py_XSETREF(self->parts, Py_NewRef(overloads));
+    nc_dispatcher_release(more->dispatcher);
+    more->dispatcher = NULL;
+    Py_XSETREF(more->parts, Py_NewRef(overloads));
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
     Py_RETURN_NONE;
@@ -263,7 +226,6 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     PyObject *spec;
     Py_ssize_t position;
     void *target;
-    int status;
     if (!PyArg_ParseTuple(args, "nO!OO!", &position, &PyLong_Type, &address, &owner,
                           &NcCallSpec_Type, &spec)) {
         return NULL;
@@ -272,28 +234,23 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (target == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    if (position < 0 || (size_t)position >= nc_calltable_count(self->native.calls.published) ||
-        self->native.calls.published->entries[position].signature !=
-            ((NcCallSpec *)(void *)spec)->text ||
+    if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
+        self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text ||
         target == NULL) {
         PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
         return NULL;
     }
-    if (self->parts == NULL && own(self, (PyObject *)self->spec) < 0) {
+    /* It keeps the name of its first function. The last owner is the present one's, None too. */
+    if (nc_callable_name(self) == NULL ||
+        (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->spec) < 0) ||
+        nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
         return NULL;
     }
-    /* The last owner is the present one's, None too. */
-    if (own(self, owner) < 0) {
-        return NULL;
-    }
-    status = nc_nativetable_replace(&self->native, (size_t)position, target);
-    if (status != NC_OK) {
-        return raise_status(status);
-    }
-    if (self->parts == NULL) {
-        nc_store_release_ptr(&self->target, target);
+    if (self->more->parts == NULL) {
         Py_XSETREF(self->spec, (NcCallSpec *)(void *)Py_NewRef(spec));
-        Py_CLEAR(self->fallback);
+        if (self->more != &nc_no_more) {
+            Py_CLEAR(self->more->fallback);
+        }
     }
     Py_RETURN_NONE;
 }
@@ -305,14 +262,14 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     NcCallSpec *spec = self->spec;
-    uintptr_t flags = self->flags;
+    uintptr_t flags = NC_SINGLE_FLAGS(self);
     PyObject *address;
     if (spec == NULL) {
         Py_RETURN_NONE;
     }
     /* What follows may run code that replaces the entry. */
     Py_INCREF(spec);
-    address = PyLong_FromVoidPtr(self->target);
+    address = PyLong_FromVoidPtr(NC_SINGLE_TARGET(self));
     if (address == NULL) {
         Py_DECREF(spec);
         return NULL;
@@ -324,7 +281,7 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_entries(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const PyNativeCallableTable *table = nc_calltable_published(&self->native.calls);
+    const PyNativeCallableTable *table = self->calls;
     Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
     PyObject *entries = PyList_New(count);
     for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
@@ -344,16 +301,16 @@ static PyObject *callable_entries(PyObject *object, PyObject *Py_UNUSED(none))
 
 int nc_callable_is_only(PyObject *callable, const void *address)
 {
-    const PyNativeCallableTable *table =
-        nc_calltable_published(&((NcCallable *)(void *)callable)->native.calls);
+    const PyNativeCallableTable *table = ((NcCallable *)(void *)callable)->calls;
     return nc_calltable_count(table) == 1 && nc_calltable_funcptr(&table->entries[0]) == address;
 }
 
+/* _table_memory(): bytes of the tables outside of the callable, in use and superseded. */
 static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->native),
-                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->native));
+    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->more->native),
+                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->more->native));
 }
 
 /* _trampoline_kind(): how calls of a single are made; decides it if no call has yet. */
@@ -363,7 +320,7 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
     if (self->spec == NULL) {
         return nc_vectorcall_empty(object, NULL, 0, NULL);
     }
-    if (!self->decided && nc_callable_generate(self, NULL) < 0) {
+    if (!nc_callable_is_decided(self) && nc_callable_generate(self, NULL) < 0) {
         return NULL;
     }
     return PyUnicode_FromString(self->generated != NULL                      ? "generated"
@@ -379,22 +336,33 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
     NcCallable *self = (NcCallable *)(void *)object;
     int libffi = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "libffi") == 0;
     int generated = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "generated") == 0;
+    NcMore *more;
     if (!libffi && !generated && !PyLong_Check(way)) {
         PyErr_SetString(PyExc_ValueError, "'way' must be 'libffi', 'generated' or a number");
         return NULL;
     }
-    if (self->spec == NULL || self->parts != NULL || self->generated != NULL ||
-        self->fallback != NULL || self->view_single.ml_name != NULL) {
-        PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", self->name);
+    if (self->spec == NULL || self->more->parts != NULL || self->generated != NULL ||
+        self->more->fallback != NULL || self->as.view.ml_name != NULL) {
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", name);
+        }
+        return NULL;
+    }
+    more = nc_callable_more(self);
+    if (more == NULL) {
         return NULL;
     }
     self->vectorcall = nc_vectorcall_fallback;
-    self->decided = 1;
+    more->decided = 1;
     if (!libffi && nc_callable_generate(self, generated ? NULL : way) < 0) {
         return NULL;
     }
     if (!libffi && self->generated == NULL) {
-        PyErr_Format(PyExc_RuntimeError, "no trampoline can be generated for '%U'", self->name);
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(PyExc_RuntimeError, "no trampoline can be generated for '%U'", name);
+        }
         return NULL;
     }
     Py_RETURN_NONE;
@@ -403,6 +371,7 @@ static PyObject *callable_choose(PyObject *object, PyObject *way)
 static PyMethodDef callable_methods[] = {
     {"_describe", callable_describe, METH_VARARGS, NULL},
     {"_set_entry", callable_set_entry, METH_VARARGS, NULL},
+    {"_derived", callable_derived, METH_VARARGS, NULL},
     {"_set_overloads", callable_set_overloads, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
     {"_entries", callable_entries, METH_NOARGS, NULL},
@@ -410,34 +379,85 @@ static PyMethodDef callable_methods[] = {
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_choose", callable_choose, METH_O, NULL},
+    {"address", (PyCFunction)(void (*)(void))nc_entries_address, METH_FASTCALL | METH_KEYWORDS,
+     "address($self, /, signature=None)\n--\n\n"
+     "The C function pointer of an entry.\n\n"
+     "Parameters\n----------\n"
+     "signature : str, optional\n"
+     "    In any spelling; may be left out when there is one entry.\n\n"
+     "Raises\n------\n"
+     "NoEntryError\n"
+     "    A `KeyError`, when there is no such entry."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef callable_members[] = {
-    {"__name__", T_OBJECT, offsetof(NcCallable, name), READONLY, NULL},
-    {"__qualname__", T_OBJECT, offsetof(NcCallable, name), READONLY, NULL},
-    {"_doc", T_OBJECT, offsetof(NcCallable, doc), READONLY, NULL},
-    {"_module", T_OBJECT, offsetof(NcCallable, module), READONLY, NULL},
     {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
-    {"_overloads", T_OBJECT, offsetof(NcCallable, parts), READONLY, NULL},
-    {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT, offsetof(NcCallable, target), READONLY,
-     NULL},
+    {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT,
+     offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
     {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},
-    {"_specializer", T_OBJECT, offsetof(NcCallable, specializer), 0, NULL},
-    {"_only", T_OBJECT, offsetof(NcCallable, only), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
+
+static PyObject *callable_get_name(PyObject *object, void *Py_UNUSED(closure))
+{
+    return Py_XNewRef(nc_callable_name((NcCallable *)(void *)object));
+}
 
 /* A copy: what is taken out of the list itself could be code that calls still go to. */
 static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return self->owners != NULL ? PyList_AsTuple(self->owners) : PyTuple_New(0);
+    return self->more->owners != NULL ? PyList_AsTuple(self->more->owners)
+           : self->owner != NULL      ? PyTuple_Pack(1, self->owner)
+                                      : PyTuple_New(0);
 }
 
+/* A field of NcMore by its offset; None for NULL. */
+static PyObject *callable_get_more(PyObject *object, void *offset)
+{
+    char *more = (char *)((NcCallable *)(void *)object)->more;
+    PyObject *found = *(PyObject **)(void *)(more + (uintptr_t)offset);
+    return Py_NewRef(found != NULL ? found : Py_None);
+}
+
+static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    NcMore *more = nc_callable_more((NcCallable *)(void *)object);
+    if (more == NULL) {
+        return -1;
+    }
+    Py_XSETREF(more->specializer, Py_XNewRef(value));
+    return 0;
+}
+
+static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return Py_XNewRef(self->spec != NULL ? nc_entries_only(self) : Py_None);
+}
+
+#define MORE(field) ((void *)offsetof(NcMore, field))
+
+static PyMappingMethods callable_mapping = {
+    .mp_subscript = nc_entries_subscript,
+};
+
+static PySequenceMethods callable_sequence = {
+    .sq_contains = nc_entries_contains,
+};
+
 static PyGetSetDef callable_getset[] = {
+    {"__name__", callable_get_name, NULL, NULL, NULL},
+    {"__qualname__", callable_get_name, NULL, NULL, NULL},
+    {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
+    {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
+    {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},
+    {"_only", callable_get_only, NULL, "a single restricted to its entry", NULL},
     {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
      NULL},
+    {"signatures", nc_entries_signatures, NULL,
+     "Canonical signatures of the entries, in the order they were added.", NULL},
     {"builtin", nc_builtinview_get, NULL,
      "The same callable as a real built-in function, for hot loops in Python.\n\n"
      "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
@@ -466,7 +486,10 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
             .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
             .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
             .tp_call = PyVectorcall_Call,
-            .tp_new = callable_new,
+            .tp_getattro = nc_builtinview_getattro,
+            .tp_as_mapping = &callable_mapping,
+            .tp_as_sequence = &callable_sequence,
+            .tp_new = nc_callable_new,
             .tp_traverse = callable_traverse,
             .tp_clear = callable_clear,
             .tp_dealloc = callable_dealloc,
@@ -480,7 +503,7 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
 
 static const PyNativeCallableEntry *published_entry(const NcCallable *self, const char *signature)
 {
-    const PyNativeCallableEntry *entry = nc_calltable_published(&self->native.calls)->entries;
+    const PyNativeCallableEntry *entry = self->calls->entries;
     const char *text;
     for (; (text = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
         if (text == signature || strcmp(text, signature) == 0) {
@@ -504,8 +527,8 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    if (entry == NULL && nc_thread_attached() != NULL && self->specializer != NULL &&
-        self->specializer != Py_None && !PyErr_Occurred()) {
+    if (entry == NULL && nc_thread_attached() != NULL && self->more->specializer != NULL &&
+        self->more->specializer != Py_None && !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
         PyObject *done = text == NULL ? NULL
@@ -539,13 +562,12 @@ static int publish_api(void)
 
 int nc_callable_ready(PyObject *module)
 {
-    callable_slots[0].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_CALLS);
-    callable_slots[1].data.objoffset =
-        (intptr_t)(offsetof(NcCallable, native) + NC_NATIVETABLE_PACKED);
+    callable_slots[0].data.objoffset = (intptr_t)offsetof(NcCallable, calls);
+    callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    return PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
+    return nc_builtinview_ready() < 0 || PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 ||
+                   publish_api() < 0 ||
                    PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type) < 0
                ? -1
                : PyModule_AddType(module, &NcCallSpec_Type);

@@ -1,16 +1,15 @@
 /* csrc/object/callablecalls.c: the calls of callablecalls.h. */
 #include "callablecalls.h"
 
+#include "values/names.h"
+
 /* ---- calls without an ahead-of-time trampoline ----------------------------------------------- */
 
 /* Lets a single call through a generated trampoline, unless it has one. */
 static void adopt(NcCallable *self, PyObject *made)
 {
-    self->decided = 1;
     if (self->generated == NULL) {
         self->generated = (NcGenerated *)(void *)Py_NewRef(made);
-        self->method = self->generated->code.method;
-        self->symbols = nc_symbols;
         /* Meanwhile there may be other entries, or the collector has cleared the callable. */
         if (self->vectorcall == nc_vectorcall_fallback) {
             self->vectorcall = self->generated->code.vectorcall;
@@ -30,28 +29,39 @@ int nc_callable_generate(NcCallable *self, PyObject *fixed)
         Py_DECREF(made);
         return -1;
     }
-    self->decided = 1;
     if (made != Py_None) {
         adopt(self, made);
+    } else if (nc_callable_more(self) != NULL) {
+        self->more->decided = 1;
     }
     Py_DECREF(made);
-    return 0;
+    return made != Py_None || self->more->decided ? 0 : -1;
+}
+
+int nc_callable_is_decided(const NcCallable *self)
+{
+    return self->vectorcall != nc_vectorcall_fallback || self->more->decided;
 }
 
 /* A single without a trampoline for these arguments: they are counted here and converted there. */
 static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *fallback = Py_XNewRef(self->fallback);
+    PyObject *fallback = Py_XNewRef(self->more->fallback);
     if (fallback == NULL) {
         /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
          * is kept must call the new one. */
-        void *target = self->target;
+        void *target = NC_SINGLE_TARGET(self);
         fallback = PyObject_CallOneArg(nc_hooks.make_fallback, (PyObject *)self);
         if (fallback == NULL) {
             return NULL;
         }
-        if (self->target == target) {
-            Py_XSETREF(self->fallback, Py_NewRef(fallback));
+        if (NC_SINGLE_TARGET(self) == target) {
+            NcMore *more = nc_callable_more(self);
+            if (more == NULL) {
+                Py_DECREF(fallback);
+                return NULL;
+            }
+            Py_XSETREF(more->fallback, Py_NewRef(fallback));
         }
     }
     PyObject *result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
@@ -68,7 +78,7 @@ PyObject *nc_vectorcall_fallback(PyObject *object, PyObject *const *args, size_t
         (nargs > self->spec->nargs && !self->spec->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    if (!self->decided && nc_callable_generate(self, NULL) < 0) {
+    if (!self->more->decided && nc_callable_generate(self, NULL) < 0) {
         return NULL;
     }
     if (self->vectorcall != nc_vectorcall_fallback) {
@@ -96,11 +106,14 @@ PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args)
                               size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (self->specializer != NULL && self->specializer != Py_None) {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries yet; ask for one as in f['d:d']",
-                     self->name);
+    PyObject *name = nc_callable_name(self);
+    if (name == NULL) {
+        return NULL;
+    }
+    if (self->more->specializer != NULL && self->more->specializer != Py_None) {
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries yet; ask for one as in f['d:d']", name);
     } else {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", name);
     }
     return NULL;
 }
@@ -110,9 +123,12 @@ PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args)
 static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 {
     Py_ssize_t nargs = self->spec->nargs;
-    PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", self->name,
-                 self->spec->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
-                 given);
+    PyObject *name = nc_callable_name(self);
+    if (name != NULL) {
+        PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", name,
+                     self->spec->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
+                     given);
+    }
     return NULL;
 }
 
@@ -120,6 +136,7 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
 {
     PyObject *names = self->spec->names;
+    PyObject *ours;
     for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
@@ -130,13 +147,14 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
             return i;
         }
     }
-    if (names == NULL) {
+    ours = nc_callable_name(self);
+    if (ours != NULL && names == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "'%U' takes no keyword arguments (got '%U'): its signature names none",
-                     self->name, name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "'%U' has no argument named '%U'; it takes %R", self->name,
-                     name, names);
+                     "'%U' takes no keyword arguments (got '%U'): its signature names none", ours,
+                     name);
+    } else if (ours != NULL) {
+        PyErr_Format(PyExc_TypeError, "'%U' has no argument named '%U'; it takes %R", ours, name,
+                     names);
     }
     return -1;
 }
@@ -175,8 +193,11 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
             goto done;
         }
         if (ordered[position] != NULL) {
-            PyErr_Format(PyExc_TypeError, "'%U' got several values for argument '%U'", self->name,
-                         name);
+            PyObject *ours = nc_callable_name(self);
+            if (ours != NULL) {
+                PyErr_Format(PyExc_TypeError, "'%U' got several values for argument '%U'", ours,
+                             name);
+            }
             goto done;
         }
         ordered[position] = args[given + k];

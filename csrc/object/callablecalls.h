@@ -13,6 +13,9 @@
  * trampoline, or the first one's stays. -1 with an exception. */
 int nc_callable_generate(NcCallable *self, PyObject *fixed);
 
+/* Whether it is known how a single is called. */
+int nc_callable_is_decided(const NcCallable *self);
+
 /* The vectorcall of a single without ahead-of-time code, until it has generated code and where it
  * has none; and the same as built-in views. */
 PyObject *nc_vectorcall_fallback(PyObject *self, PyObject *const *args, size_t nargsf,

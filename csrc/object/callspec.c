@@ -18,6 +18,7 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
+    Py_XDECREF(self->alone);
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
@@ -151,6 +152,11 @@ static PyObject *callspec_new(PyObject *args)
     if (pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
+    self->has_objects = strchr(self->text, 'O') != NULL;
+    self->alone = Py_BuildValue("(s)", self->text);
+    if (self->alone == NULL) {
+        goto fail;
+    }
     self->trampoline = find_trampoline(self);
     return (PyObject *)self;
 
@@ -170,6 +176,45 @@ PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Py_XDECREF(parts);
     return made;
+}
+
+/* ---- call specs by texts --------------------------------------------------------------------- */
+
+/* Texts of signatures as they are written. All are dropped when one comes to so many others. */
+enum { MOST_TEXTS = 2048 };
+static PyObject *texts;
+
+/* The spec of what was not seen before, which is parsed. */
+NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
+{
+    PyObject *found = PyObject_CallOneArg(nc_hooks.spec_of, signature);
+    if (found != NULL && !Py_IS_TYPE(found, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "spec_of() must return a CallSpec");
+        Py_CLEAR(found);
+    }
+    /* A subclass of str may equal other texts than its own. */
+    if (found != NULL && PyUnicode_CheckExact(signature)) {
+        if (texts == NULL) {
+            texts = PyDict_New();
+        } else if (PyDict_GET_SIZE(texts) >= MOST_TEXTS) {
+            PyDict_Clear(texts);
+        }
+        if (texts == NULL || PyDict_SetItem(texts, signature, found) < 0) {
+            Py_CLEAR(found);
+        }
+    }
+    return (NcCallSpec *)(void *)found;
+}
+
+NcCallSpec *nc_callspec_of(PyObject *signature)
+{
+    if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
+        PyObject *found = PyDict_GetItemWithError(texts, signature);
+        if (NC_LIKELY(found != NULL)) {
+            return (NcCallSpec *)(void *)Py_NewRef(found);
+        }
+    }
+    return spec_of(signature);
 }
 
 static PyMemberDef callspec_members[] = {

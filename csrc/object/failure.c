@@ -1,6 +1,8 @@
 /* csrc/object/failure.c: errno, and results that mean failure. */
 #include "failure.h"
 
+#include "values/names.h"
+
 #include "ground/address.h"
 #include "nativecall/detail/callbackcalls.h"
 
@@ -57,8 +59,10 @@ PyObject *nc_error_conventions(void)
 /* What the hook raises; 0 when it does not. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
-    PyObject *answer =
-        PyObject_CallFunction(nc_hooks.failure, "OnOi", name, (Py_ssize_t)convention, value, code);
+    PyObject *text = nc_name(name);
+    PyObject *answer = text != NULL ? PyObject_CallFunction(nc_hooks.failure, "OnOi", text,
+                                                            (Py_ssize_t)convention, value, code)
+                                    : NULL;
     Py_XDECREF(answer);
     return answer != NULL ? 0 : -1;
 }
@@ -66,7 +70,8 @@ static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
 {
     /* One that is set says more. */
-    if (value != NULL && (PyErr_Occurred() || fail(self->name, value, convention, code) < 0)) {
+    if (value != NULL &&
+        (PyErr_Occurred() || fail((PyObject *)self, value, convention, code) < 0)) {
         Py_CLEAR(value);
     }
     return value;
@@ -79,7 +84,11 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
         return NULL;
     }
     if (result == NULL && fail(name, Py_None, convention, code) == 0) {
-        PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception", name);
+        PyObject *text = nc_name(name);
+        if (text != NULL) {
+            PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception",
+                         text);
+        }
     }
     return result;
 }

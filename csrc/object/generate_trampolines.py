@@ -147,7 +147,7 @@ def function(shape: str) -> str:
                 f"    status = {get};\n"
                 "    if (NC_UNLIKELY(status != 0) &&\n"
                 "        (status < 0 ||\n"
-                f"         nc_check_unmoved(self->name, pointers, {before}) < 0)) {{\n"
+                f"         nc_check_unmoved((PyObject *)self, pointers, {before}) < 0)) {{\n"
                 f"        {leave};\n    }}"
             )
         else:

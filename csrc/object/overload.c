@@ -17,7 +17,9 @@
  * match swallows its exception, a failed hook does not. */
 #include "overload.h"
 
+#include "callablecalls.h"
 #include "overloadcost.h"
+#include "values/names.h"
 #include "values/pointers.h"
 
 #include <string.h>
@@ -53,10 +55,11 @@ static PyObject *describe_parts(PyObject *parts)
 static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
                              Py_ssize_t nargs)
 {
-    PyObject *given = describe_arguments(args, nargs);
+    PyObject *name = nc_callable_name(self);
+    PyObject *given = name != NULL ? describe_arguments(args, nargs) : NULL;
     PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
     if (offered != NULL) {
-        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", self->name, given,
+        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", name, given,
                      offered);
     }
     Py_XDECREF(given);
@@ -369,7 +372,7 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
         }
         PyBuffer_Release(&buffer);
     }
-    int is_present = owner->dispatcher == self;
+    int is_present = owner->more->dispatcher == self;
     nc_dispatcher_release(self);
     if (!is_present) {
         return CLASS_UNKNOWN;
@@ -444,7 +447,7 @@ static int varies(PyObject *parts, char letter)
 static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
-    NcDispatcher *self = owner->dispatcher;
+    NcDispatcher *self = owner->more->dispatcher;
     uint64_t key = key_of(owner, self, args, nargs);
     if (key == 0) {
         return;
@@ -474,11 +477,11 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
 static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallable *part = NULL;
-    PyObject *parts = Py_XNewRef(self->parts);
+    PyObject *parts = Py_XNewRef(self->more->parts);
     long cost = 0;
     if (parts == NULL) {
         /* The collector has cleared the callable, and a finaliser calls a view. */
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", self->name);
+        nc_vectorcall_empty((PyObject *)self, NULL, 0, NULL);
         return NULL;
     }
     Py_ssize_t choice = apply_rule(parts, args, nargs, &cost);
@@ -490,11 +493,11 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
             learn_type(args[i]);
         }
         /* The rule may run Python code that adds an entry: then the choice is not kept. */
-        if (self->parts == parts) {
-            if (self->dispatcher == NULL) {
-                self->dispatcher = dispatcher_acquire(parts);
+        if (self->more->parts == parts) {
+            if (self->more->dispatcher == NULL) {
+                self->more->dispatcher = dispatcher_acquire(parts);
             }
-            if (self->dispatcher != NULL) {
+            if (self->more->dispatcher != NULL) {
                 remember(self, parts, args, nargs, choice, cost);
             } else {
                 Py_CLEAR(part);
@@ -510,10 +513,13 @@ NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_s
                                    PyObject *kwnames)
 {
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "'%U' is overloaded and takes no keyword arguments; choose an entry first, as "
-                     "in f['d:d'](x=1.0)",
-                     self->name);
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         "'%U' is overloaded and takes no keyword arguments; choose an entry "
+                         "first, as in f['d:d'](x=1.0)",
+                         name);
+        }
         return NULL;
     }
     NcCallable *part = choose(self, args, nargs);
@@ -527,7 +533,8 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
                                    PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcDispatcher *dispatcher = self->dispatcher;
+    const NcMore *more = self->more;
+    NcDispatcher *dispatcher = more->dispatcher;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
         uint64_t key = key_of(self, dispatcher, args, nargs);
@@ -537,7 +544,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
             if (NC_LIKELY(dispatcher->memo[next].key == key)) {
                 /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
                  * The caller holds the callable, which holds all parts it ever had. */
-                PyObject *part = PyTuple_GET_ITEM(self->parts, dispatcher->memo[next].choice);
+                PyObject *part = PyTuple_GET_ITEM(more->parts, dispatcher->memo[next].choice);
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }
         }
@@ -548,15 +555,4 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
 PyObject *nc_method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     return nc_vectorcall_overloaded(object, args, (size_t)nargs, NULL);
-}
-
-/* What a view that was made while its callable was single does once there are more entries. */
-PyObject *nc_method_overloaded_O(PyObject *object, PyObject *arg)
-{
-    return nc_vectorcall_overloaded(object, &arg, 1, NULL);
-}
-
-PyObject *nc_method_overloaded_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    return nc_vectorcall_overloaded(object, NULL, 0, NULL);
 }

@@ -1,7 +1,7 @@
 /* csrc/object/trampolinebody.h: the two outer forms of every ahead-of-time trampoline.
  *
  * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
- * self->target, convert back. The macros here wrap it as a built-in method (what f.builtin calls)
+ * the single's pointer, convert back. The macros here wrap it as a built-in method (what f.builtin calls)
  * and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
  * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
  * After the call one word tells whether a Python function left an exception in any thread. */
@@ -23,7 +23,7 @@ NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i
     }
     /* A variable of its own, so that the usual way keeps *out in a register. */
     double converted;
-    if (nc_convert_double(self->name, i, args[i], &converted) < 0) {
+    if (nc_convert_double((PyObject *)self, i, args[i], &converted) < 0) {
         return -1;
     }
     *out = converted;
@@ -39,7 +39,7 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
     }
     *out = (float)wide;
     if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
-        return nc_float_overflow(self->name, i, 'f');
+        return nc_float_overflow((PyObject *)self, i, 'f');
     }
     return status;
 }
@@ -51,7 +51,7 @@ NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return 0;
     }
     long double converted;
-    if (nc_convert_long_double(self->name, i, args[i], &converted) < 0) {
+    if (nc_convert_long_double((PyObject *)self, i, args[i], &converted) < 0) {
         return -1;
     }
     *out = converted;
@@ -67,7 +67,7 @@ NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return 0;
     }
     int32_t converted;
-    if (nc_convert_integer(self->name, i, args[i], 'i', &converted) < 0) {
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'i', &converted) < 0) {
         return -1;
     }
     *out = converted;
@@ -82,7 +82,7 @@ NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i
         return 0;
     }
     int64_t converted;
-    if (nc_convert_integer(self->name, i, args[i], 'q', &converted) < 0) {
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'q', &converted) < 0) {
         return -1;
     }
     *out = converted;
@@ -92,8 +92,9 @@ NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i
 static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,
                            double _Complex *out)
 {
-    return nc_convert_complex(self->name, i, args[i], out) < 0 ? -1
-                                                               : !PyComplex_CheckExact(args[i]);
+    return nc_convert_complex((PyObject *)self, i, args[i], out) < 0
+               ? -1
+               : !PyComplex_CheckExact(args[i]);
 }
 
 static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)
@@ -139,7 +140,7 @@ static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i
 
 /* The function that a callable stands for, as a C function of type `result (*)(...)`. */
 #define NC_TARGET(self, result, ...)                                                               \
-    ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&(self)->target))
+    ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
 
 #define NC_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 

@@ -3,6 +3,7 @@
  * exported. */
 #include "aggregates.h"
 
+#include "names.h"
 #include "records.h"
 
 #include <string.h>
@@ -13,7 +14,9 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
                       NcPointer *owner)
 {
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *who = PyUnicode_FromFormat("argument %zd of '%U'", index + 1, self->name);
+    PyObject *name = nc_callable_name(self);
+    PyObject *who =
+        name != NULL ? PyUnicode_FromFormat("argument %zd of '%U'", index + 1, name) : NULL;
     PyObject *keep = PyList_New(0);
     PyObject *done = NULL;
     if (self->spec->arguments[index].code == 'T') {

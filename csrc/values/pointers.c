@@ -4,6 +4,7 @@
 #include "core/cffipointer.h"
 #include "ground/address.h"
 
+#include "names.h"
 #include "records.h"
 
 /* ---- whether a buffer suits ------------------------------------------------------------------ */
@@ -157,6 +158,10 @@ int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
+    name = nc_name(name);
+    if (name == NULL) {
+        return -1;
+    }
     if (place >= 0 && spec->arguments[place].pointee == '\0') {
         int status = nc_pass_function(spec, name, place, value, out);
         if (status != 0) {
@@ -225,14 +230,14 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     const NcExport *wanted = &spec->arguments[index].export;
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
-        return nc_convert_pointer_of(spec, self->name, index, value, out);
+        return nc_convert_pointer_of(spec, (PyObject *)self, index, value, out);
     }
     int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
     if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(self->spec, self->name, index, value, out, status == 0);
+    return nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, status == 0);
 }
 
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
@@ -241,14 +246,14 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
     int exported = out->buffer.obj != NULL;
     int status;
     if (!exported && !PyErr_Occurred()) {
-        status = nc_convert_pointer_of(self->spec, self->name, index, value, out);
+        status = nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);
     } else {
-        status = nc_convert_exporter(self->spec, self->name, index, value, out, exported);
+        status = nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, exported);
     }
     if (status >= 0) {
         out->buffer.buf = out->address;
     }
-    return status > 0 ? nc_check_unmoved(self->name, out - before, before) : status;
+    return status > 0 ? nc_check_unmoved((PyObject *)self, out - before, before) : status;
 }
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
@@ -435,10 +440,13 @@ done:
 
 static int fail_moved(PyObject *name, PyObject *owner)
 {
-    PyErr_Format(PyExc_BufferError,
-                 "the memory of a %.200s was moved while the arguments of '%U' were converted; do "
-                 "not resize what is passed",
-                 Py_TYPE(owner)->tp_name, name);
+    name = nc_name(name);
+    if (name != NULL) {
+        PyErr_Format(PyExc_BufferError,
+                     "the memory of a %.200s was moved while the arguments of '%U' were converted; "
+                     "do not resize what is passed",
+                     Py_TYPE(owner)->tp_name, name);
+    }
     return -1;
 }
 

@@ -1,6 +1,8 @@
 /* csrc/values/scalars.c: the checked conversions of scalars.h. */
 #include "scalars.h"
 
+#include "names.h"
+
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
@@ -8,10 +10,11 @@
 /* "argument 2 of 'pow'", a new reference: the subject of every message. */
 static PyObject *subject(PyObject *name, Py_ssize_t index)
 {
-    if (index < 0) {
-        return Py_NewRef(name);
+    PyObject *text = nc_name(name);
+    if (index < 0 || text == NULL) {
+        return Py_XNewRef(text);
     }
-    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, name);
+    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, text);
 }
 
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,

@@ -19,9 +19,8 @@ from .. import (
     _fork,  # noqa: F401  # a fork waits for imports
     _lib,
 )
-from .._errors import NoEntryError, SignatureError, refuse_reload
+from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
-from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import convention
 from . import (
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .._types import CallSpec
     from .._values.failure import Errors
     from .entry import Gil, HowCalled, HowKept
 
@@ -127,24 +125,16 @@ class NativeCallable(_types.CallableBase):
             self.specialize = specialize.on_demand(target, rest)
         else:
             found = [resolve(target, signature, options)]
-        self._describe(
-            options.name
-            or next(iter([one.name for one in found if one.name]), None)
-            or getattr(target, "__name__", "function"),
-            options.doc,
-            None,
-        )
+        named = options.name or next(iter([one.name for one in found if one.name]), None)
+        if named is None and not isinstance(target, int):
+            named = getattr(target, "__name__", "function")
+        self._describe(named, options.doc)
         if len(found) == 1:
             self._set_entry(*found[0].arguments())
         elif found:
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """Canonical signatures of the entries, in the order they were added."""
-        return tuple([entry[0] for entry in self._offered()])
 
     def _offered(self) -> list[tuple[str, int, int]]:
         """The entries as native callers find them: none where a subclass overrides `__call__`."""
@@ -193,51 +183,21 @@ class NativeCallable(_types.CallableBase):
             for spec, address, flags in [one._entry()]
         ]
 
-    def address(self, signature: str | Signature | None = None) -> int:
-        """The C function pointer of an entry.
-
-        Parameters
-        ----------
-        signature : str, optional
-            In any spelling; may be left out when there is one entry.
-
-        Raises
-        ------
-        NoEntryError
-            A `KeyError`, when there is no such entry.
-        """
-        return self._chosen(signature)[1]
-
-    def __getitem__(self, signature: str | Signature) -> NativeCallable:
-        """The callable restricted to one signature; `specialize` is asked for one that is new."""
-        position = self._position(signature, ask=True)
-        overloads = self._overloads
-        one: NativeCallable = self._restricted() if overloads is None else overloads[position]
-        return one
-
-    def __contains__(self, signature: object) -> bool:
-        """Whether there is an entry for a signature, in any spelling."""
-        try:
-            self._position(signature)
-        except (NoEntryError, SignatureError, TypeError):
-            return False
-        return True
-
     def __iter__(self) -> Iterator[str]:
         """The signatures; without this `__getitem__` would make the callable a sequence."""
         return iter(self.signatures)
 
-    def _position(self, signature: Any, ask: bool = False) -> int:
-        text = parse(signature).text
-        available = self.signatures
-        if ask and self._specializer is not None and text not in available:
-            specialize.ask(self, text)
-            available = self.signatures
-        try:
-            return available.index(text)
-        except ValueError:
-            hooked = self._specializer is not None
-            raise NoEntryError.missing(text, self.__name__, available, hooked) from None
+    def _refuse(self, signature: str | None) -> None:
+        """Raise why there is no such entry, or not only one for None."""
+        hooked = self._specializer is not None
+        if signature is not None:
+            raise NoEntryError.missing(signature, self.__name__, self.signatures, hooked)
+        if not self.signatures:
+            raise NoEntryError.none(self.__name__, hooked)
+        raise TypeError(
+            f"{self.__name__!r} has entries {', '.join(map(repr, self.signatures))}; "
+            "'signature' must name one"
+        )
 
     def add(
         self,
@@ -294,13 +254,12 @@ class NativeCallable(_types.CallableBase):
                 )
             spec = found.arguments()[0]
             one = self._only if self._overloads is None else self._overloads[position]
-            if one is not None:
-                one._replace(0, found.address, found.owner, spec)
+            one._replace(0, found.address, found.owner, spec)
             self._replace(position, found.address, found.owner, spec)
             return
         overloads = self._overloads
         if overloads is None:
-            overloads = () if self._spec is None else (self._restricted(),)
+            overloads = () if self._spec is None else (self._only,)
         self._set_overloads((*overloads, self._derived(*found.arguments())))
 
     def _add_missing(self, found: NewEntry) -> None:
@@ -346,27 +305,6 @@ class NativeCallable(_types.CallableBase):
     def specialize(self) -> None:
         self._specializer = None
 
-    def _restricted(self) -> NativeCallable:
-        """The callable of our only entry, which keeps that one alone when there are more."""
-        with _writing:
-            if self._only is None:
-                spec, address, flags = self._entry()
-                owner = self._owners[-1] if self._owners else None
-                self._only = self._derived(spec, address, flags, owner)
-        return self._only
-
-    def _derived(
-        self, spec: CallSpec, address: int, flags: int, owner: object, name: str | None = None
-    ) -> NativeCallable:
-        """A callable of one entry that comes of this one: an overload of it, a thunk of it.
-
-        To make one takes no class. Its name, unless one is given, and its `__doc__` are ours.
-        """
-        made: NativeCallable = NativeCallable.__new__(NativeCallable)
-        made._describe(name or self.__name__, self._doc, None)
-        made._set_entry(spec, address, flags, owner)
-        return made
-
     # -- other boxes -----------------------------------------------------------------------------
 
     def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
@@ -375,14 +313,8 @@ class NativeCallable(_types.CallableBase):
             spec, address, flags = self[signature]._entry()
             return spec.signature, address, flags
         available = self._resolved()
-        if not available:
-            raise NoEntryError.none(self.__name__, self._specializer is not None)
-        if len(available) > 1:
-            raise TypeError(
-                f"{self.__name__!r} has entries "
-                f"{', '.join([repr(found.text) for _, found, _, _ in available])}; "
-                "'signature' must name one"
-            )
+        if len(available) != 1:
+            self._refuse(None)
         return available[0][1:]
 
     def _for_box(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
@@ -556,12 +488,6 @@ class NativeCallable(_types.CallableBase):
             parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
         return inspect.Signature(parameters)
 
-    def __getattr__(self, name: str) -> Any:
-        # A built-in function is pickled as the attribute of that name of its __self__.
-        if name == self.__name__:
-            return self.builtin
-        return super().__getattribute__(name)  # for its error
-
     def __repr__(self) -> str:
         entries = ", ".join([repr(text) for text in self.signatures])
         return f"<native callable {self.__name__} {entries}>"
@@ -588,3 +514,6 @@ class NativeCallable(_types.CallableBase):
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"
         )
+
+
+_types.set_callable_class(NativeCallable)

@@ -238,9 +238,6 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         )
     check_errors(wanted, convention(flags).name)
     flags = needs_gil(wanted, flags)
-    if name is None and options.name is None:
-        origin = _lib.address_origin(address)
-        name = origin[1] if origin is not None else None
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
     return NewEntry(address, wanted, flags, owner, name)

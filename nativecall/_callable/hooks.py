@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._errors import refuse_reload
+from .._values import callspec
 from .._values.failure import raise_failure
 from . import specialize
 
@@ -44,4 +45,16 @@ def _make_fallback(callable: Native) -> object:
     return call.make_fallback(callable)
 
 
-_lib.types.set_call_hooks(_generate, _make_fallback, raise_failure, specialize.ask_for_native)
+def _no_entry(callable: Native, signature: str | None) -> None:
+    """Raise what is wrong where an entry, or the only one, was looked for and is not there."""
+    callable._refuse(signature)
+
+
+_lib.types.set_call_hooks(
+    _generate,
+    _make_fallback,
+    raise_failure,
+    specialize.ask_for_native,
+    callspec.of_text,
+    _no_entry,
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .. import _lib
 from .._errors import SignatureError
 from .._values import boxes, callspec
 from .callable import NativeCallable
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._values.failure import Errors
     from .entry import Gil
+
+_wrap_address = _lib.types.wrap_address
 
 
 def wrap(
@@ -47,7 +50,8 @@ def wrap(
         where the target knows it; one that contradicts the target is refused. **The caller vouches
         for the address and the signature**: a wrong one crashes the process.
     name, doc : str, optional
-        `__name__` and `__doc__`; the name defaults to the symbol at the address.
+        `__name__` and `__doc__`; the name defaults to the symbol at the address, which is looked
+        up when the name is first asked for.
     owner : object, optional
         What keeps the function alive; kept as long as the callable.
     gil : {"hold", "release", "need"}
@@ -86,8 +90,12 @@ def wrap(
     >>> ldexp(0.75, 4)
     12.0
     """
-    plain = (name, doc, owner, gil, errors, errno) == (None, None, None, "hold", "none", False)
-    if plain and not isinstance(target, Mapping):
+    plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
+    if plain:
+        made = _wrap_address(target, signature, name)
+        if made is not None:
+            return made
+    if plain and name is None and not isinstance(target, Mapping):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
@@ -107,7 +115,7 @@ def plain(address: int, signature: Signature, name: str, owner: object) -> Nativ
     """What `wrap` makes of an address that is no other than that of a function, without options."""
     spec = callspec.of(signature)
     made = NativeCallable.__new__(NativeCallable)
-    made._describe(name, None, None)
+    made._describe(name, None)
     made._set_entry(spec, address, needs_gil(signature, 0) if "O" in signature.text else 0, owner)
     return made
 

@@ -41,6 +41,13 @@ _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=":
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 
 
+def _find_symbols(writer: Writer) -> None:
+    """What the code refers to is found through the object that keeps it."""
+    generated = writer.load("ptr", "%self", layout["callable_generated"])
+    at = writer.new(f"getelementptr i8, ptr {generated}, i64 {layout['generated_symbols']}")
+    writer.line(f"%symbols = load ptr, ptr {at}, align 8")
+
+
 def _asking(parameters: str, function: str, bytes: int) -> list[str]:
     """A function that calls another one if the C stack has room for `bytes`.
 
@@ -48,10 +55,8 @@ def _asking(parameters: str, function: str, bytes: int) -> list[str]:
     is given, and as much again for a thunk on the way.
     """
     writer = Writer()
-    writer.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
-    writer.line("%symbols = load ptr, ptr %symbols_at, align 8")
-    name = writer.load("ptr", "%self", layout["callable_name"])
-    status = writer.call("nc_stack_require", "i32", f"ptr {name}", f"i64 {bytes}")
+    _find_symbols(writer)
+    status = writer.call("nc_require_stack", "i32", "ptr %self", f"i64 {bytes}")
     writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
     writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
     writer.begin("short")
@@ -150,8 +155,7 @@ class TrampolineCode(Writer):
         if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
         entry = len(self.lines)
-        self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['callable_symbols']}")
-        self.line("%symbols = load ptr, ptr %symbols_at, align 8")
+        _find_symbols(self)
         if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
@@ -563,9 +567,8 @@ class TrampolineCode(Writer):
                 self.store("i64", more, none, layout["object_refcount"])
             return none
         if code == "O":
-            name = self.load("ptr", "%self", layout["callable_name"])
             how = f"i64 {self.errors.flags}", f"i32 {self.code}"
-            return self.call("nc_take_object", "ptr", f"ptr {name}", f"ptr {raw}", *how)
+            return self.call("nc_take_object", "ptr", "ptr %self", f"ptr {raw}", *how)
         if code == "P":
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
         if isinstance(ctype, Struct):

@@ -12,6 +12,7 @@ from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View
 from .._signature.signature import Signature
+from .._signature.spelling import parse
 from .failure import CONVENTIONS
 
 TYPE_CHECKING = False
@@ -55,6 +56,11 @@ def of(signature: Signature, flags: int = 0) -> CallSpec:
     if found is None:
         found = _made.keep(key, _types.callspec(signature, hidden))
     return found
+
+
+def of_text(signature: str | Signature) -> CallSpec:
+    """The call spec of a signature in any spelling; the core keeps what it asked for a text."""
+    return of(parse(signature))
 
 
 def described(signature: Signature, hidden: int) -> tuple[object, ...]:

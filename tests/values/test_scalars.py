@@ -497,7 +497,7 @@ def test_classes_of_structs_are_kept_up_to_a_bound():
     assert new is not first
     assert before(9, 2).x0 == 4
     callspec._made.clear()
-    after = nc.wrap(div, "T{i:x0:i:rem:}:ii")(7, 2)
+    after = nc.wrap(div, "T{i:x0:i:rem:}: ii")(7, 2)
     assert (old, old.x0, after, after.x0, type(after)) == ((3, 1), 3, (3, 1), 3, new)
 
 
@@ -506,16 +506,16 @@ def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
     monkeypatch.setattr(arguments._callees, "limit", 8)
     sort = nc.load("c").function("qsort", "v:&dQQX{i:PP}").address()
 
-    def make(number):
+    def make(number, space=""):
         numbers = array.array("d", [2.0, 1.0])
         seen = []
         compare = f"X{{i:&T{{d:x{number}:}}&T{{d:x{number}:}}}}"
-        nc.wrap(sort, f"v:&dQQ{compare}")(
+        nc.wrap(sort, f"v:&dQQ{space}{compare}")(
             numbers, 2, 8, lambda a, b: seen.append(getattr(a, f"x{number}")) or -1
         )
         assert sorted(seen) in ([1.0], [2.0])
 
     _filled(arguments._callees, 8, make)
     callspec._made.clear()  # call specs know the functions that their arguments are
-    make(0)
+    make(0, " ")  # so do texts that were seen before
     assert len(arguments._callees) == 2

@@ -1,0 +1,19 @@
+/* csrc/layout.c: what the structs of layout.h stand on. */
+#include "layout.h"
+
+NcHooks nc_hooks;
+NcMore nc_no_more;
+
+NcMore *nc_callable_more(NcCallable *self)
+{
+    if (self->more == &nc_no_more) {
+        NcMore *more = (NcMore *)PyMem_Calloc(1, sizeof(NcMore));
+        if (more == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        nc_nativetable_init(&more->native);
+        self->more = more;
+    }
+    return self->more;
+}

@@ -1,0 +1,23 @@
+/* csrc/object/entries.h: the entries of a native callable by their signatures: `f["d:d"]`,
+ * `"d:d" in f`, `f.address("d:d")` and `f.signatures`.
+ *
+ * Threads: everything here needs the GIL. */
+#ifndef NC_ENTRIES_H
+#define NC_ENTRIES_H
+
+#include "layout.h"
+
+/* The callable of a single's only entry, which keeps that one alone when there are more: a borrowed
+ * reference, made when it is first asked for. NULL with an exception. */
+PyObject *nc_entries_only(NcCallable *self);
+
+/* The slots and the getter of the type. */
+PyObject *nc_entries_subscript(PyObject *callable, PyObject *signature);
+int nc_entries_contains(PyObject *callable, PyObject *signature);
+PyObject *nc_entries_signatures(PyObject *callable, void *closure);
+
+/* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */
+PyObject *nc_entries_address(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames);
+
+#endif

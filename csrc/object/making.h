@@ -1,0 +1,52 @@
+/* csrc/object/making.h: makes native callables, and gives them entries and owners.
+ *
+ * A callable of one entry takes 192 bytes on 64 bits: what is seldom used (layout.h, NcMore) is
+ * allocated when there is something to put there.
+ *
+ * Threads: everything here needs the GIL. Readers of the tables need nothing (calltable.h). */
+#ifndef NC_MAKING_H
+#define NC_MAKING_H
+
+#include "layout.h"
+
+/* nativecall.NativeCallable, which callables that are made here are: set once, a borrowed
+ * reference to a class that lives as long as the process. */
+extern PyTypeObject *nc_callable_class;
+
+/* The type's tp_new: a callable without entries. */
+PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+
+/* Frees the tables and leaves none. No reader may be left. */
+void nc_callable_clear_tables(NcCallable *self);
+
+/* Keeps an owner as long as the callable, once however often it comes, and as the last one of all;
+ * None counts once there are others before it. -1 with an exception. */
+int nc_callable_own(NcCallable *self, PyObject *owner);
+/* The last of the owners, a borrowed reference; None without any. */
+PyObject *nc_callable_owner(const NcCallable *self);
+
+/* Publishes tables outside of the object, before a view or a second entry is made. -1 with an
+ * exception. */
+int nc_callable_move_tables(NcCallable *self);
+
+/* Adds an entry to both tables, and puts another function into one. -1 with an exception; readers
+ * then see what they saw. */
+int nc_callable_append(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target);
+int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
+
+/* The first entry of an empty callable, which makes it a single. -1 with an exception. */
+int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+                      PyObject *owner);
+
+/* A callable of one entry that comes of another: an overload of it, a thunk of it. Its name, where
+ * none is given (NULL), and its doc are those of the other. NULL with an exception. */
+PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+                             PyObject *owner, PyObject *name);
+
+/* Module-level, METH_FASTCALL. wrap_address(target, signature, name): the callable of an address
+ * with no options but a name (None: the symbol's). None where it is for Python code to say what is
+ * meant, or what is wrong: target, signature or name are no exact int, str and str or None, the
+ * address is none, the name cannot be one, or the signature has Python objects. */
+PyObject *nc_wrap_address(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
+#endif

@@ -1,0 +1,23 @@
+/* csrc/values/names.h: what messages call a callable, or a value.
+ *
+ * A callable that was given no name has the symbol's at its address, which takes microseconds to
+ * find, so it is looked for when somebody asks. Functions that report errors are therefore given the
+ * callable itself where others have a str: `name`, in all of csrc/values/, is either.
+ *
+ * Threads: with the GIL, which is free while the loader is asked: it may run code, or wait. */
+#ifndef NC_NAMES_H
+#define NC_NAMES_H
+
+#include "layout.h"
+
+/* The name of a callable, a borrowed reference: it stays as long as the callable, and never changes
+ * but by nc_callable_describe. NULL with an exception. */
+PyObject *nc_callable_name(NcCallable *self);
+
+/* Where a callable keeps it: NULL there, it was not asked for yet. */
+PyObject **nc_callable_name_place(NcCallable *self);
+
+/* The same of `name`, a callable or a str. */
+PyObject *nc_name(PyObject *name);
+
+#endif
