@@ -71,6 +71,28 @@ def test_entries_by_both_ways(consumer, lib, by_slot):
         assert consumer.entry(other, "d:d", 0, by_slot) is None
 
 
+@pytest.mark.parametrize("by_slot", [False, True])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_an_entry_at_every_place(consumer, lib, count, by_slot):
+    """Whichever of a lookup's comparisons it meets; flags that are refused lead to those behind."""
+    signatures = ["d:d", "f:f", "q:q", "d:dd", "d:ddd", "i:i", "P:P"][:count]
+    address = lib.address("square")
+    held = nc.wrap(dict.fromkeys(signatures, address), gil="need")
+    free = nc.wrap(dict.fromkeys(signatures, address))
+    for f, refused in ((held, None), (free, (0, address))):
+        flags = consumer.NEEDS_GIL if f is held else 0
+        for g in (f, f.builtin):
+            for text in signatures:
+                words = packed_bytes(text)
+                assert consumer.entry(g, text, 0, by_slot) == (flags, address)
+                assert consumer.entry(g, text, consumer.NEEDS_GIL, by_slot) == refused
+                assert consumer.packed(g, words) == address
+                found = consumer.packed(g, words, consumer.NEEDS_GIL)
+                assert found == (refused and refused[1])
+            for text in ("d:P", None):
+                assert consumer.entry(g, text, 0, by_slot) is None
+
+
 def test_consumers_see_every_change(consumer, lib):
     f = nc.wrap(lib.address("square"), "d:d")
     assert consumer.entry(f, "f:f") is None

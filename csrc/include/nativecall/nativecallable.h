@@ -32,18 +32,18 @@ NC_C_BEGIN
  * that tells it from the object's ordinary methods. */
 NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 {
-    PyObject *self = NULL;
-    if (Py_IS_TYPE(obj, &PyCFunction_Type)) {
-        self = ((PyCFunctionObject *)(void *)obj)->m_self;
-        if (self != NULL) {
-            uintptr_t within = (uintptr_t)(const void *)((PyCFunctionObject *)(void *)obj)->m_ml -
-                               (uintptr_t)(const void *)self;
-            if (within >= (uintptr_t)Py_TYPE(self)->tp_basicsize) {
-                self = NULL;
-            }
-        }
+    const PyCFunctionObject *function = (const PyCFunctionObject *)(const void *)obj;
+    PyObject *self;
+    uintptr_t within;
+    if (NC_UNLIKELY(!Py_IS_TYPE(obj, &PyCFunction_Type))) {
+        return NULL;
     }
-    return self;
+    self = function->m_self;
+    if (NC_UNLIKELY(self == NULL)) {
+        return NULL;
+    }
+    within = (uintptr_t)(const void *)function->m_ml - (uintptr_t)(const void *)self;
+    return NC_LIKELY(within < (uintptr_t)Py_TYPE(self)->tp_basicsize) ? self : NULL;
 }
 
 /* The callable itself, a borrowed reference: what obj is a view of, else obj. */
@@ -61,8 +61,13 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
     return table != &nc_abi_nothing ? (const PyNativeCallableTable *)table : NULL;
 }
 
-/* The rest of a lookup whose first entry was no hit: the other entries, or the callable behind a
- * view, by either way to the table. */
+/* Whether the type of obj is of the metaclass itself, none derived from it. */
+NC_HOT_INLINE int nc_native_is_exact(PyObject *obj)
+{
+    return Py_TYPE((PyObject *)Py_TYPE(obj)) == nc_metatype;
+}
+
+/* A lookup from the beginning: any entry, any metaclass, views, by either way to the table. */
 NC_NOINLINE const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, const char *signature,
                                                              uintptr_t refuse)
 {
@@ -70,16 +75,13 @@ NC_NOINLINE const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, cons
 }
 
 /* The first entry at the type's offset, whether or not there is a table: where there is none, no
- * signature equals what is there (NC_TABLE_SHIFT). NULL where the metatype is not the exact one. */
+ * signature equals what is there (NC_TABLE_SHIFT). For objects whose metatype is the exact one. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyNativeCallableTable *table;
     intptr_t shift;
-    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
-        return NULL;
-    }
     /* Relaxed: no memory is reached through the number alone; all of the object, its pointer
      * included, is older than the caller's reference. */
 #ifdef Py_GIL_DISABLED
@@ -97,7 +99,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     return &table->entries[0];
 }
 
-/* The first entry through the slot table, NULL where the slot is not at its expected position. */
+/* The same through the slot table, NULL where the slot is not at its expected position. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
@@ -105,9 +107,6 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     const PyCustomSlotTable *slots;
     const PyCustomSlot *slot;
     const PyNativeCallableTable *table;
-    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
-        return NULL;
-    }
     slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
@@ -121,37 +120,78 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     return &table->entries[0];
 }
 
+/* The second to the fourth entry with this signature, if its flags suit; else NULL. One comparison
+ * after another, for which the processor need not wait; a loop would cost as much as the lookup. */
+NC_HOT_INLINE const PyNativeCallableEntry *
+nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, uintptr_t refuse)
+{
+    const void *found;
+    if (NC_UNLIKELY(signature == NULL || NC_ABI_LOAD(&entry->signature) == NULL)) {
+        return NULL;
+    }
+    found = NC_ABI_LOAD(&(++entry)->signature);
+    if (found != signature) {
+        if (NC_UNLIKELY(found == NULL)) {
+            return NULL;
+        }
+        found = NC_ABI_LOAD(&(++entry)->signature);
+        if (found != signature) {
+            if (NC_UNLIKELY(found == NULL || NC_ABI_LOAD(&(++entry)->signature) != signature)) {
+                return NULL;
+            }
+        }
+    }
+    return nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
+}
+
+/* The lookup: objects of the exact metatype, one of their first four entries, and the first one of what
+ * a view is of, without a call. */
+NC_HOT_INLINE const PyNativeCallableEntry *
+nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, int by_slot)
+{
+    const PyNativeCallableEntry *entry;
+    if (NC_LIKELY(nc_native_is_exact(obj))) {
+        entry = by_slot ? nc_native_first_by_slot(obj) : nc_native_first(obj);
+        if (NC_LIKELY(entry != NULL)) {
+            if (nc_calltable_first_is(entry, signature, refuse)) {
+                return entry;
+            }
+            entry = nc_native_next_three(entry, signature, refuse);
+            if (NC_LIKELY(entry != NULL)) {
+                return entry;
+            }
+        }
+    } else {
+        PyObject *self = nc_native_viewed(obj);
+        if (NC_LIKELY(self != NULL) && NC_LIKELY(nc_native_is_exact(self))) {
+            entry = by_slot ? nc_native_first_by_slot(self) : nc_native_first(self);
+            if (NC_LIKELY(entry != NULL) && nc_calltable_first_is(entry, signature, refuse)) {
+                return entry;
+            }
+        }
+    }
+    return nc_native_find_else(obj, signature, refuse);
+}
+
 /* The entry of an interned signature none of whose flags is in `refuse`, or NULL. A NULL signature,
  * which is what nc_interned_find gives for one that is not interned, finds nothing. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {
-    const PyNativeCallableEntry *first = nc_native_first(obj);
-    if (NC_LIKELY(first != NULL && nc_calltable_first_is(first, signature, refuse))) {
-        return first;
-    }
-    return nc_native_find_else(obj, signature, refuse);
+    return nc_native_find_either(obj, signature, refuse, 0);
 }
 
 /* The same through the slot table. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_by_slot(PyObject *obj, const char *signature, uintptr_t refuse)
 {
-    const PyNativeCallableEntry *first = nc_native_first_by_slot(obj);
-    if (NC_LIKELY(first != NULL && nc_calltable_first_is(first, signature, refuse))) {
-        return first;
-    }
-    return nc_native_find_else(obj, signature, refuse);
+    return nc_native_find_either(obj, signature, refuse, 1);
 }
 
 /* The function pointer itself, or NULL: the shortest way for callers that need no flags. */
 NC_HOT_INLINE void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse)
 {
-    const PyNativeCallableEntry *entry = nc_native_first(obj);
-    if (NC_LIKELY(entry != NULL && nc_calltable_first_is(entry, signature, refuse))) {
-        return nc_calltable_funcptr(entry);
-    }
-    entry = nc_native_find_else(obj, signature, refuse);
+    const PyNativeCallableEntry *entry = nc_native_find(obj, signature, refuse);
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
@@ -159,11 +199,7 @@ NC_HOT_INLINE void *nc_native_function(PyObject *obj, const char *signature, uin
 NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signature,
                                                uintptr_t refuse)
 {
-    const PyNativeCallableEntry *entry = nc_native_first_by_slot(obj);
-    if (NC_LIKELY(entry != NULL && nc_calltable_first_is(entry, signature, refuse))) {
-        return nc_calltable_funcptr(entry);
-    }
-    entry = nc_native_find_else(obj, signature, refuse);
+    const PyNativeCallableEntry *entry = nc_native_find_by_slot(obj, signature, refuse);
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
@@ -232,13 +268,14 @@ NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words
     return nc_native_packed_find(obj, words, count, refuse);
 }
 
-/* The rest of a lookup of one word whose first entry was no hit. */
+/* A lookup of one word from the beginning. */
 NC_NOINLINE void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
     return nc_native_packed_find(obj, &word, 1, refuse);
 }
 
-/* The packed table, NULL where its slot is not at its expected position. */
+/* The packed table of an object whose metatype is the exact one, NULL where its slot is not at its
+ * expected position. */
 NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
@@ -246,9 +283,6 @@ NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
     const PyCustomSlotTable *slots;
     const PyCustomSlot *slot;
     const uint64_t *table;
-    if (NC_UNLIKELY(Py_TYPE((PyObject *)(uintptr_t)type) != nc_metatype)) {
-        return NULL;
-    }
     slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
@@ -267,15 +301,42 @@ NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
  * instruction stream. */
 NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
-    const uint64_t *first;
+    const uint64_t mask = NC_PACKED_REFUSE(refuse);
+    const uint64_t *entry;
+    uint64_t found;
     /* Folds away for a constant. A 0 would match the end of the table. */
     if (NC_UNLIKELY((word & NC_PACKED_START) == 0)) {
         return NULL;
     }
-    first = nc_native_first_packed(obj);
-    /* The first entry is complete before its table is published: a plain load. */
-    if (NC_LIKELY(first != NULL && ((first[0] ^ word) & NC_PACKED_REFUSE(refuse)) == 0)) {
-        return nc_packed_funcptr(first, 1);
+    if (NC_LIKELY(nc_native_is_exact(obj))) {
+        entry = nc_native_first_packed(obj);
+        if (NC_LIKELY(entry != NULL)) {
+            /* The first entry is complete before its table is published: a plain load. */
+            if (NC_LIKELY(((*entry ^ word) & mask) == 0)) {
+                return nc_packed_funcptr(entry, 1);
+            }
+            /* The next three steps of nc_packed_find. */
+            if (NC_LIKELY(nc_packed_load(entry) != 0)) {
+                found = nc_packed_load(entry += 2);
+                if (((found ^ word) & mask) != 0 && NC_LIKELY(found != 0)) {
+                    found = nc_packed_load(entry += 2);
+                    if (((found ^ word) & mask) != 0 && NC_LIKELY(found != 0)) {
+                        found = nc_packed_load(entry += 2);
+                    }
+                }
+                if (NC_LIKELY(((found ^ word) & mask) == 0)) {
+                    return nc_packed_funcptr(entry, 1);
+                }
+            }
+        }
+    } else {
+        PyObject *self = nc_native_viewed(obj);
+        if (NC_LIKELY(self != NULL) && NC_LIKELY(nc_native_is_exact(self))) {
+            entry = nc_native_first_packed(self);
+            if (NC_LIKELY(entry != NULL) && NC_LIKELY(((*entry ^ word) & mask) == 0)) {
+                return nc_packed_funcptr(entry, 1);
+            }
+        }
     }
     return nc_native_packed_else(obj, word, refuse);
 }

@@ -32,7 +32,7 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTabl
     /* Row 0 is there even in an empty table: it is the zero row. */
     if (expected_pos == 0 || (uintptr_t)expected_pos < table->count) {
         PyCustomSlot *row = nc_slottable_rows(table) + expected_pos;
-        if (NC_LIKELY(row->id == id)) {
+        if (expected_pos == 0 ? row->id == id : NC_LIKELY(row->id == id)) {
             return NC_LIKELY(id > NC_SLOT_SKIP) ? row : NULL;
         }
     }
@@ -53,8 +53,8 @@ NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask
 NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
                                         const char *interned_signature, uintptr_t refuse_mask)
 {
-    return first->signature == interned_signature &&
-           nc_calltable_flags_suit(first->flags, refuse_mask);
+    return NC_LIKELY(first->signature == interned_signature) &&
+           NC_LIKELY(nc_calltable_flags_suit(first->flags, refuse_mask));
 }
 
 /* The entry with this signature and with none of the flags in `refuse_mask`, or NULL. Entries of

@@ -22,8 +22,9 @@ NC_C_BEGIN
 
 /* The offset counted from the object's ob_type, so that 0, which new types have, leads to the type
  * itself. Read as a call table, a type starts with its reference count and its metatype: a
- * first entry whose signature is no interned string. So the hot lookup (nativecallable.h) need not
- * test whether there is a table before it compares the first signature. */
+ * first entry whose signature is no interned string. Nor are those of the next three: tp_basicsize,
+ * tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) need not test whether there
+ * is a table before it compares four signatures. */
 #define NC_TABLE_SHIFT(offset)                                                                     \
     ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
