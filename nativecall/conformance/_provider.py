@@ -180,7 +180,8 @@ def slot_found(table: Foreign) -> None:
 
 
 @slot_rule(
-    "Building a slot table", "each cell names a row, and 0 and 1 are not found (guarantee 4)"
+    "Building a slot table",
+    "each cell and expected row is there, and 0 and 1 are not found (guarantees 4 and 5)",
 )
 def slot_cells(table: Foreign) -> None:
     f, g = slot_hash_sizes(table)
@@ -192,9 +193,13 @@ def slot_cells(table: Foreign) -> None:
     for index in range(-f, 0):
         row = table.cells[index]
         check(row <= table.count, f"cell {index} names row {row} of {table.count}")
+    for index, row in enumerate(table.expected):
+        check(row <= table.count, f"'expected[{index}]' is row {row} of {table.count}")
     for key in (0, 1):
         row = _abi.probe(table, key)[1]
         check(row.id != key, f"find({key}) leads to a row with that key")
+        row = _abi.rows_of(table)[_abi.expected(table, key)]
+        check(row.id != key, f"find({key}) expects a row with that key")
 
 
 @slot_rule("Keys", "keys are allocated IDs or addresses")

@@ -29,6 +29,7 @@ LAYOUT_VALUE(NC_HASH_K3, 0xD6E8FEB86659FD93);
 
 LAYOUT_VALUE(NC_INTERN_MAX_LENGTH, 65535);
 LAYOUT_VALUE(NC_SLOTTABLE_MAX_ROWS, 65536);
+LAYOUT_VALUE(NC_EXPECTED, 0xE220A8397B1DCDAF);
 
 LAYOUT_VALUE(NC_FLAG_NEEDS_GIL, 0x1);
 LAYOUT_VALUE(NC_FLAG_TAKES_GIL, 0x2);
@@ -76,7 +77,7 @@ LAYOUT_FIELD(PyCustomSlot, data.pointer, 16, void *);
 LAYOUT_FIELD(PyCustomSlot, data.objoffset, 16, intptr_t);
 LAYOUT_FIELD(PyCustomSlot, data.flags, 16, uintptr_t);
 
-LAYOUT_SIZE(PyCustomSlotTable, 48);
+LAYOUT_SIZE(PyCustomSlotTable, 560);
 LAYOUT_FIELD(PyCustomSlotTable, abi_version, 0, uint32_t);
 LAYOUT_FIELD(PyCustomSlotTable, count, 4, uint32_t);
 LAYOUT_FIELD(PyCustomSlotTable, multiplier, 8, uint64_t);
@@ -85,6 +86,7 @@ LAYOUT_FIELD(PyCustomSlotTable, f_high, 24, uint64_t);
 LAYOUT_FIELD(PyCustomSlotTable, g_shift, 32, uint32_t);
 LAYOUT_FIELD(PyCustomSlotTable, f_shift, 36, uint32_t);
 LAYOUT_FIELD(PyCustomSlotTable, size, 40, uint64_t);
+LAYOUT_FIELD(PyCustomSlotTable, expected, 48, uint16_t[256]);
 
 LAYOUT_SIZE(PyNativeCallableEntry, 24);
 LAYOUT_FIELD(PyNativeCallableEntry, signature, 0, const char *);
@@ -180,11 +182,15 @@ static long read_slot(const void *table, uint64_t id)
 {
     const uint64_t x = id * word64(table, 8);
     const uint16_t *cells = (const uint16_t *)(const void *)pointer(table, 16);
+    const uint16_t *expected = (const uint16_t *)(const void *)((const char *)table + 48);
     uint64_t f = x >> word32(table, 36) | word64(table, 24);
-    uint16_t row;
+    uint16_t row = expected[id * UINT64_C(0xE220A8397B1DCDAF) >> 56];
+    if (word64(table, 560 + (size_t)row * 24) == id) {
+        return (long)row;
+    }
     f ^= cells[x >> word32(table, 32)];
     row = cells[(int64_t)f];
-    return word64(table, 48 + (size_t)row * 24) == id ? (long)row : -1;
+    return word64(table, 560 + (size_t)row * 24) == id ? (long)row : -1;
 }
 
 static const char *read_entry(const void *object, const char *signature, uint64_t refuse)
@@ -237,15 +243,18 @@ static void check_built(const PyCustomSlotTable *table, const PyCustomSlot *rows
 
     CHECK(word32(table, 0) == 1);
     CHECK(word32(table, 4) == count);
-    CHECK(memcmp((const char *)table + 48, rows, count * 24) == 0);
-    CHECK(memcmp((const char *)table + 48 + count * 24, zero, 24) == 0);
+    CHECK(memcmp((const char *)table + 560, rows, count * 24) == 0);
+    CHECK(memcmp((const char *)table + 560 + count * 24, zero, 24) == 0);
     CHECK(word64(table, 8) % 2 == 1);
     CHECK(g_shift < 64 && f != 0 && (f & (f - 1)) == 0);
     CHECK(f == (uint64_t)1 << (g_shift - word32(table, 36)));
-    CHECK((const char *)(cells - f) == (const char *)table + 48 + (count + 1) * 24);
+    CHECK((const char *)(cells - f) == (const char *)table + 560 + (count + 1) * 24);
     CHECK((const char *)(cells + ((size_t)1 << (64 - g_shift))) <= end);
     for (i = 0; i < f; i++) {
         CHECK(cells[-1 - (int64_t)i] <= count);
+    }
+    for (i = 0; i < 256; i++) {
+        CHECK(table->expected[i] <= count);
     }
     CHECK(read_slot(table, 0) == -1 && read_slot(table, 1) == -1);
 }

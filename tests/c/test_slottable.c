@@ -9,6 +9,7 @@ static PyCustomSlot rows[NC_SLOTTABLE_MAX_ROWS + 1];
 static void check_header(const PyCustomSlotTable *table, size_t count)
 {
     const PyCustomSlot *end = nc_slottable_rows(table) + count;
+    size_t i;
 
     CHECK(table->abi_version == NC_ABI_VERSION);
     CHECK(table->count == count);
@@ -20,6 +21,9 @@ static void check_header(const PyCustomSlotTable *table, size_t count)
     CHECK(nc_slottable_find_expected(table, 0, 0) == NULL);
     CHECK(nc_slottable_find_expected(table, 1, 0) == NULL);
     CHECK(nc_slottable_find_expected(table, 0, (intptr_t)count) == NULL);
+    for (i = 0; i < 256; i++) {
+        CHECK(table->expected[i] <= count);
+    }
 }
 
 /* Builds from rows[0 .. count - 1] and finds every key at its own row. Returns the table. */
@@ -319,6 +323,36 @@ static void test_range(void)
     nc_slottable_free(build(NC_SLOTTABLE_MAX_ROWS));
 }
 
+/* Keys that meet in `expected` are found all the same, and the first of them stands there. */
+static void test_meeting(void)
+{
+    PyCustomSlotTable *table;
+    uint64_t state = 11;
+    size_t count, i;
+
+    for (count = 1; count <= 300; count++) {
+        for (i = 0; i < count; i++) {
+            do { /* the same top byte for all */
+                rows[i].id = (uintptr_t)(check_random(&state) | 2);
+            } while (rows[i].id * NC_EXPECTED >> 56 != 0x51);
+        }
+        table = build(count);
+        CHECK(table->expected[0x51] == 0);
+        nc_slottable_free(table);
+    }
+    /* A key at each place: none is probed for. */
+    for (i = 0; i < 256; i++) {
+        do {
+            rows[i].id = (uintptr_t)(check_random(&state) | 2);
+        } while (rows[i].id * NC_EXPECTED >> 56 != i);
+    }
+    table = build(256);
+    for (i = 0; i < 256; i++) {
+        CHECK(table->expected[i] == i);
+    }
+    nc_slottable_free(table);
+}
+
 /* The same keys give the same table in every process: these values are frozen with the ABI version.
  */
 static void test_deterministic(void)
@@ -336,6 +370,7 @@ static void test_deterministic(void)
     cells = (size_t)1 << (one->g_shift - one->f_shift);
     CHECK(memcmp(one->cells - cells, two->cells - cells,
                  2 * (cells + ((size_t)1 << (64 - one->g_shift)))) == 0);
+    CHECK(memcmp(one->expected, two->expected, sizeof one->expected) == 0);
     nc_slottable_free(one);
     nc_slottable_free(two);
 }
@@ -346,6 +381,7 @@ int main(int argc, char **argv)
     test_padding();
     test_expected();
     test_adversarial();
+    test_meeting();
     test_duplicates();
     test_range();
     test_deterministic();

@@ -427,6 +427,12 @@ class Stranger:
         def field(name: str, size: int = 8) -> int:
             return word(table + at("PyCustomSlotTable", name), size)
 
+        place = 2 * ((key * int(VALUES["NC_EXPECTED"]) & MASK) >> 56)
+        row = self.rows(table) + int(SIZES["PyCustomSlot"] or 0) * word(
+            table + at("PyCustomSlotTable", "expected") + place, 2
+        )
+        if word(row + at("PyCustomSlot", "id")) == key:
+            return row
         x = key * field("multiplier") & MASK
         cells = field("cells")
         f = x >> field("f_shift", 4) | field("f_high")

@@ -23,6 +23,7 @@
 #define NEEDS_GIL ((uintptr_t)0x1)
 #define ERRORS_PYTHON ((uintptr_t)0x10)
 #define FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F)
+#define EXPECTED UINT64_C(0xE220A8397B1DCDAF)
 
 typedef struct {
     uintptr_t id;
@@ -39,6 +40,7 @@ typedef struct {
     uint32_t g_shift;
     uint32_t f_shift;
     uint64_t size;
+    uint16_t expected[256];
 } SlotTable;
 
 typedef struct {

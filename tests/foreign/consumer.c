@@ -11,9 +11,13 @@ static const Runtime *runtime = NULL;
 
 static inline const Slot *find_slot(const SlotTable *table, uintptr_t id)
 {
-    uint64_t x = (uint64_t)id * table->multiplier;
-    uint64_t f = ((x >> table->f_shift) | table->f_high) ^ table->cells[x >> table->g_shift];
-    const Slot *row = (const Slot *)(const void *)(table + 1) + table->cells[(intptr_t)f];
+    const Slot *rows = (const Slot *)(const void *)(table + 1);
+    const Slot *row = rows + table->expected[id * EXPECTED >> 56];
+    if (row->id != id) {
+        uint64_t x = (uint64_t)id * table->multiplier;
+        uint64_t f = ((x >> table->f_shift) | table->f_high) ^ table->cells[x >> table->g_shift];
+        row = rows + table->cells[(intptr_t)f];
+    }
     return row->id == id ? row : NULL;
 }
 

@@ -268,6 +268,14 @@ static SlotTable *build(const Slot *rows, size_t count)
         for (i = 0; i < f; i++) {
             table->cells[(intptr_t)i - (intptr_t)f] = (uint16_t)key;
         }
+        for (i = 0; i < 256; i++) {
+            table->expected[i] = (uint16_t)key;
+        }
+        for (i = count; i-- > 0;) {
+            if (rows[i].id > 1) {
+                table->expected[rows[i].id * EXPECTED >> 56] = (uint16_t)i;
+            }
+        }
         for (tries = 0; tries < 16 && !done; tries++) {
             seed ^= seed << 13;
             seed ^= seed >> 7;
@@ -282,9 +290,13 @@ static SlotTable *build(const Slot *rows, size_t count)
                 /* Padding alone: the probe of 0 leads to padding, that of 1 to the zero row. */
                 table->multiplier = ~(uint64_t)0;
                 table->cells[-(intptr_t)f] = 0;
+                table->expected[0] = 0;
             }
 #ifdef BROKEN_CELLS
             table->cells[-1] = 60000;
+#endif
+#ifdef BROKEN_EXPECTED
+            table->expected[7] = 60000;
 #endif
 #ifdef BROKEN_ZERO_ROW
             rows_of(table)[count].id = 1;

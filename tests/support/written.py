@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MASK = 2**64 - 1
+EXPECTED = 0xE220A8397B1DCDAF
 SKIP = 1
 CALL_KEYS = (0x04000001, 0x04000003)
 
@@ -49,7 +50,7 @@ def slot(table: bytes, id: int, position: int) -> int | None:
     assert size == len(table)
 
     def id_of(row: int) -> int:
-        return int(struct.unpack_from("<Q", table, 48 + 24 * row)[0])
+        return int(struct.unpack_from("<Q", table, 560 + 24 * row)[0])
 
     def cell(index: int) -> int:
         return int(struct.unpack_from("<H", table, cells + 2 * index)[0])
@@ -58,6 +59,9 @@ def slot(table: bytes, id: int, position: int) -> int | None:
         return None  # may not be asked for
     if position < count and id_of(position) == id:
         return position
+    row = int(struct.unpack_from("<H", table, 48 + 2 * ((id * EXPECTED & MASK) >> 56))[0])
+    if id_of(row) == id:
+        return row
     x = id * multiplier & MASK
     f = ((x >> f_shift) | f_high) ^ cell(x >> g_shift)
     row = cell(f - 2**64)

@@ -1,13 +1,11 @@
 /* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
- * For whoever only looks: one file, to be copied; C99, C++11. It publishes nothing and refuses no
- * import: where there is no runtime, or one that does not suit, nothing is found.
+ * For whoever only looks: one file to copy, C99 and C++11. Where no runtime suits, nothing is found.
  *     static const char *d_d;                                          one for each signature
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless failures are looked for as the
- * convention says; the other flags are requests. The GIL is needed where that is said, a reference
- * to the object always. Entries appear, and functions are replaced, while others read. */
+ * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for failures. The GIL
+ * is needed where that is said, a reference to the object always. Tables change while others read. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core wants the structs alone */
@@ -63,14 +61,18 @@ typedef struct {
     uint64_t f_high;             /* -F, a power of two */
     uint32_t g_shift, f_shift;   /* to the two indices in a key times the multiplier */
     uint64_t size;               /* bytes, rows and cells included */
-} PyCustomSlotTable;             /* the rows follow */
-/* The row of a key, or NULL. */
+    uint16_t expected[256];      /* the row to look at first, by a key times NC_EXPECTED */
+} PyCustomSlotTable;             /* the rows follow; nc_slottable_find: that of a key, or NULL */
+#define NC_EXPECTED UINT64_C(0xE220A8397B1DCDAF)
 static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, uintptr_t id)
 {
-    uint64_t x = (uint64_t)id * table->multiplier;
-    uint64_t f = (x >> table->f_shift | table->f_high) ^ table->cells[x >> table->g_shift];
-    PyCustomSlot *row = (PyCustomSlot *)(uintptr_t)(table + 1) + table->cells[(intptr_t)f];
-    return row->id == id ? row : NULL;
+    PyCustomSlot *rows = (PyCustomSlot *)(uintptr_t)(table + 1);
+    uint64_t row = table->expected[id * NC_EXPECTED >> 56], x = id * table->multiplier;
+    if (rows[row].id != id) {
+        x = (x >> table->f_shift | table->f_high) ^ table->cells[x >> table->g_shift];
+        row = table->cells[(intptr_t)x];
+    }
+    return rows[row].id == id ? rows + row : NULL;
 }
 #endif
 #if defined(Py_PYTHON_H) && !defined(NATIVECALL_ABI_FINDS)
@@ -112,11 +114,10 @@ static inline const char *nc_abi_intern(const char *signature)
     const char *interned = NULL;
     Py_XDECREF(capsule);
     PyErr_Clear();
-    if (found != NULL && found->abi_version == NC_ABI_VERSION &&
-        found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) &&
+    if (found != NULL && found->abi_version == NC_ABI_VERSION && found->provider && found->ready &&
+        found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype && found->intern &&
         found->type_size >= NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) &&
-        found->slot_size == sizeof(PyCustomSlot) && found->provider && found->metatype &&
-        found->registry && found->intern && found->ready &&
+        found->slot_size == sizeof(PyCustomSlot) && found->registry &&
         found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
         nc_metatype = found->metatype;
         nc_runtime = found;
@@ -176,7 +177,6 @@ static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t ref
     }
     return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
 }
-
 /* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
 static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char *text,
                                                       uintptr_t refuse)

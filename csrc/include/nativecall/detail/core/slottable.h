@@ -12,6 +12,12 @@
  *
  *             The multiplication is the parametrised hash of SEP 200 and its mixing in one.
  *
+ * Speed:      four loads wait for one another in a probe: multiplier, displacement, index and row. So
+ *             readers compare a row first that the header names at a place which depends on the key
+ *             alone: expected[id * NC_EXPECTED >> 56]. It is the right one for all but one key in 70
+ *             in a table of 8, and one in 9 of 64; the comparison is a branch that the processor
+ *             predicts, and does not wait for. It is a hint: the probe finds every key.
+ *
  * Layout:     one allocation:
  *
  *                 header | rows[count] | one zero row | index[f cells] | displacement[g cells]
@@ -235,8 +241,25 @@ NC_STATIC int nc_slottable_distinct(const PyCustomSlot *rows, size_t count, uint
     return status;
 }
 
-/* A table with room for these rows, and with the rows in it. Index, displacement and multiplier are
- * undefined. */
+/* Says where keys are expected: of two that meet the first in order. At places of no key stands
+ * `other`, a row that is no answer there. */
+NC_STATIC void nc_slottable_expect(PyCustomSlotTable *table, size_t other)
+{
+    const PyCustomSlot *const rows = nc_slottable_rows(table);
+    size_t i;
+
+    for (i = 0; i < sizeof table->expected / sizeof *table->expected; i++) {
+        table->expected[i] = (uint16_t)other;
+    }
+    for (i = table->count; i-- > 0;) {
+        if (rows[i].id > NC_SLOT_SKIP) {
+            table->expected[rows[i].id * NC_EXPECTED >> 56] = (uint16_t)i;
+        }
+    }
+}
+
+/* A table with room for these rows, and with the rows in it. Index, displacement, multiplier and
+ * expected rows are undefined. */
 NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t f_bits,
                                uint32_t g_bits, PyCustomSlotTable **out)
 {
@@ -343,6 +366,8 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);
         index[0] = (uint16_t)padding;
         index[1] = (uint16_t)count;
+        nc_slottable_expect(table, padding);
+        table->expected[NC_EXPECTED >> 56] = (uint16_t)count;
         *out = table;
         return NC_OK;
     }
@@ -367,6 +392,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
             status = nc_slottable_try(table, &scratch, keys, &equal);
             if (status == NC_OK) {
                 free(heap);
+                nc_slottable_expect(table, table->cells[-1]);
                 *out = table;
                 return NC_OK;
             }
