@@ -21,6 +21,12 @@ OFFSET = lookup.NAMES["offset"]
 SLOT = lookup.NAMES["slot"]
 PACKED = lookup.NAMES["packed"]
 CAPSULE = lookup.NAMES["capsule"]
+# What is to cost little more than the first entry of the callable itself.
+FIRST = {
+    OFFSET: (lookup.NAMES["offset_fourth"], lookup.NAMES["offset_view"]),
+    SLOT: (lookup.NAMES["slot_fourth"],),
+    PACKED: (lookup.NAMES["packed_fourth"], lookup.NAMES["packed_view"]),
+}
 
 
 @dataclass(frozen=True)
@@ -157,8 +163,28 @@ def _lookup(section: Section) -> Iterator[Goal]:
         found = round(group.difference(subject, POINTER).median, 2) if group else None
         yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
     for row in lookup.LOOPS.values():
+        for first, others in FIRST.items():
+            for other in others:
+                what = f"{other}: time over the first entry of f, {row} calls"
+                yield _fastest(what, section, row, other, first, 1.5)
+    native, original = lookup.SLOT_NAMES["native"], lookup.SLOT_NAMES["metaclass"]
+    for count in lookup.SLOTS:
+        for loop in lookup.LOOPS.values():
+            row = lookup.slots_row(count, loop)
+            yield _fastest(f"{row}: {native}, over {original}", section, row, native, original, 0.0)
+    for row in lookup.LOOPS.values():
         for subject in (OFFSET, SLOT, PACKED):
             yield _against_capsule(section, row, subject)
+
+
+def _fastest(what: str, section: Section, row: str, subject: str, peer: str, bound: float) -> Goal:
+    """Compare the fastest samples, for what is a few cycles and all else is the machine's noise."""
+    group = _both(section.group(row), subject, peer)
+    if group is None:
+        return Goal(what, bound, "ns", True, None, "not measured")
+    fastest = min(group.samples[subject]), min(group.samples[peer])
+    detail = f"fastest samples: {fastest[0]:.2f} against {fastest[1]:.2f} ns"
+    return Goal(what, bound, "ns", True, fastest[0] - fastest[1], detail)
 
 
 _RESOLUTION = 0.02  # ns: how far the differences of two equal loops spread

@@ -180,6 +180,12 @@ def make_lookup_peers(directory: Path) -> None:
     extension(directory, "bench_lookup", [C_PROGRAMS / "lookup.c"], define_macros=without)
 
 
+def make_slots(directory: Path) -> None:
+    """Compile the extension that finds slots, in nativecall's table and in SEP 200's."""
+    source = C_PROGRAMS / "slots.c"
+    extension(directory, "bench_slots", [source], include_dirs=[str(include_directory())])
+
+
 def make_pointers(directory: Path) -> None:
     """Compile the loops that call C function pointers."""
     extension(directory, "bench_pointers", [C_PROGRAMS / "pointers.c"])
@@ -221,6 +227,7 @@ def program(name: str) -> Callable[[Path], None]:
 
 KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
 BOXING = (HERE / "boxing.h", HERE / "kernels.h")
+ORIGINAL = C_PROGRAMS / "original.h"
 TARGETS = {
     "kernels": Target(make_kernels, KERNELS),
     "builtin": Target(make_builtin, (HERE / "builtin.c", *BOXING)),
@@ -234,8 +241,9 @@ TARGETS = {
     "cython_callback": Target(make_cython_callback, (HERE / "cython_callback.pyx",), ("Cython",)),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
     "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
+    "slots": Target(make_slots, (C_PROGRAMS / "slots.c", ORIGINAL), uses_headers=True),
     "slottable_build": Target(
-        program("slottable_build"), (C_PROGRAMS / "slottable_build.c",), uses_headers=True
+        program("slottable_build"), (C_PROGRAMS / "slottable_build.c", ORIGINAL), uses_headers=True
     ),
     "intern": Target(program("intern"), (C_PROGRAMS / "intern.c",), uses_headers=True),
 }
