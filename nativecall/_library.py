@@ -18,7 +18,7 @@ from ._errors import LibraryError, SignatureError, SymbolError
 from ._signature.ctype import Scalar
 from ._signature.signature import Signature
 from ._signature.spelling import parse
-from ._values import boxes
+from ._values import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Library:
         address = self.address(symbol)
         owner = Symbol._make((handle, self.path or self.name, symbol))
         if (name, doc, gil, errors, errno) == _PLAIN:
-            return plain(address, signature, symbol, owner)
+            return plain(address, callspec.of(signature), symbol, owner)
         return wrap(
             address,
             signature,
@@ -243,8 +243,11 @@ class Library:
             raise AttributeError(name)
         declarations = self.declarations
         if declarations is not None:
-            if name in declarations.functions:
-                made = self.function(name)
+            row = declarations.rows.get(name)
+            if row is not None:
+                address = self.address(name)
+                owner = Symbol._make((self._open(), self.path or self.name, name))
+                made = plain(address, callspec.of_row(row), name, owner)
                 self.__dict__[name] = made
                 return made
             if name in declarations.constants:
@@ -456,8 +459,10 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
         name, _lib.library_open(None) if name is None else _find(name), known, declarations
     )
     if known is not None:
+        found = library._open().symbol
         for symbol in known.functions:
-            library.address(symbol)
+            if not found(symbol.encode()):
+                library.address(symbol)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
             import warnings
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from .. import _lib
 from .._errors import SignatureError
-from .._values import boxes, callspec
+from .._values import boxes
 from .callable import NativeCallable
 from .entry import needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._signature.signature import Signature
+    from .._types import CallSpec
     from .._values.failure import Errors
     from .entry import Gil
 
@@ -111,9 +112,9 @@ def wrap(
     )
 
 
-def plain(address: int, signature: Signature, name: str, owner: object) -> NativeCallable:
+def plain(address: int, spec: CallSpec, name: str, owner: object) -> NativeCallable:
     """What `wrap` makes of an address that is no other than that of a function, without options."""
-    spec = callspec.of(signature)
+    signature = spec.signature
     made = NativeCallable.__new__(NativeCallable)
     made._describe(name, None)
     made._set_entry(spec, address, needs_gil(signature, 0) if "O" in signature.text else 0, owner)

@@ -74,6 +74,8 @@ class Declarations:
     Attributes
     ----------
     functions : mapping of str to Signature
+    rows : dict of str to tuple
+        The functions as plain data (grammar.py).
     variables : mapping of str to CType
     readonly : frozenset of str
         Those of the variables that are `const`.
@@ -97,6 +99,7 @@ class Declarations:
         "opaque",
         "readonly",
         "refused",
+        "rows",
         "structs",
         "typedefs",
         "variables",
@@ -106,6 +109,7 @@ class Declarations:
         def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
             return SignatureError(row[0], text, *row[1:])
 
+        self.rows = table["functions"]
         self.functions: Mapping[str, Signature] = _Lazy(table["functions"], from_row)
         self.variables: Mapping[str, CType] = _Lazy(table["variables"], read_type)
         self.readonly = frozenset(table["readonly"])
@@ -119,7 +123,7 @@ class Declarations:
         counts = ", ".join(
             f"{len(getattr(self, kind))} {kind}"
             for kind in self.__slots__
-            if kind != "readonly" and getattr(self, kind)
+            if kind not in ("readonly", "rows") and getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
 

@@ -11,12 +11,14 @@ from .. import _lib
 from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View
+from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .._signature.grammar import Row
     from .._types import CallSpec
 
 _types = _lib.types
@@ -61,6 +63,12 @@ def of(signature: Signature, flags: int = 0) -> CallSpec:
 def of_text(signature: str | Signature) -> CallSpec:
     """The call spec of a signature in any spelling; the core keeps what it asked for a text."""
     return of(parse(signature))
+
+
+def of_row(row: Row) -> CallSpec:
+    """The call spec of a signature that is kept as plain data."""
+    named, names, readonly, _ = row
+    return _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0])) or of(from_row(row))
 
 
 def described(signature: Signature, hidden: int) -> tuple[object, ...]:

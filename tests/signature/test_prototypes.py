@@ -268,3 +268,11 @@ def test_an_edition_is_told_by_what_reads_declarations(monkeypatch, tmp_path):
         assert len(files(tmp_path)) == index + 2, part
         monkeypatch.undo()
         monkeypatch.setattr(_cache, "shared", lambda: kept)
+
+
+def test_functions_of_equal_shape_share_what_calls_need():
+    lib = nc.load(None, "int abs(int n); long labs(long n); int isalpha(int n); int isdigit(int);")
+    specs = [getattr(lib, name)._entry()[0] for name in ("abs", "isalpha", "labs", "isdigit")]
+    assert specs[0] is specs[1]
+    assert len({id(one) for one in specs}) == 3, "names are the spec's"
+    assert lib.isdigit(ord("1")) != 0
