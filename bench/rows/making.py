@@ -30,6 +30,7 @@ METHOD = (
 )
 KEPT = 100_000  # of each maker, for its bytes
 DICT = "a dict lookup"
+DICT_C = "a dict lookup, C's spelling"
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,16 @@ def _lookups(tools: Tools) -> list[Line]:
     one = tools.nc.wrap(tools.address, "d:d")
     two = tools.nc.wrap({"f:f": address_of("cosf"), "d:d": tools.address})
     many = tools.nc.wrap({f"d:{'d' * count}": tools.address for count in range(MANY, 0, -1)})
-    names = {"d": {"d:d": one}, "f": one, "g": two, "h": many, "x": 0.5}
+    names = {
+        "d": {"d:d": one, "double (double x)": one},
+        "f": one,
+        "g": two,
+        "h": many,
+        "x": 0.5,
+    }
     statements = {
         DICT: "d['d:d']",
+        DICT_C: "d['double (double x)']",
         "f[…]": "f['d:d']",
         "f[…], two entries": "g['d:d']",
         "f[…], C's spelling": "f['double (double x)']",
@@ -154,13 +162,9 @@ LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _boxes)
 GOALS = (
     *[
         Most(LOOKUPS, what, DICT, 2.0)
-        for what in (
-            "f[…]",
-            "f[…], two entries",
-            "f[…], C's spelling",
-            f"f[…], {MANY} entries",
-        )
+        for what in ("f[…]", "f[…], two entries", f"f[…], {MANY} entries")
     ],
+    Most(LOOKUPS, "f[…], C's spelling", DICT_C, 2.0),
     Most(LOOKUPS, "f[…](x)", DICT, 2.0, less="f(x)"),
     *[
         Most(LOOKUPS, what, DICT, 4.0)
