@@ -23,7 +23,7 @@ else:
 
     def __getattr__(name):
         """The public names, of _public.py, which is imported when one of them is used."""
-        if name[0] != "_" or name in ("__all__", "_native_of", "_own_entry"):
+        if name[0] != "_" or name in ("__all__", "_open_box"):
             from ._public import NAMES
 
             globals().update({**NAMES, **globals()})

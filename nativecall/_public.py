@@ -2,7 +2,7 @@
 
 from ._callable.callable import NativeCallable
 from ._callable.entry import Entry
-from ._callable.wrap import native_of as _native_of  # noqa: F401  # box.h asks for it
+from ._callable.wrap import open_box as _open_box  # noqa: F401  # detail/box.h asks for it
 from ._callable.wrap import wrap
 from ._callback import Callback, callback
 from ._errors import (
@@ -18,7 +18,6 @@ from ._lib import types as _types
 from ._library import Library, load
 from ._signature.signature import Signature
 from ._slots import Slot, customslots, extensibletype, get_include
-from ._values.boxes import own_entry as _own_entry  # noqa: F401  # the same
 from ._values.boxes import register_box
 
 __all__ = [
@@ -60,4 +59,4 @@ def get_errno() -> int:
 
 get_errno.__module__ = __package__
 #: What the package has of this module.
-NAMES = {name: globals()[name] for name in (*__all__, "__all__", "_native_of", "_own_entry")}
+NAMES = {name: globals()[name] for name in (*__all__, "__all__", "_open_box")}

@@ -44,7 +44,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "nativecall/detail/compat.h"
+#include "compat.h"
 
 /* ---- from a Python function to a holder ------------------------------------------------------ */
 

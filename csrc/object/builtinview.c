@@ -2,6 +2,7 @@
 #include "builtinview.h"
 
 #include "callablecalls.h"
+#include "ground/compat.h"
 #include "making.h"
 #include "overload.h"
 #include "values/names.h"

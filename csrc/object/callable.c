@@ -14,6 +14,7 @@
 #include "entries.h"
 #include "making.h"
 #include "overload.h"
+#include "ground/compat.h"
 #include "nativecall/nativeapi.h"
 #include "values/names.h"
 

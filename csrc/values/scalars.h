@@ -10,7 +10,7 @@
 
 #include "buffers.h"
 
-#include "nativecall/detail/compat.h"
+#include "ground/compat.h"
 #include "nativecall/detail/core/numbers.h"
 #include "nativecall/detail/values.h"
 

@@ -14,7 +14,8 @@ import nativecall as nc
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from _shared import broken, built, cosine, show_error, show_numerics
 
-# Run without site-packages, where nativecall is: the headers were compiled in.
+# Run without site-packages, where nativecall is: the headers were compiled in, and what the package
+# would read is called through Python.
 VENDORED = """
 import ctypes, importlib.util, sys
 sys.path.insert(0, sys.argv[1])

@@ -178,9 +178,10 @@ def function(obj: Foreign) -> Function | None:
     """The function behind a ctypes function pointer; its signature when argtypes are set."""
     if not isinstance(obj, _CFuncPtr):
         return None
-    if _is_checked(obj):
+    check = _check_of(obj)
+    if check is not None:
         raise SignatureError(
-            f"ctypes calls {obj.restype.__name__}._check_retval_ with the results of {obj!r}",
+            f"ctypes calls {check} with the results of {obj!r}",
             hint="for the function without that check, pass its address and a signature",
         )
     signature = _signature(obj.argtypes, obj.restype)
@@ -197,9 +198,11 @@ def _address(obj: Foreign) -> int:
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
 
 
-def _is_checked(obj: Foreign) -> bool:
-    """Whether Python code looks at the function's results before its callers do."""
-    return hasattr(obj.restype, "_check_retval_")
+def _check_of(obj: Foreign) -> str | None:
+    """The Python code, if any, that looks at the function's results before its callers do."""
+    if hasattr(obj.restype, "_check_retval_"):
+        return f"{obj.restype.__name__}._check_retval_"
+    return None if getattr(obj, "errcheck", None) is None else "its errcheck"
 
 
 def own_entry(obj: Foreign) -> NativeCallable | None:
@@ -208,7 +211,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
     ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
     arrays that it is assigned to.
     """
-    if not isinstance(obj, _CFuncPtr) or _is_checked(obj):
+    if not isinstance(obj, _CFuncPtr) or _check_of(obj) is not None:
         return None
     address = _address(obj)
     pending: list[Foreign] = [obj]

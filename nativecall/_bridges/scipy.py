@@ -19,7 +19,7 @@ from .._signature.spelling import canonical, parse
 from .._values import boxes
 from .._values.boxes import Function
 from .._values.failure import convention
-from .PyCapsule import from_entry, spelling
+from .PyCapsule import context, from_entry, spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,15 @@ def function(obj: LowLevelCallable) -> Function | None:
     if inner is not None:
         inner.owner = obj
     return inner
+
+
+def user_data(obj: LowLevelCallable) -> int | None:
+    """The user data of a LowLevelCallable, which SciPy keeps in the context of its capsule."""
+    from scipy import LowLevelCallable
+
+    if not isinstance(obj, LowLevelCallable) or obj.user_data is None:
+        return None
+    return context(tuple.__getitem__(obj, 0))
 
 
 def from_callable(

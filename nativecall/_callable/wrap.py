@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from .. import _lib
 from .._errors import SignatureError
-from .._values import boxes
+from .._values import boxes, callspec
 from .callable import NativeCallable
 from .entry import needs_gil
 
@@ -112,30 +112,48 @@ def wrap(
     )
 
 
-def plain(address: int, spec: CallSpec, name: str, owner: object) -> NativeCallable:
+def plain(address: int, spec: CallSpec, name: str, owner: object, flags: int = 0) -> NativeCallable:
     """What `wrap` makes of an address that is no other than that of a function, without options."""
     signature = spec.signature
     made = NativeCallable.__new__(NativeCallable)
     made._describe(name, None)
-    made._set_entry(spec, address, needs_gil(signature, 0) if "O" in signature.text else 0, owner)
+    flags = needs_gil(signature, flags) if flags or "O" in signature.text else 0
+    made._set_entry(spec, address, flags, owner)
     return made
 
 
-def native_of(obj: object) -> NativeCallable | None:
-    """The native callable for an object of another library; None where nothing native is known.
+def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | None:
+    """Read another library's box for a consumer in C (detail/box.h: `nativecall._open_box`).
 
-    Consumers in C ask this about objects that they do not know themselves (box.h), by the name
-    `nativecall._native_of`. A function that no signature describes is called through Python.
+    Returns
+    -------
+    tuple or None
+        A native callable with the entries of the box, or why no signature describes its function;
+        the user data that the function must get, or None; and whether nothing but a capsule's name
+        tells its type. None where `obj` is no box.
+
+    Raises
+    ------
+    ValueError
+        When the box holds NULL.
     """
     try:
         native = boxes.native(obj)
         if native is obj:
             return None
-        if native is None:
-            found = boxes.function(obj)
-            if found is None or found.signature is None or not found.address:
-                return None
-            native = NativeCallable(obj)
-    except SignatureError:
-        return None
-    return native if isinstance(native, NativeCallable) else None
+        if native is not None:
+            return (native, None, False) if isinstance(native, NativeCallable) else None
+        found = boxes.function(obj)
+        if found is None:
+            return None
+        if not found.address:
+            raise ValueError(f"{obj!r} is a function pointer that is NULL")
+        if found.signature is None:
+            return "it does not tell its type; nativecall.wrap(it, signature) does", None, False
+    except SignatureError as error:
+        return str(error), None, False
+    native = plain(
+        found.address, callspec.of(found.signature), found.name or "box", found.owner, found.flags
+    )
+    named = isinstance(obj, tuple) or type(obj).__name__ == "PyCapsule"  # SciPy's are tuples
+    return native, boxes.user_data(obj), named and boxes.own_entry(obj) is None

@@ -13,6 +13,7 @@ library is met, and imports nothing that this object's library has not imported.
     function(obj) -> Function | None      the C function inside a box
     own_entry(obj) -> NativeCallable | None
                                           the entry that a box of ours was made of
+    user_data(obj) -> int | None          what the function inside a box must get for user data
     pointer(obj) -> Pointer | None        the data pointer inside a box
     struct(obj) -> Struct | None          the struct by value that a box has
     layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
@@ -22,8 +23,8 @@ library is met, and imports nothing that this object's library has not imported.
     signatures(obj) -> list | None        for what signatures there are such functions already
     from_callable(f, signature, ...)      makes a box of a native callable's entry
 
-and answers None for objects that it does not know after all. C code asks too, if this package is
-imported (box.h): so a new box needs a bridge, and nothing else. Objects of other providers, which
+and answers None for objects that it does not know after all. C code asks too (`wrap.open_box`): so
+a new box needs a bridge, and nothing else. Objects of other providers, which
 have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
 module they are of.
 
@@ -344,10 +345,7 @@ def holds_entry(obj: object, address: int) -> bool:
 
 
 def own_entry(obj: object) -> Native | None:
-    """The entry that a box of ours was made of, as a callable of that one; else None.
-
-    Consumers in C ask here too (box.h), by the name `nativecall._own_entry`.
-    """
+    """The entry that a box of ours was made of, as a callable of that one; else None."""
     found: Native | None = _ask(obj, "own_entry")
     return found
 
@@ -359,6 +357,12 @@ def function(obj: object) -> Function | None:
         signature, address, flags = entry._chosen(None)
         return Function(address, signature, obj, entry.__name__, flags)
     found: Function | None = _ask(obj, "function")
+    return found
+
+
+def user_data(obj: object) -> int | None:
+    """The address that the function in a box must get for user data, None when there is none."""
+    found: int | None = _ask(obj, "user_data")
     return found
 
 

@@ -43,11 +43,7 @@ H = type.__basicsize__
 # Headers whose structs are seen by the one module that includes them, and never by another.
 LOCAL = {
     "box.h",
-    "boxcffi.h",
-    "boxctypes.h",
-    "boxes.h",
     "callback.h",
-    "declaration.h",
     "dispatch.h",
     "dynamiccall.h",
     "promotion.h",
@@ -61,7 +57,6 @@ LOCAL = {
 # Such structs in the other headers: working memory, and what writers and the runtime keep for
 # themselves.
 PRIVATE = {
-    "NcDeclarationName",
     "NcInternChunk",
     "NcNativeApiRow",
     "NcNativeTable",

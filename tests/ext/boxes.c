@@ -1,4 +1,4 @@
-/* tests/ext/boxes.c: what boxes.h says of other libraries' functions, and calls of them by value.
+/* tests/ext/boxes.c: what box.h says of other libraries' functions, and calls of them by value.
  *
  * The compiler of this file is the oracle: a function that is taken natively is called as C calls
  * one of that type. */
@@ -7,16 +7,32 @@
 #include <complex.h>
 #include <nativecall/callback.h>
 
+/* The entry of a box that was opened, which lives as long as the box; NULL: it has none. */
+static const PyNativeCallableEntry *opened(PyObject *obj, NcBox *box)
+{
+    if (nc_box_open(obj, box) <= 0) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(PyExc_AssertionError, "%R is no box", obj);
+        }
+        return NULL;
+    }
+    (void)PyCustomSlots_Import();
+    return box->native != NULL ? nc_native_next(box->native, NULL) : NULL;
+}
+
 /* box(obj) -> (signature or None, why it is unknown or None) */
 static PyObject *box(PyObject *module, PyObject *obj)
 {
     NcBox found;
+    PyObject *made = NULL;
+    const PyNativeCallableEntry *entry = opened(obj, &found);
     (void)module;
-    if (nc_box_open(obj, &found) <= 0) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_AssertionError, "%R is no box", obj);
+    if (!PyErr_Occurred()) {
+        made = Py_BuildValue("(zO)", entry != NULL ? entry->signature : NULL,
+                             found.unknown != NULL ? found.unknown : Py_None);
     }
-    return Py_BuildValue("(zz)", found.unknown == NULL ? found.signature.text : NULL,
-                         found.unknown);
+    nc_box_close(&found);
+    return made;
 }
 
 typedef struct {
@@ -149,16 +165,20 @@ static PyObject *count(PyObject *module, PyObject *args)
                                        : Py_BuildValue("(iO)", x, native ? Py_True : Py_False);
 }
 
-/* entry(obj) -> (signature or None, flags) of a box */
+/* entry(obj) -> (signature, flags) of a box */
 static PyObject *entry(PyObject *module, PyObject *obj)
 {
     NcBox found;
+    PyObject *made = NULL;
+    const PyNativeCallableEntry *entry = opened(obj, &found);
     (void)module;
-    if (nc_box_open(obj, &found) <= 0) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_AssertionError, "%R is no box", obj);
+    if (entry != NULL) {
+        made = Py_BuildValue("(sn)", entry->signature, (Py_ssize_t)entry->flags);
+    } else if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_AssertionError, "%R has no entry", obj);
     }
-    return Py_BuildValue("(zn)", found.unknown == NULL ? found.signature.text : NULL,
-                         (Py_ssize_t)found.flags);
+    nc_box_close(&found);
+    return made;
 }
 
 /* take(obj, signature, options): the address of obj's function, native only */

@@ -591,39 +591,29 @@ static PyObject *observe(PyObject *module, PyObject *obj)
 
 /* ---- what the pieces say --------------------------------------------------------------------- */
 
-/* declared(text) -> the canonical signature of a C declaration, or None */
-static PyObject *declared(PyObject *module, PyObject *args)
-{
-    const char *text;
-    Py_ssize_t length;
-    NcSignatureText out;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "s#", &text, &length)) {
-        return NULL;
-    }
-    if (nc_declaration_function(text, (size_t)length, &out) != NC_OK) {
-        Py_RETURN_NONE;
-    }
-    return PyUnicode_FromString(out.text);
-}
-
-/* box(obj) -> (kind, address, signature or None, user data or None, flags), or None */
+/* box(obj) -> (address, signature, user data or None, flags) of its first entry, the reason why it
+ * has none, or None: no box */
 static PyObject *box(PyObject *module, PyObject *obj)
 {
     NcBox found;
+    PyObject *made = NULL;
     int status = nc_box_open(obj, &found);
     (void)module;
-    if (status < 0) {
-        return NULL;
-    }
     if (status == 0) {
-        Py_RETURN_NONE;
+        made = Py_NewRef(Py_None);
+    } else if (status > 0 && found.unknown != NULL) {
+        made = Py_NewRef(found.unknown);
+    } else if (status > 0) {
+        const PyNativeCallableEntry *entry;
+        (void)PyCustomSlots_Import();
+        entry = nc_native_next(found.native, NULL);
+        made = Py_BuildValue(
+            "(KsNK)", (unsigned long long)(uintptr_t)nc_calltable_funcptr(entry), entry->signature,
+            found.has_user_data ? PyLong_FromVoidPtr(found.user_data) : Py_NewRef(Py_None),
+            (unsigned long long)entry->flags);
     }
-    return Py_BuildValue("(sKzNK)", found.kind, (unsigned long long)(uintptr_t)found.address,
-                         found.unknown == NULL ? found.signature.text : NULL,
-                         found.has_user_data ? PyLong_FromVoidPtr(found.user_data)
-                                             : (Py_INCREF(Py_None), Py_None),
-                         (unsigned long long)found.flags);
+    nc_box_close(&found);
+    return made;
 }
 
 /* capsule(address, name, context=0) -> a capsule; its name lives for ever */
@@ -818,7 +808,6 @@ static PyMethodDef functions[] = {
     {"pending", pending, METH_VARARGS, NULL},
     {"round_trip", round_trip, METH_VARARGS, NULL},
     {"observe", observe, METH_O, NULL},
-    {"declared", declared, METH_VARARGS, NULL},
     {"box", box, METH_O, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
     {"cost_calls", cost_calls, METH_NOARGS, NULL},

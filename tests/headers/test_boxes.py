@@ -1,4 +1,4 @@
-"""boxes.h: the types of other libraries' functions, as far as a signature means what they mean.
+"""box.h: the types of other libraries' functions, as far as a signature means what they mean.
 
 A function of ctypes, cffi or Numba is called natively only if its types have the layout, its
 complex numbers the registers and its result the meaning that its signature tells a C caller. What
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from pathlib import Path
 
 import cffi
 import pytest
@@ -25,11 +24,12 @@ double add_packed(struct packed s) { return s.a + s.b; }
 double add_natural(struct natural s) { return s.a + s.b; }
 int negate(int x) { return -x; }
 """
-LAYOUT = "one of its structs has a layout that no signature describes"
-BITS = "one of its structs has bit-fields"
-ORDER = "one of its types has the byte order of another machine"
-COMPLEX = "Numba does not pass one of its complex numbers as C does"
-NO_SIGNATURE = "one of its types has no signature"
+# What the reasons say for which no signature describes a function.
+LAYOUT = "has a layout that no signature describes"
+BITS = "bit-field"
+ORDER = "has the byte order of another machine"
+COMPLEX = "Numba's cfunc does not pass one of the complex numbers in "
+UNION = "a Either of ctypes cannot be passed by value"
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +46,12 @@ def path(builder, tmp_path_factory):
     source = tmp_path_factory.mktemp("boxes") / "boxed.c"
     source.write_text(SOURCE + "int declared_for_the_warnings;\n")
     return str(builder.library(source, "boxed"))
+
+
+def agrees(found, expected):
+    """Whether a box has this signature, or none and this in the reason."""
+    signature, why = found
+    return (why is None and signature == expected) or (signature is None and expected in why)
 
 
 def wrapped(box):
@@ -101,8 +107,7 @@ def test_layouts_of_cffi(c, options, text, expected):
     ffi.cdef(STRUCTS, **options)
     box = ffi.cast(text, 1 << 20)
     found = c.box(box)
-    assert expected in found
-    assert None in found
+    assert agrees(found, expected), found
     assert found[0] == wrapped(box)
 
 
@@ -123,10 +128,10 @@ def test_a_pointer_does_not_make_up_for_what_comes_before_it(c):
     ffi = cffi.FFI()
     ffi.cdef(STRUCTS)
     box = ffi.cast("void(*)(U, int *, hidden *)", 1 << 20)
-    assert c.box(box) == (None, NO_SIGNATURE)
+    assert agrees(c.box(box), "union 'U' cannot be passed by value")
     assert wrapped(box) is None
     box = ctypes.CFUNCTYPE(None, Either, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Either))(1)
-    assert c.box(box) == (None, NO_SIGNATURE)
+    assert agrees(c.box(box), UNION)
     assert wrapped(box) is None
 
 
@@ -206,7 +211,7 @@ CTYPES = [
     (None, ctypes.POINTER(Bits), "v:P"),
     (None, ctypes.POINTER(Opaque), "v:P"),
     (None, ctypes.POINTER(Empty), "v:P"),
-    (None, Empty, "one of its structs has no fields"),
+    (None, Empty, "a struct needs at least one field"),
     (None, Shadowed, LAYOUT),
     (None, OTHER, ORDER),
     (None, OTHER_DOUBLE, ORDER),
@@ -224,8 +229,7 @@ CTYPES = [
 def test_layouts_of_ctypes(c, result, argument, expected):
     box = ctypes.CFUNCTYPE(result, *[argument] * (argument is not None))(1 << 20)
     found = c.box(box)
-    assert expected in found
-    assert None in found
+    assert agrees(found, expected), found
     assert found[0] == wrapped(box)
 
 
@@ -289,7 +293,7 @@ def test_results_that_ctypes_checks_stay_checked(c, path, restype):
     negate.restype = ctypes.c_int
     assert c.count(negate, -3) == (3, True)
     negate.restype = restype
-    assert c.box(negate) == (None, "the _check_retval_ of its restype is for Python callers only")
+    assert agrees(c.box(negate), f"ctypes calls {restype.__name__}._check_retval_ with the results")
     assert c.count(negate, -3) == (1003, False)
     with pytest.raises(OSError, match="failed with -3"):
         c.count(negate, 3)
@@ -351,7 +355,7 @@ def test_complex_numbers_of_numba(c, signature, same):
         assert c.box(made) == (signature, None)
         assert c.call(made, signature) == expected
     else:
-        assert c.box(made) == (None, COMPLEX)
+        assert agrees(c.box(made), COMPLEX)
         with pytest.raises(TypeError, match=COMPLEX):
             c.call(made, signature)
 
@@ -360,80 +364,9 @@ def test_single_complex_numbers_of_numba_are_called_through_python(c):
     import numba
 
     made = numba.cfunc("complex64(complex64)")(lambda z: z * 2)
-    assert c.box(made) == (None, COMPLEX)
+    assert agrees(c.box(made), COMPLEX)
     assert c.twice(made) == (3 + 5j, False)
     for text in ("float64(complex64)", "complex64(float64)"):
-        assert c.box(numba.cfunc(text)(lambda x: x.real)) == (None, COMPLEX)
+        assert agrees(c.box(numba.cfunc(text)(lambda x: x.real)), COMPLEX)
     made = numba.cfunc("float64(CPointer(complex64), float32)")(lambda p, x: x)
     assert c.box(made) == ("d:&Zff", None)
-
-
-# -- objects that change while they are looked into ----------------------------------------------
-
-CHANGING = """
-import gc, sys, types
-sys.path.insert(0, sys.argv[1])
-import {name} as c
-"""
-
-
-def test_fields_that_go_while_they_are_read(c, python, monkeypatch):
-    monkeypatch.setenv("PYTHONMALLOC", "debug")
-    code = """
-class Data:
-    pass
-class Type:
-    def __init__(self, kind, **other):
-        self.kind = kind
-        self.__dict__.update(other)
-double = Type("primitive", cname="double")
-fields = []
-class Field:
-    bitsize, offset = -1, 0
-    @property
-    def type(self):
-        fields.clear()
-        gc.collect()
-        self.junk = [(i, i) for i in range(100)]
-        return double
-fields[:] = [("a", Field()), ("b", Field())]
-struct = Type("struct", fields=fields)
-function = Type("function", args=(struct,), result=double, ellipsis=False)
-backend = types.ModuleType("_cffi_backend")
-backend._CDataBase = Data
-backend.typeof = lambda obj: function
-backend.new_primitive_type = lambda name: name
-backend.cast = lambda type, obj: 64
-backend.sizeof = backend.alignof = lambda type: 8
-sys.modules["_cffi_backend"] = backend
-print(c.box(Data()))
-"""
-    text = python(CHANGING.format(name=c.__name__) + code, Path(c.__file__).parent)
-    assert text.startswith("(None, ")
-
-
-def test_a_tuple_that_changes_its_class_while_it_is_looked_into(c, python, monkeypatch):
-    monkeypatch.setenv("PYTHONMALLOC", "debug")
-    code = """
-import datetime
-class Other(tuple):
-    __slots__ = ()
-class Gone(tuple):
-    __slots__ = ()
-obj = Gone((datetime.datetime_CAPI, None, None))
-class Module(types.ModuleType):
-    def __getattr__(self, name):
-        global Gone
-        if "Gone" in globals():
-            obj.__class__ = Other
-            del Gone
-            gc.collect()
-        raise AttributeError(name)
-sys.modules["scipy._lib._ccallback"] = Module("scipy._lib._ccallback")
-try:
-    c.box(obj)
-except AssertionError as error:
-    print(error)
-"""
-    text = python(CHANGING.format(name=c.__name__) + code, Path(c.__file__).parent)
-    assert text.endswith("is no box\n")

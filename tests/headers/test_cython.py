@@ -35,8 +35,7 @@ SUFFIXES = {"c": "c", "c++": "cpp"}
 # ---- what is declared ----------------------------------------------------------------------------
 
 # Headers whose functions are for providers, or for other headers.
-INTERNAL = {"base.h", "box.h", "boxcffi.h", "boxctypes.h", "boxes.h", "compat.h", "hash.h"}
-INTERNAL |= {"declaration.h"}
+INTERNAL = {"base.h", "box.h", "compat.h", "hash.h"}
 INTERNAL |= {
     "intern.h",
     "metaclass.h",
@@ -51,7 +50,6 @@ INTERNAL |= {
     "slottable.h",
     "callbackcalls.h",
     "callbackfunctions.h",
-    "typenames.h",
     "typetable.h",
 }
 INTERNAL |= {"values.h"}

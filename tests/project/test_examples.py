@@ -87,7 +87,7 @@ ValueError:        the function has the same sign at both ends
 TypeError:         a callback must be a callable, a LowLevelCallable or a capsule with a function \
 for 'd:d', 'd:dP' with user_data as argument 2 (got 'cos')
 nativecall there   False
-ctypes function    0.841470985 called natively
+ctypes function    0.841470985 called through Python
 Python function    0.841470985 called through Python
 """,
     "cython_numerics/run.py": """

@@ -33,7 +33,6 @@ from nativecall._signature.declarations import (
 from nativecall._signature.derived import Struct, pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
-from nativecall._slots import get_include
 from support import build
 
 CHAR = scalar("c").text
@@ -405,47 +404,6 @@ def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(tmp_path: Path
         assert [struct.size, *[field.offset for field in struct.fields]] == [
             int(number) for number in line.split()
         ], texts[i]
-
-
-READER = r"""
-#include <stdio.h>
-#include <string.h>
-#include "nativecall/detail/declaration.h"
-int main(void)
-{
-    char line[4096];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        NcSignatureText text;
-        int status = nc_declaration_function(line, strcspn(line, "\n"), &text);
-        puts(status == NC_OK ? text.text : "refused");
-    }
-    return 0;
-}
-"""
-
-
-@pytest.mark.compiler
-def test_the_reader_in_c_agrees(tmp_path: Path) -> None:
-    command = build.compiler()
-    if command is None:
-        pytest.skip("no C compiler")
-    wordings = [text for text in _wordings() if "_Complex" not in text or "double" in text]
-    program = tmp_path / "reader.c"
-    program.write_text(READER)
-    binary = tmp_path / "reader"
-    include = Path(get_include())
-    subprocess.run([*command, "-w", f"-I{include}", str(program), "-o", str(binary)], check=True)
-    lines = "".join(f"double f({text} *)\n" for text in wordings)
-    output = subprocess.run(
-        [str(binary)], input=lines, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert len(output) == len(wordings)
-    for text, found in zip(wordings, output, strict=True):
-        try:
-            expected = parse_function(f"double f({text} *)").text
-        except SignatureError:
-            continue
-        assert found == expected, text
 
 
 def test_packed_structs() -> None:

@@ -18,9 +18,9 @@
  *   1. native callables and their built-in views (nativecallable.h)
  *   2. objects whose type has __nativecall_api__ (nativeapi.h), which native callables have for the
  *      entries that their specialize hook makes: a missing one is asked for here
- *   3. boxes of other libraries: LowLevelCallable, capsules named by a C declaration, function
- *      pointers of ctypes and of cffi, Numba's cfuncs (boxes.h); if the package is imported, also
- *      the native callables that it makes of others (nativecall.register_box)
+ *   3. boxes of other libraries, which the package reads (detail/box.h): LowLevelCallable,
+ *      capsules named by a C declaration, function pointers of ctypes and of cffi, Numba's cfuncs,
+ *      and what nativecall.register_box was given
  *   4. any Python callable, through the callback function of an accepted signature
  *   (detail/callbackfunctions.h); one with
  *      user_data is preferred, because it needs no slot of the pool
@@ -35,7 +35,7 @@
  * without the argument do not fit a signature with it: nothing is adapted.
  *
  * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
- * function is, unless nativecall made it (boxes.h), and no name tells whether the function needs
+ * function is, unless nativecall made it, and no name tells whether the function needs
  * the GIL or sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do
  * both: `cdef api double f(double)` sets an exception and returns -1 unless it is noexcept, and
  * crashes without the GIL if it uses Python objects. Here such functions count as needing nothing
@@ -76,9 +76,9 @@
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
-#include "detail/boxes.h"
 #include "nativeapi.h"
 #include "nativecallable.h"
+#include "detail/box.h"
 #include "detail/callbackfunctions.h"
 
 NC_C_BEGIN
@@ -86,8 +86,9 @@ NC_C_BEGIN
 /* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
  * canonical and the interned form in it. */
 typedef struct {
-    const char *signature; /* signature text, any spelling; see docs/abi/signatures.md */
-    int user_data;         /* the index of the argument that gets user_data, -1: there is none */
+    const char
+        *signature; /* canonical, but for blanks and the codes "clLnNg"; docs/abi/signatures.md */
+    int user_data;  /* the index of the argument that gets user_data, -1: there is none */
     const NcCallbackFunction
         *python;          /* for Python functions; NULL: none are taken for this signature */
     const char *interned; /* NULL until there are native callables in the process */
@@ -108,47 +109,54 @@ NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
 
 /* ---- what is accepted ------------------------------------------------------------------------ */
 
-/* Makes a signature canonical, and interns it as soon as that can be. 0, or -1 with an exception. */
-NC_STATIC int nc_callback_intern(NcCallbackSignature *accepted)
+/* Makes a signature canonical, and interns it as soon as that can be. 0, or -1 with an exception.
+ * What is checked are the characters, and that each function in it has one ':'. The canonical form
+ * lives for ever, as the array does, once for a signature of the source. */
+NC_COLD int nc_callback_intern(NcCallbackSignature *accepted)
 {
-    NcSignatureText text;
-    const char *interned;
+    const char *at, *interned;
+    char *kept, *end;
+    int functions = 1;
     if (accepted->python != NULL && accepted->signature == NULL) {
         accepted->signature = accepted->python->signature;
         accepted->user_data = accepted->python->user_data;
     }
-    if (accepted->signature == NULL) {
-        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for a signature");
+    at = accepted->signature;
+    kept = end = (char *)PyMem_Malloc(at != NULL ? strlen(at) + 1 : 0);
+    if (at == NULL || kept == NULL) {
+        PyErr_SetString(at == NULL ? PyExc_SystemError : PyExc_MemoryError,
+                        at == NULL ? "nc_callback_prepare was given NULL for a signature" : "");
         return -1;
     }
-    nc_text_init(&text);
-    nc_text_put(&text, accepted->signature);
-    if (nc_text_canonical(&text) != NC_OK) {
-        PyErr_Format(PyExc_ValueError, "'%s', which a callback may have, is no signature: %s",
-                     accepted->signature, nc_status_text(text.status));
-        return -1;
-    }
-    if (nc_signature_intern(text.text, &interned) < 0) {
-        return -1;
-    }
-    if (interned != NULL) {
-        accepted->signature = interned;
-    } else if (strcmp(accepted->signature, text.text) != 0) {
-        /* Kept, as the array is: once for a signature of the source. */
-        char *kept = (char *)PyMem_Malloc(text.length + 1);
-        if (kept == NULL) {
-            PyErr_NoMemory();
-            return -1;
+    for (; *at != '\0'; at++) {
+        *end = nc_scalar_spelt(*at);
+        functions += (*end == 'X') - (*end == ':');
+        if (functions < 0 || strchr(NC_PACKED_COMMON NC_PACKED_RARE ": clLnN", *at) == NULL) {
+            break;
         }
-        memcpy(kept, text.text, text.length + 1);
+        end += *at != ' ';
+    }
+    *end = '\0';
+    if (*at != '\0' || functions != 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "'%s', which a callback may have, is no signature in canonical form: "
+                     "unexpected %s at column %zd",
+                     accepted->signature, *at != '\0' ? "character" : "end",
+                     (Py_ssize_t)(at - accepted->signature) + 1);
+    } else if (strcmp(kept, accepted->signature) != 0) {
         accepted->signature = kept;
+        kept = NULL;
+    }
+    PyMem_Free(kept);
+    if (PyErr_Occurred() || nc_signature_intern(accepted->signature, &interned) < 0) {
+        return -1;
     }
     nc_store_release_ptr(&accepted->interned, interned);
     return 0;
 }
 
 /* The flags that a native entry must not have. */
-NC_STATIC uintptr_t nc_callback_refuses(unsigned options)
+NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options)
 {
     return ((options & NC_CALLBACK_HOLDS_GIL) != 0 ? 0 : NC_FLAG_NEEDS_GIL) |
            ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
@@ -163,83 +171,70 @@ NC_STATIC int nc_callback_suits(uintptr_t flags, unsigned options)
     return nc_calltable_flags_suit(flags, told ? refuse & ~NC_ERRORS_MASK : refuse);
 }
 
-/* Whether a box is passed over because nothing but a capsule's name tells what is in it. */
-NC_STATIC int nc_callback_distrusts(PyObject *obj, const NcBox *box, unsigned options)
-{
-    return (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0 && !box->own_entry &&
-           (PyCapsule_CheckExact(obj) || PyTuple_Check(obj)); /* LowLevelCallable is a tuple */
-}
-
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Appends to a string: "'a', 'b'". 0, or -1 with an exception. */
-NC_STATIC int nc_message_add(PyObject **message, const char *text, const char *after)
+NC_COLD int nc_message_add(PyObject **message, const char *text, const char *more, const char *why)
 {
-    PyObject *longer;
-    if (*message == NULL) {
-        *message = PyUnicode_FromFormat("'%s'%s", text, after);
-    } else {
-        longer = PyUnicode_FromFormat("%U, '%s'%s", *message, text, after);
-        Py_DECREF(*message);
-        *message = longer;
-    }
+    PyObject *before = *message;
+    *message = before != NULL ? PyUnicode_FromFormat("%U, '%s'%s%s", before, text, more, why)
+                              : PyUnicode_FromFormat("'%s'%s%s", text, more, why);
+    Py_DecRef(before);
     return *message != NULL ? 0 : -1;
 }
 
 /* Why an entry was passed over whatever its signature is: " (...)", or "". */
-NC_STATIC const char *nc_message_why(uintptr_t flags, uintptr_t refuse)
+NC_COLD const char *nc_message_why(const PyNativeCallableEntry *entry, unsigned options, int named)
 {
-    int gil = (flags & refuse & NC_FLAG_NEEDS_GIL) != 0;
-    int errors = (flags & refuse & NC_ERRORS_MASK) != 0;
-    if (gil && errors) {
+    uintptr_t refused = entry->flags & nc_callback_refuses(options);
+    if (NC_ABI_LOAD(&entry->funcptr) == NULL) {
+        return " (has no function yet)";
+    }
+    if (named && (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0) {
+        return " (says a capsule's name, which the caller does not trust)";
+    }
+    if ((refused & NC_FLAG_NEEDS_GIL) != 0 && (refused & NC_ERRORS_MASK) != 0) {
         return " (needs the GIL, which the caller does not hold, and reports failures, which it "
                "does not look for)";
     }
-    return gil      ? " (needs the GIL, which the caller does not hold)"
-           : errors ? " (reports failures, which the caller does not look for)"
-                    : "";
+    return (refused & NC_FLAG_NEEDS_GIL) != 0 ? " (needs the GIL, which the caller does not hold)"
+           : refused != 0 ? " (reports failures, which the caller does not look for)"
+                          : "";
 }
 
-/* The signatures that obj offers: a new reference, or NULL with an exception or without any. */
-NC_STATIC PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned options)
+/* The signatures that obj or the box that it is offers: a new reference, or NULL with an exception
+ * or without any. */
+NC_COLD PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned options)
 {
     PyObject *message = NULL;
-    const PyNativeCallableEntry *entry = NULL;
+    PyObject *asked = box->native != NULL ? box->native : obj;
+    const PyNativeCallableEntry *entry = nc_native_next(asked, NULL);
     const NcNativeApi *api = NULL;
-    uintptr_t refuse = nc_callback_refuses(options);
-    size_t i;
-    if (box != NULL) {
-        if (box->unknown != NULL) {
-            return PyUnicode_FromFormat("a function whose signature is unknown (%s)", box->unknown);
+    const int has_table = entry != NULL;
+    size_t position = 0;
+    if (box->unknown != NULL) {
+        return PyUnicode_FromFormat("a function whose signature is unknown (%U)", box->unknown);
+    }
+    if (!has_table && (nc_nativeapi_of(asked, &api) < 0 || api == NULL || api->entry == NULL)) {
+        return NULL;
+    }
+    for (;; entry = has_table ? nc_native_next(asked, entry) : NULL) {
+        if (!has_table && position < NC_NATIVEAPI_MAX_ENTRIES) {
+            entry = api->entry(asked, position++);
         }
-        return PyUnicode_FromFormat(
-            "'%s'%s%s", box->signature.text, box->has_user_data ? " with user_data" : "",
-            nc_callback_distrusts(obj, box, options)
-                ? " (says a capsule's name, which the caller does not trust)"
-                : nc_message_why(box->flags, refuse));
-    }
-    while ((entry = nc_native_next(obj, entry)) != NULL) {
-        if (nc_message_add(&message, entry->signature, nc_message_why(entry->flags, refuse)) < 0) {
-            return NULL;
+        if (entry == NULL) {
+            return message;
         }
-    }
-    if (message != NULL || nc_nativeapi_of(obj, &api) < 0 || api == NULL || api->entry == NULL) {
-        return message;
-    }
-    for (i = 0; i < NC_NATIVEAPI_MAX_ENTRIES && (entry = api->entry(obj, i)) != NULL; i++) {
         if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
-            nc_message_add(&message, entry->signature,
-                           entry->funcptr == NULL ? " (has no function yet)"
-                                                  : nc_message_why(entry->flags, refuse)) < 0) {
+            nc_message_add(&message, entry->signature, box->has_user_data ? " with user_data" : "",
+                           nc_message_why(entry, options, box->named)) < 0) {
             return NULL;
         }
     }
-    return message;
 }
 
-/* Raises TypeError for an object that none of the accepted signatures fits. `native`: the callable
- * that the package makes of it, or NULL. */
-NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *native, const NcBox *box,
+/* Raises TypeError for an object that none of the accepted signatures fits. */
+NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
                                 const NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     PyObject *wanted = NULL;
@@ -252,15 +247,15 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *native, const NcBox *bo
             PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
                           accepted[i].user_data + 1);
         }
-        if (nc_message_add(&wanted, accepted[i].signature, after) < 0) {
+        if (nc_message_add(&wanted, accepted[i].signature, after, "") < 0) {
             return;
         }
     }
-    offers = nc_message_offers(native != NULL ? native : obj, box, options);
+    offers = nc_message_offers(obj, box, options);
     if (offers != NULL) {
         PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
                      offers);
-    } else if (!PyErr_Occurred() && box == NULL && !PyCallable_Check(obj)) {
+    } else if (!PyErr_Occurred() && box->native == NULL && !PyCallable_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "a callback must be a callable, a LowLevelCallable or a capsule with a "
                      "function for %U (got %R)",
@@ -269,84 +264,50 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *native, const NcBox *bo
         PyErr_Format(PyExc_TypeError,
                      "no function for %U in %R; Python functions are not taken here", wanted, obj);
     }
-    Py_XDECREF(wanted);
-    Py_XDECREF(offers);
+    Py_DecRef(wanted);
+    Py_DecRef(offers);
 }
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Makes a native function the callback's. */
-NC_STATIC void nc_callback_set_native(NcCallback *callback, PyObject *obj, size_t matched,
-                                      void *function, void *user_data, uintptr_t flags)
-{
-    Py_INCREF(obj);
-    callback->object = obj;
-    callback->function = (NcFunction)(uintptr_t)function;
-    callback->user_data = user_data;
-    callback->matched = matched;
-    callback->flags = flags;
-    callback->native = 1;
-}
-
-/* Entries that the object itself publishes. 1, 0 when none fits, or -1 with an exception. */
-NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj,
+/* Entries that the object itself publishes, or those of the box that it is. 1, 0 when none fits, or
+ * -1 with an exception. */
+NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const NcBox *box,
                                        const NcCallbackSignature *accepted, size_t count)
 {
     uintptr_t refuse = nc_callback_refuses(callback->options);
     PyObject *asked = nc_native_behind(obj);
-    const NcNativeApi *api;
-    size_t i;
-    for (i = 0; i < count; i++) {
-        const PyNativeCallableEntry *entry = NULL;
-        while ((entry = nc_native_next(obj, entry)) != NULL &&
-               (entry->signature != accepted[i].interned ||
-                !nc_callback_suits(entry->flags, callback->options))) {
-        }
-        if (entry != NULL) {
-            nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
-                                   entry->flags);
-            return 1;
-        }
-    }
-    if (nc_nativeapi_of(asked, &api) < 0) {
-        return -1;
-    }
-    for (i = 0; api != NULL && i < count; i++) {
-        const PyNativeCallableEntry *entry;
-        if (nc_nativeapi_find(asked, accepted[i].signature, refuse, &entry) < 0) {
-            return -1;
-        }
-        if (entry == NULL && (callback->options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
-            nc_nativeapi_find(asked, accepted[i].signature, refuse & ~NC_ERRORS_MASK, &entry) < 0) {
-            return -1;
-        }
-        if (entry != NULL && nc_callback_suits(entry->flags, callback->options)) {
-            nc_callback_set_native(callback, obj, i, nc_calltable_funcptr(entry), NULL,
-                                   entry->flags);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* A box's function. 1, 0 when it does not fit, or -1 with an exception. */
-NC_STATIC int nc_callback_from_box(NcCallback *callback, PyObject *obj, const NcBox *box,
-                                   const NcCallbackSignature *accepted, size_t count)
-{
-    size_t i;
-    if (box->address == NULL) {
-        PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box->kind);
-        return -1;
-    }
-    if (box->unknown != NULL || !nc_callback_suits(box->flags, callback->options) ||
-        nc_callback_distrusts(obj, box, callback->options)) {
+    size_t tier, i;
+    if (box->named && (callback->options & NC_CALLBACK_DISTRUSTS_NAMES) != 0) {
         return 0;
     }
-    for (i = 0; i < count; i++) {
-        if (strcmp(box->signature.text, accepted[i].signature) == 0 &&
-            (!box->has_user_data || accepted[i].user_data >= 0)) {
-            nc_callback_set_native(callback, obj, i, box->address, box->user_data, box->flags);
-            return 1;
+    for (tier = 1; tier <= 2; tier++) {
+        for (i = 0; i < count; i++) {
+            const PyNativeCallableEntry *entry = NULL;
+            if (box->has_user_data && accepted[i].user_data < 0) {
+                continue;
+            }
+            if (tier == 1) {
+                while ((entry = nc_native_next(obj, entry)) != NULL &&
+                       (entry->signature != accepted[i].interned ||
+                        !nc_callback_suits(entry->flags, callback->options))) {
+                }
+            } else if (nc_nativeapi_find(asked, accepted[i].signature, refuse, &entry) < 0 ||
+                       (entry == NULL && (callback->options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
+                        nc_nativeapi_find(asked, accepted[i].signature, refuse & ~NC_ERRORS_MASK,
+                                          &entry) < 0)) {
+                return -1;
+            }
+            if (entry != NULL && nc_callback_suits(entry->flags, callback->options)) {
+                Py_IncRef(obj);
+                callback->object = obj;
+                callback->function = (NcFunction)(uintptr_t)nc_calltable_funcptr(entry);
+                callback->user_data = box->user_data;
+                callback->matched = i;
+                callback->flags = entry->flags;
+                callback->native = 1;
+                return 1;
+            }
         }
     }
     return 0;
@@ -400,14 +361,13 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
 
 /* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
  * to be released; or -1 with an exception, and it is not (but may). GIL required. */
-NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
-                                  NcCallbackSignature *accepted, size_t count, unsigned options)
+NC_NOINLINE int nc_callback_prepare(NcCallback *callback, PyObject *obj,
+                                    NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     NcBox box;
-    PyObject *native = NULL; /* what the package makes of obj */
-    int opened = 0;
     int found;
     size_t i;
+    memset(&box, 0, sizeof box);
     memset(callback, 0, sizeof *callback);
     callback->options = options;
     if (obj == NULL) {
@@ -423,21 +383,23 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
             return -1;
         }
     }
-    found = nc_callback_from_entries(callback, obj, accepted, count);
-    if (found == 0) {
-        opened = nc_box_open(obj, &box);
-        found = opened > 0 ? nc_callback_from_box(callback, obj, &box, accepted, count) : opened;
-    }
-    if (found == 0 && opened == 0 && (found = nc_box_native(obj, &native)) == 0 && native != NULL) {
-        found = nc_callback_from_entries(callback, native, accepted, count);
+    found = nc_callback_from_entries(callback, obj, &box, accepted, count);
+    if (found == 0 && (found = nc_box_open(obj, &box)) > 0) {
+        found = 0;
+        for (i = 0; i < count && found == 0; i++) { /* the package may have brought the runtime */
+            found = accepted[i].interned == NULL ? nc_callback_intern(&accepted[i]) : 0;
+        }
+        if (found == 0 && box.native != NULL) {
+            found = nc_callback_from_entries(callback, box.native, &box, accepted, count);
+        }
     }
     if (found == 0 && PyCallable_Check(obj)) {
         found = nc_callback_from_python(callback, obj, accepted, count);
     }
     if (found == 0) {
-        nc_callback_refuse(obj, native, opened > 0 ? &box : NULL, accepted, count, options);
+        nc_callback_refuse(obj, &box, accepted, count, options);
     }
-    Py_XDECREF(native);
+    nc_box_close(&box);
     return found > 0 ? 0 : -1;
 }
 
@@ -449,7 +411,7 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
  * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
  * 0 as long as the callback function goes on in which the first was made. Any other does nothing.
  * GIL required. */
-NC_STATIC int nc_callback_release(NcCallback *callback)
+NC_NOINLINE int nc_callback_release(NcCallback *callback)
 {
     NcCallbackState *state = callback->state;
     PyObject *object = callback->object;
@@ -480,7 +442,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
         }
         nc_callback_state_drop(state);
     }
-    Py_XDECREF(object);
+    Py_DecRef(object);
     if (nc_raised_is_set(&raised)) {
         nc_raised_restore(&raised);
     } else if (nc_raised_is_set(&pending)) {

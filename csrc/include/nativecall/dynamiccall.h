@@ -16,8 +16,8 @@
  *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
  *
  * Entries are those of native callables and their views, of types with __nativecall_api__ (what
- * find() gives for the signature, and what entry() tells), the one function of another library's
- * box (boxes.h) that needs no user_data, and what the package knows (nativecall.register_box).
+ * find() gives for the signature, and what entry() tells), and those of other libraries' boxes that
+ * need no user_data, as the package reads them (detail/box.h).
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
@@ -38,9 +38,10 @@
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
-#include "detail/boxes.h"
 #include "nativeapi.h"
 #include "nativecallable.h"
+#include "detail/box.h"
+#include "detail/core/signaturetext.h"
 #include "detail/promotion.h"
 #include "detail/registercall.h"
 #include "detail/values.h"
@@ -163,7 +164,6 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
     const NcNativeApi *api = NULL;
     NcBox box;
-    PyObject *native;
     size_t position = 0;
     int opened;
 
@@ -188,17 +188,14 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
         return 1;
     }
     opened = nc_box_open(obj, &box);
-    if (opened > 0 && box.address == NULL) {
-        PyErr_Format(PyExc_ValueError, "%R is %s that is NULL", obj, box.kind);
-        return -1;
+    if (opened > 0 && box.native != NULL && !box.has_user_data) {
+        (void)PyCustomSlots_Import(); /* the package may have brought the runtime */
+        opened = nc_call_search(call, box.native, signature);
+        if (call->function != NULL || !PyCallable_Check(obj)) {
+            Py_SETREF(call->callable, Py_NewRef(box.native)); /* it keeps obj */
+        }
     }
-    if (opened > 0 && box.unknown == NULL && !box.has_user_data) {
-        nc_call_offer(call, box.signature.text, box.flags, box.address);
-    }
-    if (opened == 0 && (opened = nc_box_native(obj, &native)) == 0 && native != NULL) {
-        Py_SETREF(call->callable, native);
-        opened = nc_call_search(call, native, signature);
-    }
+    nc_box_close(&box);
     return opened;
 }
 
@@ -214,7 +211,8 @@ NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
  * released; or -1 with ValueError for the signature or TypeError for obj. GIL required. */
 NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
 {
-    NcSignatureText text;
+    char text[NC_SIGNATURE_MAX_LENGTH + 1];
+    size_t length;
     int status;
 
     memset(call, 0, sizeof *call);
@@ -224,15 +222,14 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
         PyErr_SetString(PyExc_SystemError, "nc_call_prepare was given NULL for an object");
         return -1;
     }
-    nc_text_init(&text);
-    nc_text_put(&text, signature);
-    if (nc_text_canonical(&text) != NC_OK) {
+    status = nc_signature_canonical(signature, strlen(signature), text, sizeof text, &length);
+    if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError, NC_CALL_SHOWN " is no signature: %s", signature,
-                     nc_call_ellipsis(signature), nc_status_text(text.status));
+                     nc_call_ellipsis(signature), nc_status_text(status));
         return -1;
     }
     (void)PyCustomSlots_Import();
-    status = nc_call_types(text.text, call->types, &call->count);
+    status = nc_call_types(text, call->types, &call->count);
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError,
                      status == NC_E_RANGE ? NC_CALL_SHOWN " has more than %d arguments"
@@ -240,16 +237,16 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
                          " has a struct, a view, a complex long double or a "
                          "variable number of arguments, which a call that is built "
                          "at run time cannot pass; pass a pointer",
-                     text.text, nc_call_ellipsis(text.text), NC_CALL_MAX_ARGUMENTS);
+                     text, nc_call_ellipsis(text), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
     call->boxed = call->count;
     call->callable = Py_NewRef(obj);
-    status = nc_call_search(call, obj, text.text);
+    status = nc_call_search(call, obj, text);
     if (status >= 0 && call->function == NULL && !PyCallable_Check(call->callable)) {
         PyErr_Format(PyExc_TypeError,
-                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it",
-                     text.text, nc_call_ellipsis(text.text), obj);
+                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", text,
+                     nc_call_ellipsis(text), obj);
         status = -1;
     }
     if (status < 0) {

@@ -68,22 +68,16 @@ typedef struct {
 
 /* A value of the type's own dictionary, a new reference; NULL when missing, or with an
  * exception. */
-NC_STATIC PyObject *nc_type_own(PyTypeObject *type, const char *name)
+NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
-    PyObject *value = NULL;
-    PyObject *key = PyUnicode_FromString(name);
     PyObject *dict = nc_type_dict(type);
-    if (key != NULL && dict != NULL) {
-        value = PyDict_GetItemWithError(dict, key);
-        Py_XINCREF(value);
-    }
-    Py_XDECREF(dict);
-    Py_XDECREF(key);
+    PyObject *value = dict != NULL ? nc_dict_item(dict, name) : NULL;
+    Py_DecRef(dict);
     return value;
 }
 
 /* Checks what a class has under the attribute. 0, or -1 with an exception. */
-NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNativeApi **out)
+NC_COLD int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNativeApi **out)
 {
     if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
         PyErr_Format(PyExc_TypeError,
@@ -112,7 +106,7 @@ NC_STATIC int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const Nc
 }
 
 /* Walks the MRO. 0 with *out (NULL: none), or -1 with an exception. */
-NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
+NC_COLD int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
 {
     PyObject *mro = type->tp_mro; /* NULL while the type is under construction */
     int status = 0;
@@ -120,7 +114,7 @@ NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
     if (mro == NULL) {
         return 0;
     }
-    Py_INCREF(mro);
+    Py_IncRef(mro);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
         PyObject *value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
@@ -128,12 +122,12 @@ NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
             if (value != Py_None) {
                 status = nc_nativeapi_accept(base, value, out);
             }
-            Py_DECREF(value);
+            Py_DecRef(value);
             break;
         }
         value = PyErr_Occurred() ? NULL : nc_type_own(base, "__call__");
         if (value != NULL) {
-            Py_DECREF(value);
+            Py_DecRef(value);
             break;
         }
         if (PyErr_Occurred()) {
@@ -141,7 +135,7 @@ NC_STATIC int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
             break;
         }
     }
-    Py_DECREF(mro);
+    Py_DecRef(mro);
     return status;
 }
 

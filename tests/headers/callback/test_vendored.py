@@ -20,11 +20,6 @@ HEADERS = [
     "detail/callbackfunctions.h",
     "detail/values.h",
     "detail/box.h",
-    "detail/boxes.h",
-    "detail/boxctypes.h",
-    "detail/boxcffi.h",
-    "detail/declaration.h",
-    "detail/typenames.h",
     "nativeapi.h",
 ]
 
@@ -57,7 +52,7 @@ def test_every_header_alone_and_twice(include, tmp_path, command, standard):
 # -- bundles ------------------------------------------------------------------------------------
 
 ALONE = """
-import ctypes, ctypes.util, math, sys
+import ctypes, ctypes.util, functools, math, sys
 sys.path.insert(0, sys.argv[1])
 first, second = (__import__(name) for name in sys.argv[2].split())
 assert "nativecall" not in sys.modules
@@ -70,11 +65,28 @@ else:
 kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 erf = kind(("erf", ctypes.CDLL(ctypes.util.find_library("m"))))
 for c in (first, second):
-    for f, native in ((erf, True), (math.erf, False), (lambda x: math.erf(x), False)):
+    # The package reads boxes; without it those that Python can call are called.
+    for f in (erf, math.erf, lambda x: math.erf(x), functools.partial(math.erf)):
         value, was, _ = c.integrate(f)
-        assert abs(value - 0.4860679301150624) < 1e-15 and was is native, (f, value, was)
-    address = ctypes.cast(erf, ctypes.c_void_p).value
-    assert c.integrate(c.capsule(address, "double (double, int __pyx_skip_dispatch)"))[1]
+        assert abs(value - 0.4860679301150624) < 1e-15 and was is False, (f, value, was)
+    for box in (c.capsule(1 << 20, "double (double)"), type("Tuple", (tuple,), {})()):
+        try:
+            c.integrate(box)
+        except ImportError as error:
+            assert str(error) == (
+                f"{box!r} is read by 'nativecall', which cannot be imported (No module named "
+                "'nativecall'); install it, or pass a Python function or an object with native "
+                "entries"
+            )
+        else:
+            raise AssertionError("a box was read")
+    for wrong in (None, 1.5, (1, 2)):
+        try:
+            c.integrate(wrong)
+        except TypeError as error:
+            assert str(error).startswith("a callback must be a callable,"), error
+        else:
+            raise AssertionError("no function was called")
     offers = type("T", (), {"__nativecall_api__": c.api(1), "__call__": lambda self, x: 3.0})
     # A provider of one module is a provider for all.
     for d in (first, second):

@@ -100,7 +100,7 @@ def test_what_does_not_compile(include, tmp_path, command, standard):
 # the metaclass knows nothing of that type, and takes most of the time to compile: once is enough.
 INSTANTIATED = r"""
 #ifdef ELSEWHERE
-#include <nativecall/detail/boxes.h>
+#include <nativecall/detail/box.h>
 #include <nativecall/nativecallable.h>
 int opened_elsewhere(PyObject *obj, NcBox *box);
 int imported_elsewhere(void);

@@ -297,7 +297,7 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call, int status)
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Takes a state off its thread's list, and its use off the slot. */
-NC_STATIC void nc_callback_unlist(NcCallbackState **link)
+NC_NOINLINE void nc_callback_unlist(NcCallbackState **link)
 {
     NcCallbackState *state = *link;
     *link = state->outer;
@@ -323,7 +323,7 @@ NC_STATIC int nc_callback_take(intptr_t *uses, int scoped, int shared)
 
 /* Gives a callback, whose options and state are set, a function of a pool. 0, or -1 with
  * RuntimeError. */
-NC_STATIC int nc_callback_claim(NcCallback *callback, NcCallbackSlots *slots)
+NC_COLD int nc_callback_claim(NcCallback *callback, NcCallbackSlots *slots)
 {
     NcCallbackThread *thread = &nc_callback_thread;
     NcCallbackState *state = callback->state;
@@ -366,19 +366,15 @@ NC_STATIC int nc_callback_claim(NcCallback *callback, NcCallbackSlots *slots)
                               : nc_load_relaxed_intptr(&slots->uses[slot]) < 0 &&
                                     nc_load_relaxed_ptr(&slots->owners[slot]) == NULL;
     }
-    if (kept > 0) {
-        PyErr_Format(PyExc_RuntimeError,
-                     "all %d C functions for callbacks of this signature are in use at once, %d of "
-                     "them by callbacks that were released while they ran; the C code gives these "
-                     "back with a second release",
-                     NC_CALLBACK_POOL, kept);
-        return -1;
-    }
     PyErr_Format(PyExc_RuntimeError,
-                 "all %d C functions for callbacks of this signature are in use at once; the C "
-                 "code can lift that limit with a signature that has user_data, or with "
-                 "NC_CALLBACK_SCOPED",
-                 NC_CALLBACK_POOL);
+                 kept > 0
+                     ? "all %d C functions for callbacks of this signature are in use at once, %d "
+                       "of them by callbacks that were released while they ran; the C code gives "
+                       "these back with a second release"
+                     : "all %d C functions for callbacks of this signature are in use at once; the "
+                       "C code can lift that limit with a signature that has user_data, or with "
+                       "NC_CALLBACK_SCOPED",
+                 NC_CALLBACK_POOL, kept);
     return -1;
 }
 

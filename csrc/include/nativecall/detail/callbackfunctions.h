@@ -69,7 +69,7 @@ NC_C_BEGIN
 #define NC_CALLBACK_POOLED(name, result, parameters, more_names, slot)                             \
     NC_STATIC NC_OF(TYPE, result) name##_##slot parameters                                         \
     {                                                                                              \
-        NC_RETURN(result) name##_run(nc_callback_owner(&name##_slots, slot) NC_LIST more_names);   \
+        NC_RETURN(result) name##_of(slot NC_LIST more_names);                                      \
     }
 #define NC_CALLBACK_POOL_4(name, result, parameters, more_names, a, b, c, d)                       \
     NC_CALLBACK_POOLED(name, result, parameters, more_names, a)                                    \
@@ -83,6 +83,10 @@ NC_C_BEGIN
                            call, tell)                                                             \
     NC_CALLBACK_RUN(name, result, more_parameters, more_names, sentinel, call, tell)               \
     static NcCallbackSlots name##_slots;                                                           \
+    NC_NOINLINE NC_OF(STORAGE, result) name##_of(int nc_slot NC_LIST more_parameters)              \
+    {                                                                                              \
+        return name##_run(nc_callback_owner(&name##_slots, nc_slot) NC_LIST more_names);           \
+    }                                                                                              \
     NC_CALLBACK_POOL_4(name, result, parameters, more_names, 0, 1, 2, 3)                           \
     NC_CALLBACK_POOL_4(name, result, parameters, more_names, 4, 5, 6, 7)                           \
     NC_CALLBACK_POOL_4(name, result, parameters, more_names, 8, 9, 10, 11)                         \

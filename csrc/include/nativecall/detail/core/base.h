@@ -15,6 +15,9 @@
 #ifndef NATIVECALL_BASE_H
 #define NATIVECALL_BASE_H
 
+#include <float.h>
+#include <limits.h>
+
 #include "compiler.h"
 
 #if defined(NC_MSVC)
@@ -70,6 +73,30 @@ NC_STATIC const char *nc_status_text(int status)
         return "the GIL is not held";
     default:
         return "unknown status";
+    }
+}
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+/* The canonical code for one whose width is the platform's, which are "clLnNg"; any other character
+ * is what it is. */
+NC_STATIC_INLINE char nc_scalar_spelt(char code)
+{
+    switch (code) {
+    case 'c':
+        return CHAR_MIN < 0 ? 'b' : 'B';
+    case 'l':
+        return sizeof(long) == 8 ? 'q' : 'i';
+    case 'L':
+        return sizeof(long) == 8 ? 'Q' : 'I';
+    case 'n':
+        return sizeof(void *) == 8 ? 'q' : 'i';
+    case 'N':
+        return sizeof(void *) == 8 ? 'Q' : 'I';
+    case 'g':
+        return LDBL_MANT_DIG == DBL_MANT_DIG ? 'd' : 'g';
+    default:
+        return code;
     }
 }
 

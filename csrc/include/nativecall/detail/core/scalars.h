@@ -164,22 +164,8 @@ NC_STATIC_INLINE int nc_scalar_is_part(char code)
 NC_STATIC_INLINE char nc_scalar_canonical(char code)
 {
     size_t size, alignment;
-    switch (code) {
-    case 'c':
-        return CHAR_MIN < 0 ? 'b' : 'B';
-    case 'l':
-        return sizeof(long) == 8 ? 'q' : 'i';
-    case 'L':
-        return sizeof(long) == 8 ? 'Q' : 'I';
-    case 'n':
-        return sizeof(void *) == 8 ? 'q' : 'i';
-    case 'N':
-        return sizeof(void *) == 8 ? 'Q' : 'I';
-    case 'g':
-        return LDBL_MANT_DIG == DBL_MANT_DIG ? 'd' : 'g';
-    default:
-        return nc_scalar_layout(code, &size, &alignment) != NC_KIND_VOID ? code : '\0';
-    }
+    code = nc_scalar_spelt(code);
+    return nc_scalar_layout(code, &size, &alignment) != NC_KIND_VOID ? code : '\0';
 }
 
 NC_C_END
