@@ -7,6 +7,7 @@
 #include "object/callable.h"
 #include "object/overloadcost.h"
 #include "object/callspec.h"
+#include "callback/callbackcallable.h"
 #include "callback/ctypescall.h"
 #include "object/making.h"
 #include "callback/pycallbackobject.h"
@@ -347,6 +348,7 @@ static PyMethodDef functions[] = {
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"set_callable_class", set_callable_class, METH_O, NULL},
     {"wrap_address", (PyCFunction)(void (*)(void))nc_wrap_address, METH_FASTCALL, NULL},
+    {"make_callback", (PyCFunction)(void (*)(void))nc_make_callback, METH_FASTCALL, NULL},
     {"callspec", nc_callspec, METH_VARARGS, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},

@@ -15,6 +15,7 @@ from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
 from ._callable.pythonfunction import callback_of, spec_of
 from ._errors import SignatureError
+from ._fifo import Fifo
 from ._signature.signature import Signature
 from ._signature.spelling import parse
 from ._values import storage
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
-    from ._types import PyCallback
+    from ._types import CallbackSpec, CallSpec, PyCallback
     from ._values.failure import Errors
 
 _types = _lib.types
+_make_callback = _types.make_callback
+#: What callbacks without options share, by their signatures as written.
+_plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {
     name: one
@@ -49,8 +53,7 @@ closed : bool
 
 class Callback(NativeCallable):
     __doc__ = Doc(_CLASS_DOC)
-    __slots__ = ("_made",)
-    _made: PyCallback
+    __slots__ = ()
 
     def __init__(
         self,
@@ -95,10 +98,20 @@ class Callback(NativeCallable):
             python_errors=CONVENTIONS[convention].shown_by == "exception",
             tells_last=bool(CONVENTIONS[convention].hidden),
         )
-        address, made, owner = callback_of(spec, function, name)
-        self._made = made
+        address, _, owner = callback_of(spec, function, name)
         self._describe(name, doc)
-        self._set_entry(*NewEntry(address, wanted, flags, owner, None).arguments())
+        entry = NewEntry(address, wanted, flags, owner, None).arguments()
+        self._set_entry(*entry)
+        plain = errors is None and gil == "take" and spec.pointer_type is None
+        if plain and type(signature) is str:
+            _plans.put(signature, (entry[0], flags, spec))
+
+    @property
+    def _made(self) -> PyCallback:
+        """The core's object, which the first owner is, or has."""
+        owner: Any = next(iter(self._owners), None)
+        made: PyCallback = getattr(owner, "callback", owner)
+        return made
 
     @property
     def function(self) -> Callable[..., object] | None:
@@ -233,6 +246,17 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
+    if function is not None and gil == "take" and errors is name is doc is None:
+        made = _make_callback(Callback, _plans, signature, function)
+        if made is not None:
+            return made
+    return _callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
+
+
+def _callback(
+    signature: str | Signature, function: Callable[..., object] | None, **options: Any
+) -> Any:
+    """The same, where there is something to find out or to refuse."""
     if not isinstance(signature, (str, Signature)) and callable(signature):
         fault = "comes first" if function is not None else "is missing"
         raise TypeError(
@@ -245,7 +269,7 @@ def callback(
         parse(signature)  # a wrong one is told where it stands
 
         def decorate(function: Callable[..., object]) -> Callback:
-            return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
+            return Callback(signature, function, **options)
 
         return decorate
-    return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
+    return Callback(signature, function, **options)

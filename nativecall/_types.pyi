@@ -183,6 +183,13 @@ def set_callable_class(type: type[NativeCallable], /) -> None: ...
 def wrap_address(
     target: object, signature: object, name: str | None, /
 ) -> NativeCallable | None: ...
+def make_callback(
+    type: type[NativeCallable],
+    plans: dict[str, tuple[CallSpec, int, CallbackSpec]],
+    signature: object,
+    function: object,
+    /,
+) -> NativeCallable | None: ...
 def set_value_hooks(
     pointer_argument: Callable[..., object],
     pointer_type: Callable[..., object],
