@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall import _callback
 from nativecall._callable import pythonfunction
 from nativecall._codegen import callback as callbackcode
 from nativecall._codegen import engine
@@ -413,7 +414,49 @@ def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
     assert (len(kept), key in kept) == (limit, True)
     pythonfunction.spec_of(parse(text(limit)), bytes(8))
     assert (len(kept), key in kept) == (limit, False)
+    _callback._plans.clear()  # which know what callbacks of these texts share
     after = nc.callback(text(0), function)
     assert (len(kept), key in kept) == (limit, True)
     for g in (before, after):
         assert g(np.array([2.5]).view([("x0", "d")]), 4.0) == 10.0
+
+
+@generated
+def test_what_is_known_of_texts_is_kept_up_to_a_bound():
+    """A callback that is made of what is known is as one that was made anew."""
+
+    class Odd:
+        __name__ = 3
+
+        def __call__(self, x: float) -> float:
+            return -x
+
+    def told(x: float) -> float:
+        """What it does."""
+        return -x
+
+    plans = _callback._plans
+    plans.clear()
+    for _ in range(2):
+        for function, name, doc in (
+            (told, "told", "What it does."),
+            (told.__get__(2.0, float), "told", "What it does."),
+            (lambda x: -x, "<lambda>", None),
+            (abs, "abs", abs.__doc__),
+            (functools.partial(pow, 2.0), "function", functools.partial.__doc__),
+            (Odd(), "function", None),
+        ):
+            g = nc.callback("d:d" if name != "told" or function is told else "d:", function)
+            assert type(g) is nc.Callback
+            assert (g.__name__, g.__doc__, g.function) == (name, doc, function)
+            assert (g.entries[0].gil, g.entries[0].errors) == ("hold", "none")
+            g.close()
+            assert g.closed
+    assert {*plans} == {"d:d", "d:"}
+    for number in range(plans.limit):
+        nc.callback(f"d:&T{{d:x{number}:}}", abs)
+    assert len(plans) == plans.limit
+    assert "d:d" not in plans
+    assert nc.callback("d:d", abs)(-2.0) == 2.0
+    with pytest.raises(TypeError, match="'function' must be callable"):
+        nc.callback("d:d", 3)  # type: ignore[arg-type]
