@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -133,15 +132,14 @@ def test_the_installed_command_is_the_same(tmp_path):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The demo's output, and how long it took."""
-    start = time.monotonic()
+    """The demo's output."""
     done = command("demo", cwd=tmp_path_factory.mktemp("demo"))
     assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout.decode(), time.monotonic() - start
+    return done.stdout.decode()
 
 
 def test_demo_shows_the_call_table_and_the_slots(demo):
-    lines = text(demo[0])
+    lines = text(demo)
     for name, signature in (("cos", "d:d"), ("pow", "d:dd"), ("ldexp", "d:di")):
         row = rf"{name}  {signature}  0x0  0x[0-9a-f]+  ahead of time  {name} of libm\.\S+"
         assert any(re.fullmatch(row, line) for line in lines), name
@@ -150,7 +148,7 @@ def test_demo_shows_the_call_table_and_the_slots(demo):
 
 
 def test_demo_checks_every_value_every_way(demo):
-    lines = text(demo[0])
+    lines = text(demo)
     for call, signature in (
         (f"cos(1) = {math.cos(1):.12g}", "d:d"),
         (f"exp(1) = {math.exp(1):.12g}", "d:d"),
@@ -162,12 +160,12 @@ def test_demo_checks_every_value_every_way(demo):
     ):
         (line,) = [line for line in lines if line.startswith(f"{call}  {signature}  ")]
         assert line.count("✓") == 4, line
-    assert "✗" not in demo[0]
+    assert "✗" not in demo
     assert lines[-1] == "Every value is right."
 
 
 def test_demo_times_every_way(demo):
-    lines = text(demo[0])
+    lines = text(demo)
     for way in (
         "f.builtin(x)",
         "f(x)",
@@ -184,13 +182,9 @@ def test_demo_times_every_way(demo):
         assert any(re.fullmatch(row, line) for line in lines), way
 
 
-def test_demo_is_quick(demo):
-    assert demo[1] < 15
-
-
 @pytest.mark.skipif(not SCIPY, reason="SciPy is not installed")
 def test_demo_runs_quad(demo):
-    lines = text(demo[0])
+    lines = text(demo)
     for way in ("f.to_scipy()", "a LowLevelCallable made by hand", "a Python function"):
         row = rf"{re.escape(way)}  ✓ \S+  \d+\.\d  \d+\.\dx  [█▏▎▍▌▋▊▉]+"
         assert any(re.fullmatch(row, line) for line in lines), way
