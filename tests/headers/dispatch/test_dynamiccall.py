@@ -558,11 +558,14 @@ def test_what_cannot_be_prepared(c, functions, fails):
     with fails(SystemError, "nc_call_prepare was given NULL for an object"):
         c.prepare_null()
     null = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)()
-    with fails(ValueError, f"{null!r} is a ctypes function pointer that is NULL"):
+    with fails(ValueError, f"{null!r} is a function pointer that is NULL"):
         c.prepare(null, "d:d")
-    capsule = f.to_capsule("d:d")
-    with fails(TypeError, f"no function for 'f:f' in {capsule!r}, and Python cannot call it"):
-        c.prepare(capsule, "f:f")
+
+
+def test_a_box_that_python_cannot_call_is_called_as_its_native_callable(c, functions):
+    capsule = functions.function("d_d", "d:d").to_capsule("d:d")
+    assert ask(c, capsule, "d:d", d(1.0)) == ("exact", d(2.0))
+    assert ask(c, capsule, "f:f", f4(1.0)) == ("boxed", f4(2.0))
 
 
 def test_prepare_beside_a_struct_entry(c, functions):
