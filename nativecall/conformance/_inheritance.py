@@ -51,31 +51,23 @@ class Family:
         """The rows of a class, in their positions."""
         first = None if self.hides(kind) else self._first(kind)
         brought = [] if first is None else [row[0] for row in self.own[first][0]]
-        dropped = False
+        lost = [key for key in CALL_KEYS if key not in brought]
+
+        def offered(row: Row) -> Row:
+            return (1, 0, 0) if row[0] in lost else row
+
         made: list[Row] = []
         behind = [one for one in kind.__mro__[1:] if one in self.own]
         for base in behind:
-            for place, found in enumerate(self.rows(base)):
-                row = found
-                if found[0] in CALL_KEYS and found[0] not in brought:
-                    row, dropped = (1, 0, 0), True
-                if row[0] == 1:
-                    if place == len(made):
-                        made.append(row)
-                elif row[0] not in [one[0] for one in made]:
+            for place, row in enumerate(map(offered, self.rows(base))):
+                if place == len(made) if row[0] == 1 else row[0] not in [one[0] for one in made]:
                     made.append(row)
-        while dropped and made and made[-1][0] == 1:
-            made.pop()
         for base in [*reversed(behind), kind]:
-            for row in self.own[base][0]:
-                if row[0] in CALL_KEYS and row[0] not in brought:
-                    continue
+            for row in map(offered, self.own[base][0]):
                 keys = [one[0] for one in made]
-                if row[0] == 1:
-                    made += [row] * (base is kind)
-                elif row[0] in keys:
+                if row[0] != 1 and row[0] in keys:
                     made[keys.index(row[0])] = row
-                else:
+                elif base is kind:
                     made.append(row)
         return made
 

@@ -366,7 +366,8 @@ static int is_hidden(PyTypeObject *type, Type **brings)
     Py_ssize_t before = 0;
     Py_ssize_t i;
     Type *from = first_with_calls(type->tp_mro, &before);
-    int hidden = from != NULL && type->tp_call != ((Own *)from->own)->call;
+    int hidden = from != NULL && (type->tp_call != ((Own *)from->own)->call ||
+                                  from->heap.ht_type.tp_call != ((Own *)from->own)->call);
     for (i = 0; from != NULL && i < before; i++) {
         PyTypeObject *one = (PyTypeObject *)(void *)PyTuple_GET_ITEM(type->tp_mro, i);
         hidden |= (one->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_extensible(one, &metatype) &&
@@ -379,17 +380,28 @@ static int is_hidden(PyTypeObject *type, Type **brings)
     return hidden;
 }
 
-/* Whether a row is of a call table that the class does not have. */
-static int is_dropped(Slot row, const Type *brings)
+/* A row as the class has it: padding where it is of a call table that the class does not have. */
+static Slot offered(Slot row, const Type *brings)
 {
     const Own *own = brings != NULL ? (const Own *)brings->own : NULL;
+    int has = !is_call_key(row.id);
     size_t n;
     for (n = 0; own != NULL && n < own->count; n++) {
-        if (own->rows[n].id == row.id) {
-            return 0;
-        }
+        has |= own->rows[n].id == row.id;
     }
-    return is_call_key(row.id);
+    if (!has) {
+        memset(&row, 0, sizeof row);
+        row.id = 1;
+    }
+    return row;
+}
+
+static int stands(const Slot *rows, size_t count, uintptr_t id)
+{
+    while (count > 0 && rows[count - 1].id != id) {
+        count--;
+    }
+    return count > 0;
 }
 
 static size_t put(Slot *rows, size_t count, Slot row, int replace)
@@ -419,7 +431,6 @@ static Slot *merge(Type *type, size_t *count, Py_ssize_t *offset)
     PyObject *mro = type->heap.ht_type.tp_mro;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
     Type *brings = NULL;
-    int dropped = 0;
     size_t most = 1;
     Slot *rows;
     size_t n;
@@ -440,25 +451,17 @@ static Slot *merge(Type *type, size_t *count, Py_ssize_t *offset)
     for (i = 1; i < size; i++) {
         Type *one = ready_at(mro, i);
         for (n = 0; one != NULL && one->slots != NULL && n < one->slots->count; n++) {
-            Slot row = rows_of(one->slots)[n];
-            if (is_dropped(row, brings)) {
-                dropped = 1;
-                memset(&row, 0, sizeof row);
-                row.id = 1;
-            }
+            Slot row = offered(rows_of(one->slots)[n], brings);
             if (row.id != 1 || *count == n) {
                 *count = put(rows, *count, row, 0);
             }
         }
     }
-    while (dropped && *count > 0 && rows[*count - 1].id == 1) {
-        --*count;
-    }
     for (i = size; i-- > 0;) {
         Type *one = ready_at(mro, i);
         for (n = 0; one != NULL && n < ((Own *)one->own)->count; n++) {
-            Slot row = ((Own *)one->own)->rows[n];
-            if ((row.id != 1 || i == 0) && !is_dropped(row, brings)) {
+            Slot row = offered(((Own *)one->own)->rows[n], brings);
+            if (i == 0 || (row.id != 1 && stands(rows, *count, row.id))) {
                 *count = put(rows, *count, row, 1);
             }
         }

@@ -683,6 +683,27 @@ FAMILIES: list[list[Vector]] = [
         plain("Calls", call="own"),
         class_("Called", "Calls Base"),
     ],
+    [  # rows of tables, which stand otherwise than the classes' own do
+        class_("First", "object", (C, 0, 1)),
+        class_("Third", "object", (A, 0, 2)),
+        class_("Second", "Third", (B, 0, 3)),
+        class_("Joined", "First Second", (0x1000, 0, 4)),
+    ],
+    [  # padding: at the end, declared and made, of its own, and where others' have it
+        static("Base", "object", [(A, 0, 1), BOTH[0], (1, 0, 0)], 3, 16, "a"),
+        class_("Overrides", "Base", (B, 0, 2), call="own"),
+        static("Ends", "Base", [(1, 0, 0), (B, 0, 2), (1, 0, 0)], 6, 0),
+        class_("Mixed", "object", (C, 0, 7)),
+        class_("Behind", "Mixed Overrides"),
+        class_("Both", "Mixed Base"),
+    ],
+    [  # call rows below a class that has lost its own
+        static("Base", "object", [(A, 0, 1), *BOTH], 3, 16, "a"),
+        static("Hides", "Base", [(B, 0, 2)], 4, 0, "b"),
+        static("Brings", "Hides", [(1, 0, 0), (C, 0, 3), (CALLS, 0, 32)], 7, 32),
+        class_("Twice", "Brings", call="own"),
+        class_("Again", "Twice", (0x1000, 0, 4)),
+    ],
 ]  # fmt: skip
 
 
@@ -718,9 +739,10 @@ def inheritance(core: Core) -> tuple[str, list[Vector]]:
         vectors.append({"classes": classes})
     about = (
         "classes: in the order in which they are made. kind: static, made ready with an array of "
-        "`room` rows; class, a class statement of the metaclass; plain, one of `type`. bases: by "
-        "name. rows: its own, id, flags and data; offset: of its call tables, 0 for none; call: "
-        "null where it has no __call__ of its own, two functions a and b of static types, or own. "
+        "`room` rows, NULL where that is 0; class, a class statement of the metaclass; plain, one "
+        "of `type`. bases: by name. rows: its own, id, flags and data; offset: of its call tables, "
+        "0 for none; call: null where it has no call of its own; a and b, two C functions, the "
+        "tp_call of static types; own, a __call__ in the class statement. "
         "table and merged_offset: what the metaclass makes of it (runtime.md, Inheritance)"
     )
     return about, vectors

@@ -155,21 +155,17 @@ class Class:
 
     def _merge(self) -> None:
         dropped = self._dropped()
-        any_dropped = False
+
+        def offered(row: Row) -> Row:
+            return (SKIP, 0, 0) if row[0] in dropped else row
+
         rows: list[Row] = []
         for cls in self.mro[1:]:  # rule 2
-            for at, row in enumerate(cls.table):
-                padding = row[0] == SKIP or row[0] in dropped
-                any_dropped |= row[0] in dropped
-                if padding and len(rows) == at:
-                    rows.append((SKIP, 0, 0))
-                elif not padding and row[0] not in [known[0] for known in rows]:
+            for at, row in enumerate(map(offered, cls.table)):
+                if len(rows) == at if row[0] == SKIP else row[0] not in [one[0] for one in rows]:
                     rows.append(row)
-        while any_dropped and rows and rows[-1][0] == SKIP:
-            rows.pop()
-        for row in self.own:
-            new = row[0] == SKIP or row[0] not in [known[0] for known in rows]
-            if new and row[0] not in dropped:
+        for row in map(offered, self.own):
+            if row[0] == SKIP or row[0] not in [known[0] for known in rows]:
                 rows.append(row)
         brought = {row[0]: row for cls in reversed(self.mro) for row in cls.own}  # rule 1
         self.table = [row if row[0] == SKIP else brought[row[0]] for row in rows]

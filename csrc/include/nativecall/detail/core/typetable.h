@@ -76,24 +76,6 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_
     return type->etp_private != NULL ? type : NULL;
 }
 
-/* Puts row at its key's position, or at the end. Returns the new count. Skip rows are positions,
- * not keys: they are always appended. */
-NC_STATIC size_t nc_rows_put(PyCustomSlot *rows, size_t count, const PyCustomSlot *row, int replace)
-{
-    if (row->id != NC_SLOT_SKIP) {
-        for (size_t i = 0; i < count; i++) {
-            if (rows[i].id == row->id) {
-                if (replace) {
-                    rows[i] = *row;
-                }
-                return count;
-            }
-        }
-    }
-    rows[count] = *row;
-    return count + 1;
-}
-
 /* The row of this key among rows, or NULL. */
 NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
 {
@@ -137,13 +119,15 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
 
 /* The type that the call tables of a type come from by its MRO; NULL where there are none, and where
  * the type hides them: a call in Python runs something else than where they come from, or may
- * do so at any time. */
+ * do so at any time. Where they come from a type that hides them, nobody has them: what is offered
+ * stands in that type's table. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
     Py_ssize_t before;
     PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
-    if (from == NULL || self->tp_call != ((NcTypePrivate *)from->etp_private)->own_call) {
+    const ternaryfunc call = from != NULL ? ((NcTypePrivate *)from->etp_private)->own_call : NULL;
+    if (from == NULL || self->tp_call != call || ((PyTypeObject *)from)->tp_call != call) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < before; i++) {
@@ -154,11 +138,15 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
     return from;
 }
 
-/* Whether a row is of a call table that is not offered: of two kinds of table a class has those of
- * one type, never one of each, which could differ. */
-NC_STATIC int nc_row_is_dropped(const PyCustomSlot *row, const PyHeapExtensibleTypeObject *from)
+/* A row as the class has it: padding where it is of a call table that is not offered. Of two kinds
+ * of table a class has those of one type, never one of each, which could differ. */
+NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
+                                      const PyHeapExtensibleTypeObject *from)
 {
-    return nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL);
+    static const PyCustomSlot skip = {NC_SLOT_SKIP, 0, {NULL}};
+    const int dropped =
+        nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL);
+    return dropped ? skip : *row;
 }
 
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
@@ -169,20 +157,15 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
     PyCustomSlot *rows = NULL;
-    size_t capacity = 0;
+    size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
     const PyHeapExtensibleTypeObject *from = nc_type_call_table((PyTypeObject *)self);
-    int dropped = 0;
 
     *out_offset = from != NULL ? ((const NcTypePrivate *)from->etp_private)->own_offset : 0;
-    for (Py_ssize_t i = 0; i < size; i++) {
+    for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
-        if (base == NULL) {
-            continue;
-        }
-        capacity += ((NcTypePrivate *)base->etp_private)->own_count;
-        if (base->etp_custom_slots != NULL && base != self) {
+        if (base != NULL && base->etp_custom_slots != NULL) {
             capacity += (size_t)base->etp_custom_slots->count;
         }
     }
@@ -192,40 +175,35 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         return -1;
     }
 
-    /* Positions: the first extensible base's table as it stands, then other bases', then ours. A
-     * dropped row becomes padding, and keeps the positions of those behind it. */
+    /* Positions: the rows of the tables behind it, class by class, then its own. Padding of others
+     * counts only where its position is still the one that it had. */
     for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
             continue;
         }
         for (size_t n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
-            PyCustomSlot row = nc_slottable_rows(base->etp_custom_slots)[n];
-            if (nc_row_is_dropped(&row, from)) {
-                memset(&row, 0, sizeof row);
-                row.id = NC_SLOT_SKIP;
-                dropped = 1;
-            }
-            /* Padding counts only where its position is still the one that it had. */
-            if (row.id != NC_SLOT_SKIP || count == n) {
-                count = nc_rows_put(rows, count, &row, 0);
+            PyCustomSlot row = nc_row_offered(nc_slottable_rows(base->etp_custom_slots) + n, from);
+            if (row.id == NC_SLOT_SKIP ? count == n : !nc_rows_find(rows, count, row.id)) {
+                rows[count++] = row;
             }
         }
     }
-    while (dropped && count > 0 && rows[count - 1].id == NC_SLOT_SKIP) {
-        count--;
-    }
-    /* Values: the own rows of each class, the last of the MRO first, so that the first one wins. */
+    /* Values: those that each class itself brings, the last of the MRO first, so that the first one
+     * wins. Only the class's own can be new here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL) {
             continue;
         }
-        NcTypePrivate *keeps = (NcTypePrivate *)base->etp_private;
+        const NcTypePrivate *keeps = (const NcTypePrivate *)base->etp_private;
         for (size_t n = 0; n < keeps->own_count; n++) {
-            const PyCustomSlot *row = &keeps->own[n];
-            if ((i == 0 || row->id != NC_SLOT_SKIP) && !nc_row_is_dropped(row, from)) {
-                count = nc_rows_put(rows, count, row, 1);
+            PyCustomSlot row = nc_row_offered(&keeps->own[n], from);
+            const PyCustomSlot *at = nc_rows_find(rows, count, row.id);
+            if (at != NULL && row.id != NC_SLOT_SKIP) {
+                rows[at - rows] = row;
+            } else if (i == 0) {
+                rows[count++] = row;
             }
         }
     }
