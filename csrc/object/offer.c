@@ -52,14 +52,14 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     if (PyObject_TypeCheck(behind, (PyTypeObject *)&NcCallable_Type)) {
         Py_RETURN_NONE;
     }
-    if (offset == 0 && nc_nativeapi_of(object, &api) < 0) {
+    if (offset == 0 && nc_nativeapi_of(behind, &api) < 0) {
         return NULL;
     }
     if (offset == 0 && api == NULL) {
         Py_RETURN_NONE;
     }
     PyObject *rows = PyList_New(0);
-    while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(object, api, &position)
+    while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(behind, api, &position)
                                                 : nc_native_next(object, entry)) != NULL) {
         if (nc_calltable_funcptr(entry) != NULL && append_new(rows, described(entry, 1)) < 0) {
             Py_CLEAR(rows);
@@ -84,7 +84,7 @@ PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
             return described(entry, 0);
         }
     }
-    if (nc_nativeapi_find(object, signature, 0, &entry) < 0) {
+    if (nc_nativeapi_find(nc_native_behind(object), signature, 0, &entry) < 0) {
         return NULL;
     }
     if (entry == NULL) {

@@ -138,8 +138,7 @@ class Reader:
                 if self.accept("{"):
                     return self.struct(at, depth, packed=False)
             case "=":
-                if self.accept("T"):
-                    self.expect("{", "to begin the packed struct")
+                if self.accept("T") and self.accept("{"):
                     return self.struct(at, depth, packed=True)
             case "(":
                 shape = [self.length("an array's length")]

@@ -296,14 +296,14 @@ def past_the_metaclass(it: Consumer) -> None:
     it.finds_nothing("a class that was given a __call__ past the metaclass", provider(made, PLAIN))
 
 
-@rule("Inheritance", "objects of Python subclasses have the entries")
+@rule("Step 3: the call table", "objects of Python subclasses have the entries")
 def subclass(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.elsewhere):
         made = type(kind)("Sub", (kind,), {"x": 1})
         _plain(it, f"an object of a Python subclass of {kind.__name__}", made)
 
 
-@rule("Changes of classes", "a subclass with a __call__ offers nothing")
+@rule("Step 3: the call table", "a subclass with a __call__ offers nothing")
 def override(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot):
         made = type(kind)("Sub", (kind,), {"__call__": lambda self, *args: -2.0})

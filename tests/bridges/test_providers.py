@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import operator
 import sys
 import weakref
 
@@ -16,7 +17,7 @@ import nativecall as nc
 from nativecall._cli import main
 from support import build
 
-NAMES = ("callable", "view", "tier2")
+NAMES = ("callable", "view", "tier2", "tier2.view")
 SIGNATURES = ("d:d", "i:i", "O:O", "d:dd")
 HIGHER = """
 double twice(double (*f)(double), double x) { return f(f(x)); }
@@ -45,7 +46,7 @@ def higher(builder):
 
 @pytest.fixture(params=NAMES)
 def obj(request, provider):
-    return getattr(provider, request.param)
+    return operator.attrgetter(request.param)(provider)
 
 
 # -- wrap ------------------------------------------------------------------------------------------

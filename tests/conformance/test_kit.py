@@ -198,7 +198,7 @@ BROKEN = {
         "METHOD": "method",
         "DERIVED": "derived-metaclass",
         "PAST": "past-the-metaclass",
-        "CRASH": "no-slots override",
+        "CRASH": "no-slots",
         "RAISES": "plain-objects finds more",
         "API_SIZE": "api-wrong",
         "API_TRUST": "api-checked",

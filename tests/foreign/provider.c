@@ -211,6 +211,37 @@ static Api api = {sizeof(Api), API_NAME, NULL, find, entry};
 
 static PyTypeObject Tier2;
 
+typedef struct {
+    PyObject_HEAD
+    PyMethodDef view;
+} Tier2Object;
+
+static PyObject *tier2_called_view(PyObject *self, PyObject *x)
+{
+    return PyObject_CallOneArg(self, x);
+}
+
+static PyObject *tier2_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *made = PyType_GenericNew(type, args, kwargs);
+    if (made != NULL) {
+        PyMethodDef view = {"view", tier2_called_view, METH_O, NULL};
+        ((Tier2Object *)(void *)made)->view = view;
+    }
+    return made;
+}
+
+static PyObject *tier2_view(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyCFunction_New(&((Tier2Object *)(void *)self)->view, self);
+}
+
+static PyGetSetDef tier2_attributes[] = {
+    {"view", tier2_view, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static int make_tier2(void)
 {
     PyObject *capsule;
@@ -222,9 +253,10 @@ static int make_tier2(void)
     }
     capsule = PyCapsule_New(&api, "nativecall_api_v1", NULL);
     Tier2.tp_name = MODULE_NAME ".Tier2";
-    Tier2.tp_basicsize = (Py_ssize_t)sizeof(PyObject);
+    Tier2.tp_basicsize = (Py_ssize_t)sizeof(Tier2Object);
     Tier2.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-    Tier2.tp_new = PyType_GenericNew;
+    Tier2.tp_new = tier2_new;
+    Tier2.tp_getset = tier2_attributes;
     Tier2.tp_call = called;
     if (capsule == NULL || PyType_Ready(&Tier2) < 0 ||
         PyDict_SetItemString(Tier2.tp_dict, "__nativecall_api__", capsule) < 0) {

@@ -173,6 +173,15 @@ def test_tier_2(look, builder, include, lib):
         assert look.ask(kind(), "d:d") is None
 
 
+def test_a_view_of_what_offers_by_tier_2(look, foreign):
+    folder = foreign("provider", "look_provider")
+    offered = build.load_extension(next(folder.glob("look_provider.*.so"))).tier2
+    assert look.find(offered.view, "d:d") is None
+    found = look.ask(offered, "d:d")
+    assert found is not None
+    assert look.ask(offered.view, "d:d") == found
+
+
 def test_an_entry_made_on_demand(look, lib):
     f = nc.wrap(lib.address("square"), "d:d")
     f.specialize = lambda f, signature: lib.address("same_f32") if signature == "f:f" else None

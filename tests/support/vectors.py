@@ -241,7 +241,7 @@ BAD = [
     "", ":", "d", "d:v", "w:d", "d:w", "d d:", "d:d:", "d:.", "d:d.d", "v:T{}", "v:T{d", "v:T{d:x}",
     "v:T{d:x:d:x:}", "v:T{d:1:}", "v:T{v}", "(2)d:", "d:(2)d", "[1]d:", "d:&[1]d", "v:T{[1]d}",
     "d:[1](2)d", "d:[1][1]d", "d:[0]d", "d:[65]d", "v:&(0)d", "v:&()d", "v:&(2)", "v:&(2,)d",
-    "v:&(9999999999999999999)d", "d:Z", "d:Zi", "d:=d", "d:T", "d:X", "X{v}:", "X{:}:", "v:X{v:",
+    "v:&(9999999999999999999)d", "d:Z", "d:Zi", "d:=d", "d:=Td", "d:T", "d:X", "X{v}:", "X{:}:", "v:X{v:",
     "d:&", "v:}", "dd->d", "dd)d", "double (double)", "d:d\0", "d:\u00e9", "d:" + "&" * 64 + "d",
     "v:&(999999999999999999,99)d", "d:" + "X{d:" * 64 + "}" * 64, "v:&" + "(1)" * 65 + "b",
     "v:&(" + ",".join("1" * 65) + ")b", "d:" + "d" * 4095,
@@ -279,7 +279,7 @@ def signatures(core: Core) -> tuple[str, list[Vector]]:
     about = (
         "text: to be read, as UTF-8; platforms: where canonical and words are its canonical form "
         "and its packed form without flags; or error: NC_E_FORMAT, malformed, or NC_E_TOOLONG, and "
-        "offset: the byte at which the first thing is that cannot be (signatures.md, Grammar)"
+        "offset: the byte at which the first thing is that cannot be (signatures.md, Positions)"
     )
     return about, vectors
 

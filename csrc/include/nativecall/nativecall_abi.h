@@ -124,20 +124,21 @@ static inline const char *nc_abi_intern(const char *signature)
     }
     return interned;
 }
-/* What a slot leads to in obj, or in what obj is a built-in view of; else an empty table. */
-static inline const void *nc_abi_table(PyObject *obj, uintptr_t id)
+static inline PyObject *nc_abi_behind(PyObject *obj) /* what it is a built-in view of, else obj */
 {
     PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : NULL;
-    PyTypeObject *base = Py_TYPE(obj), *meta = Py_TYPE((PyObject *)base);
+    uintptr_t at = self != NULL ? (uintptr_t)((PyCFunctionObject *)(void *)obj)->m_ml : 0;
+    return self && at - (uintptr_t)self < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
+}
+/* What a slot leads to in the object, or in what it is a built-in view of; else an empty table. */
+static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
+{
+    PyObject *obj = nc_abi_behind(given);
+    PyTypeObject *base = Py_TYPE(obj), *first = Py_TYPE((PyObject *)base), *meta = first;
     PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)base;
-    if (self != NULL && (size_t)((char *)((PyCFunctionObject *)(void *)obj)->m_ml - (char *)self) <
-                            (size_t)Py_TYPE(self)->tp_basicsize) {
-        return nc_abi_table(self, id);
-    }
     for (; meta != NULL && meta != nc_metatype; meta = meta->tp_base) {
     }
-    while (base && meta != Py_TYPE((PyObject *)type) &&
-           !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+    while (base && meta != first && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
         base = base->tp_base; /* derived metatypes let Python call something else */
     }
     if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {
@@ -178,10 +179,10 @@ static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t ref
     return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
 }
 /* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
-static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char *text,
+static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const char *text,
                                                       uintptr_t refuse)
 {
-    PyObject *mro = Py_TYPE(obj)->tp_mro, *found = NULL;
+    PyObject *obj = nc_abi_behind(given), *mro = Py_TYPE(obj)->tp_mro, *found = NULL;
     const PyNativeCallableEntry *entry = NULL;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_GET_SIZE(mro); i++) {
         PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))->tp_dict;
@@ -193,8 +194,7 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *obj, const char 
     if (api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME) {
         entry = api->find != NULL ? api->find(obj, text, refuse) : NULL;
     }
-    uintptr_t unfit = entry != NULL ? entry->flags & (refuse | NC_FLAGS_ABI_MASK) : 1;
-    int fits = !unfit && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
-    return fits ? entry : NULL;
+    int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
+    return fits && (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) == 0 ? entry : NULL;
 }
 #endif

@@ -416,11 +416,8 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
         status = nc_reader_write_text(reader, "T{");
         return status == NC_OK ? nc_reader_struct(reader, depth, 0, type) : status;
     case '=':
-        if (!nc_reader_accept(reader, 'T')) {
+        if (!nc_reader_accept(reader, 'T') || !nc_reader_accept(reader, '{')) {
             break;
-        }
-        if (!nc_reader_accept(reader, '{')) {
-            return nc_reader_fault(reader, reader->at);
         }
         status = nc_reader_write_text(reader, "=T{");
         return status == NC_OK ? nc_reader_struct(reader, depth, 1, type) : status;
