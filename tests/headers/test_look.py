@@ -174,8 +174,8 @@ def test_tier_2(look, builder, include, lib):
 
 
 def test_a_view_of_what_offers_by_tier_2(look, foreign):
-    folder = foreign("provider", "look_provider")
-    offered = build.load_extension(next(folder.glob("look_provider.*.so"))).tier2
+    folder = foreign("provider", "look_foreign")
+    offered = build.load_extension(next(folder.glob("look_foreign.*.so"))).tier2
     assert look.find(offered.view, "d:d") is None
     found = look.ask(offered, "d:d")
     assert found is not None
