@@ -13,6 +13,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
+from support.modes import DEBUG
 
 libm = nc.load("m")
 hypot, pow_ = libm.address("hypot"), libm.address("pow")
@@ -245,6 +246,8 @@ print((resident() - before) / count)
 """
 
 
+@pytest.mark.allocator
+@pytest.mark.skipif(DEBUG, reason="objects of a debug build of Python are larger")
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is told by /proc")
 @pytest.mark.parametrize(
     "make",
@@ -286,6 +289,7 @@ print(levels[-1] - levels[2])
 """
 
 
+@pytest.mark.allocator
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is told by /proc")
 @pytest.mark.parametrize(
     "make",

@@ -59,7 +59,7 @@ EXCLUDED = {
         *("nc_metatype_derives", "nc_type_has_metatype"),
         *("nc_native_first", "nc_native_first_by_slot", "nc_native_find_else"),
         *("nc_native_behind", "nc_native_packed_else"),
-        *("nc_native_packed_find", "nc_native_first_packed", "nc_native_packed_in_calls"),
+        *("nc_native_at_slot", "nc_native_first_packed", "nc_native_packed_in_calls"),
         *("nc_packed_nibble", "nc_packed_is_text"),
         *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),

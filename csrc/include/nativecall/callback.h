@@ -22,30 +22,28 @@
  *      capsules named by a C declaration, function pointers of ctypes and of cffi, Numba's cfuncs,
  *      and what nativecall.register_box was given
  *   4. any Python callable, through the callback function of an accepted signature
- *   (detail/callbackfunctions.h); one with
- *      user_data is preferred, because it needs no slot of the pool
+ *      (detail/callbackfunctions.h); one with user_data is preferred: it needs no slot of the pool
  *
  * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled, unless the
- * dispatcher is wrapped (nativecall.wrap).
- * What is no such thing, or has none of the signatures and cannot be called by Python, is a
- * TypeError.
+ * dispatcher is wrapped (nativecall.wrap). What is no such thing, or has none of the signatures and
+ * cannot be called by Python, is a TypeError.
  *
  * user_data. A LowLevelCallable with user data fits only signatures that have a place for it, and
  * gets it there. A native function that has that argument but brings no data gets NULL. Functions
  * without the argument do not fit a signature with it: nothing is adapted.
  *
  * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
- * function is, unless nativecall made it, and no name tells whether the function needs
- * the GIL or sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do
- * both: `cdef api double f(double)` sets an exception and returns -1 unless it is noexcept, and
- * crashes without the GIL if it uses Python objects. Here such functions count as needing nothing
- * and reporting nothing, and who passes one vouches for that; but a LowLevelCallable around a
- * function pointer of ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all
- * of them over.
+ * function is, unless nativecall made it, and no name tells whether the function needs the GIL or
+ * sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do both: `cdef
+ * api double f(double)` sets an exception and returns -1 unless it is noexcept, and crashes without
+ * the GIL if it uses Python objects. Here such functions count as needing nothing and reporting
+ * nothing, and who passes one vouches for that; but a LowLevelCallable around a function pointer of
+ * ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
  *
  * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
- * NC_CALLBACK_CHECKS_ERRORS (for one convention NC_CALLBACK_CHECKS_ARGUMENT), entries that need the GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a
- * callable is then called through Python, which does right by both.
+ * NC_CALLBACK_CHECKS_ERRORS (for one convention NC_CALLBACK_CHECKS_ARGUMENT), entries that need the
+ * GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a callable is then called through Python, which
+ * does right by both.
  *
  * Errors. A callback function never returns with an exception set. It keeps the exception and
  * returns its sentinel; nc_callback_failed() is one load; release raises the exception again, with
@@ -68,8 +66,8 @@
  *     second release. An NcCallback that is freed without it costs one of the NC_CALLBACK_POOL
  *     functions, for good (a scoped one until the function ends that it was prepared in, if any)
  *
- * The callback may make the second release itself as well, and free the NcCallback while it runs,
- * if the C code calls no more. After a release when the C code had ended, a second does nothing.
+ * The callback may make the second release itself, and free the NcCallback while it runs, if the C
+ * code calls no more. After a release when the C code had ended, a second does nothing.
  *
  * PyGILState is what threads enter Python by, so callback functions belong to the main
  * interpreter. */
@@ -86,12 +84,10 @@ NC_C_BEGIN
 /* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
  * canonical and the interned form in it. */
 typedef struct {
-    const char
-        *signature; /* canonical, but for blanks and the codes "clLnNg"; docs/abi/signatures.md */
-    int user_data;  /* the index of the argument that gets user_data, -1: there is none */
-    const NcCallbackFunction
-        *python;          /* for Python functions; NULL: none are taken for this signature */
-    const char *interned; /* NULL until there are native callables in the process */
+    const char *signature; /* canonical, but for blanks and the codes "clLnNg" */
+    int user_data;         /* the index of the argument that gets it, -1: there is none */
+    const NcCallbackFunction *python; /* for Python functions; NULL: none are taken */
+    const char *interned;             /* NULL until there are native callables in the process */
 } NcCallbackSignature;
 
 /* Initialisers: a signature with its callback function, and one for native functions only. */

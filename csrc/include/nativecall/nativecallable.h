@@ -15,9 +15,9 @@
  * every table and function that is found. Entries whose flags meet `refuse` are passed over: give
  * NC_FLAG_NEEDS_GIL where the GIL is not held. Entries of a later ABI are always passed over.
  *
- * The runtime that knows signatures comes with the first provider, at any time. So a module looks for
- * it, by interning or by PyCustomSlots_Import(), when an object comes in; until then, and where it
- * is of an ABI unknown here, nothing is found, and no import fails for that. */
+ * The runtime comes with the first provider, at any time: a module looks for it, by interning or by
+ * PyCustomSlots_Import(), when an object comes in. Until then, and where it is of an ABI unknown
+ * here, nothing is found, and no import fails for that. */
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
@@ -27,19 +27,15 @@
 
 NC_C_BEGIN
 
-/* The callable behind a built-in view, a borrowed reference; NULL when obj is no such view.
- * A view is a built-in function whose method definition lies inside the object it is bound to:
- * that tells it from the object's ordinary methods. */
+/* The callable behind a built-in view, a borrowed reference; NULL when obj is no view: a built-in
+ * function whose method definition lies inside the object that it is bound to. */
 NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 {
     const PyCFunctionObject *function = (const PyCFunctionObject *)(const void *)obj;
     PyObject *self;
     uintptr_t within;
-    if (NC_UNLIKELY(!Py_IS_TYPE(obj, &PyCFunction_Type))) {
-        return NULL;
-    }
-    self = function->m_self;
-    if (NC_UNLIKELY(self == NULL)) {
+    if (NC_UNLIKELY(!Py_IS_TYPE(obj, &PyCFunction_Type)) ||
+        NC_UNLIKELY((self = function->m_self) == NULL)) {
         return NULL;
     }
     within = (uintptr_t)(const void *)function->m_ml - (uintptr_t)(const void *)self;
@@ -99,25 +95,35 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     return &table->entries[0];
 }
 
-/* The same through the slot table, NULL where the slot is not at its expected position. */
-NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
+/* The table that the slot of an ID leads to, of an object whose metatype is the exact one; NULL where
+ * the slot is not at its expected position. A type's table has a row or more, and a zero row behind
+ * the last, so there are the positions 0 and 1. */
+NC_HOT_INLINE const void *nc_native_at_slot(PyObject *obj, uintptr_t id, intptr_t expected_pos)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
-    const PyCustomSlotTable *slots;
+    const PyCustomSlotTable *slots =
+        (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
     const PyCustomSlot *slot;
-    const PyNativeCallableTable *table;
-    slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
+    const void *table;
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
     }
-    /* Position 0, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS, is there in every table. */
-    slot = nc_slottable_rows(slots);
-    if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_NATIVECALLABLE_ID)) {
+    slot = nc_slottable_rows(slots) + expected_pos;
+    if (NC_UNLIKELY(slot->id != id)) {
         return NULL;
     }
-    table = (const PyNativeCallableTable *)NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
-    return &table->entries[0];
+    table = NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
+    NC_ASSUME(table != NULL); /* not even of an object without entries */
+    return table;
+}
+
+/* The first entry through the slot table. */
+NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
+{
+    const PyNativeCallableTable *table = (const PyNativeCallableTable *)nc_native_at_slot(
+        obj, PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS);
+    return table != NULL ? &table->entries[0] : NULL;
 }
 
 /* The second to the fourth entry with this signature, if its flags suit; else NULL. One comparison
@@ -129,19 +135,11 @@ nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, 
     if (NC_UNLIKELY(signature == NULL || NC_ABI_LOAD(&entry->signature) == NULL)) {
         return NULL;
     }
-    found = NC_ABI_LOAD(&(++entry)->signature);
-    if (found != signature) {
-        if (NC_UNLIKELY(found == NULL)) {
-            return NULL;
-        }
+    if ((found = NC_ABI_LOAD(&(++entry)->signature)) != signature && NC_LIKELY(found != NULL) &&
+        (found = NC_ABI_LOAD(&(++entry)->signature)) != signature && NC_LIKELY(found != NULL)) {
         found = NC_ABI_LOAD(&(++entry)->signature);
-        if (found != signature) {
-            if (NC_UNLIKELY(found == NULL || NC_ABI_LOAD(&(++entry)->signature) != signature)) {
-                return NULL;
-            }
-        }
     }
-    return nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
+    return found == signature && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
 }
 
 /* The lookup: objects of the exact metatype, one of their first four entries, and the first one of what
@@ -246,10 +244,10 @@ NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, si
     return NULL;
 }
 
-/* A packed lookup from the beginning: any entry, any length, slots elsewhere, views, objects with a
- * call table only. */
-NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, size_t count,
-                                          uintptr_t refuse)
+/* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
+ * `refuse`, or NULL. Needs no interning, but PyCustomSlots_Import beforehand. */
+NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
+                                            uintptr_t refuse)
 {
     const uint64_t *table = nc_native_packed_table(obj);
     const uint64_t *entry;
@@ -260,41 +258,17 @@ NC_HOT_INLINE void *nc_native_packed_find(PyObject *obj, const uint64_t *words, 
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
 }
 
-/* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
- * `refuse`, or NULL. Needs no interning, but PyCustomSlots_Import beforehand. */
-NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
-                                            uintptr_t refuse)
+/* The packed table of an object whose metatype is the exact one, by its slot. */
+NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
 {
-    return nc_native_packed_find(obj, words, count, refuse);
+    return (const uint64_t *)nc_native_at_slot(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID,
+                                               PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
 }
 
 /* A lookup of one word from the beginning. */
 NC_NOINLINE void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
-    return nc_native_packed_find(obj, &word, 1, refuse);
-}
-
-/* The packed table of an object whose metatype is the exact one, NULL where its slot is not at its
- * expected position. */
-NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
-{
-    const PyHeapExtensibleTypeObject *type =
-        (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
-    const PyCustomSlotTable *slots;
-    const PyCustomSlot *slot;
-    const uint64_t *table;
-    slots = (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
-    if (NC_UNLIKELY(slots == NULL)) {
-        return NULL;
-    }
-    /* A type's table has a row or more, and a zero row behind the last: there is a position 1. */
-    slot = nc_slottable_rows(slots) + PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS;
-    if (NC_UNLIKELY(slot->id != PYCUSTOMSLOT_PACKEDCALLABLE_ID)) {
-        return NULL;
-    }
-    table = (const uint64_t *)NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
-    NC_ASSUME(table != NULL); /* not even of an object without entries */
-    return table;
+    return nc_native_function_packed(obj, &word, 1, refuse);
 }
 
 /* The function of a signature of one word, NATIVECALL_SIG("d:dd"): the word is an immediate in the
@@ -317,12 +291,11 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
             }
             /* The next three steps of nc_packed_find. */
             if (NC_LIKELY(nc_packed_load(entry) != 0)) {
-                found = nc_packed_load(entry += 2);
-                if (((found ^ word) & mask) != 0 && NC_LIKELY(found != 0)) {
+                if ((((found = nc_packed_load(entry += 2)) ^ word) & mask) != 0 &&
+                    NC_LIKELY(found != 0) &&
+                    (((found = nc_packed_load(entry += 2)) ^ word) & mask) != 0 &&
+                    NC_LIKELY(found != 0)) {
                     found = nc_packed_load(entry += 2);
-                    if (((found ^ word) & mask) != 0 && NC_LIKELY(found != 0)) {
-                        found = nc_packed_load(entry += 2);
-                    }
                 }
                 if (NC_LIKELY(((found ^ word) & mask) == 0)) {
                     return nc_packed_funcptr(entry, 1);

@@ -9,7 +9,6 @@
  *             that a caller need not cast, and access it as a type that may alias any other; the
  *             pointed-to object must be a pointer, size_t, intptr_t or uintptr_t as the name
  *             says.
- * Ownership:  nothing is allocated here.
  * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and
  *             volatile). */
 #ifndef NATIVECALL_BASE_H
@@ -52,28 +51,18 @@ enum {
 /* A short description, static, never NULL. */
 NC_STATIC const char *nc_status_text(int status)
 {
-    switch (status) {
-    case NC_OK:
-        return "success";
-    case NC_E_NOMEM:
-        return "out of memory";
-    case NC_E_DUPLICATE:
-        return "duplicate key";
-    case NC_E_RANGE:
-        return "value out of range";
-    case NC_E_TOOLONG:
-        return "string too long";
-    case NC_E_FORMAT:
-        return "malformed input";
-    case NC_E_MISSING:
-        return "no such key";
-    case NC_E_VERSION:
-        return "incompatible version";
-    case NC_E_GIL:
-        return "the GIL is not held";
-    default:
-        return "unknown status";
-    }
+    static const char *const texts[] = {
+        "success",
+        "out of memory",
+        "duplicate key",
+        "value out of range",
+        "string too long",
+        "malformed input",
+        "no such key",
+        "incompatible version",
+        "the GIL is not held",
+    };
+    return status <= NC_OK && status >= NC_E_GIL ? texts[-status] : "unknown status";
 }
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -158,8 +147,7 @@ NC_STATIC_INLINE char nc_scalar_spelt(char code)
 
 typedef void *NcAnyPointer;
 
-/* nc_load_relaxed_ptr, nc_load_acquire_ptr, nc_store_relaxed_ptr, nc_store_release_ptr; and so on.
- */
+/* nc_load_relaxed_ptr, nc_load_acquire_ptr, nc_store_relaxed_ptr and so on. */
 NC_DEFINE_ATOMIC(ptr, NcAnyPointer, const void *)
 NC_DEFINE_ATOMIC(size, size_t, size_t)
 NC_DEFINE_ATOMIC(intptr, intptr_t, intptr_t)

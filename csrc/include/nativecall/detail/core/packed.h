@@ -47,6 +47,12 @@ NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* The flags of a first word, as in calltable.h. */
+NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
+{
+    return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
+}
+
 /* The packed words of a signature of the grammar (nc_signature_canonical), which need not be
  * canonical, with flags of calltable.h.
  *

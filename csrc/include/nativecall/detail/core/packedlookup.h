@@ -26,7 +26,6 @@ NC_C_BEGIN
 #define NC_PACKED_REFUSE(flags) (~NC_PACKED_FLAGS_MASK | NC_PACKED_FLAGS(flags))
 /* Words that any text of up to NC_SIGNATURE_MAX_LENGTH characters fits into. */
 #define NC_PACKED_MAX_WORDS 547
-
 #define NC_PACKED_FIRST_NIBBLES 14
 #define NC_PACKED_NEXT_NIBBLES 15
 
@@ -35,32 +34,12 @@ NC_C_BEGIN
 #define NC_PACKED_COMMON "d&iPfZqgvbO"
 #define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789"
 
-/* The same two lists for packedliteral.h, which knows the spellings of canonical codes, and the
- * characters whose byte of nc_packed_symbol has each bit. */
-#define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
-#define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
-#define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
-#define NC_LITERAL_BIT6 "PfZ" NC_SPELT_q NC_LITERAL_RARE
-#define NC_LITERAL_BIT5 "&ZO" NC_SPELT_i NC_SPELT_q NC_SPELT_b
-#define NC_LITERAL_BIT4 "fvO].0123456789" NC_SPELT_d NC_SPELT_i NC_SPELT_q
-#define NC_LITERAL_BIT3 "{}T=(),[6789"
-#define NC_LITERAL_BIT2 "eX(),[2345" NC_SPELT_I NC_SPELT_Q
-#define NC_LITERAL_BIT1 "hHeXT=,[014589"
-#define NC_LITERAL_BIT0 "HX}=)[.13579" NC_SPELT_B NC_SPELT_Q
-
-/* The flags of a first word, as in calltable.h. */
-NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
-{
-    return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
-}
-
 /* A character of a canonical text as a byte: nibble and 0, or two nibbles; 0 for ':' and for what
  * has no symbol. */
 NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
 {
     static const char common[] = NC_PACKED_COMMON;
     static const char rare[] = NC_PACKED_RARE;
-
     if (c == '\0') {
         return 0;
     }
@@ -107,7 +86,6 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
     size_t position = 0;
-
     for (; *canonical != '\0'; canonical++) {
         const unsigned symbol = nc_packed_symbol(*canonical);
         if (symbol == 0 && *canonical == ':') {
@@ -164,7 +142,6 @@ NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uin
                                                 size_t count, uint64_t mask)
 {
     const uint64_t first = words[0];
-
     mask |= ~NC_PACKED_FLAGS_MASK;
     if (NC_UNLIKELY((first & NC_PACKED_START) == 0)) {
         return NULL;
