@@ -151,7 +151,7 @@ def test_hint_names_the_form() -> None:
         ("v:T{d::}", 7, "expected the name of a field"),
         ("v:T", 3, "a struct begins with 'T{'"),
         ("v:=d", 3, "a packed struct begins with '=T{'"),
-        ("v:=T", 5, "expected '{' to begin the packed struct, found the end"),
+        ("v:=T", 3, "a packed struct begins with '=T{'"),
         ("v:X", 3, "a function pointer begins with 'X{'"),
         ("v:X{d:d", 8, "expected '}' to end the function pointer"),
         ("v:X{d}", 6, "expected ':'"),
