@@ -6,10 +6,16 @@
  * that the kit judges by the document. The kit puts its cases together in Python
  * (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
  *
- *     make_type(name, kind, rows, room, offset, base)    -> (type, address of its array of rows)
+ *     make_type(name, kind, rows, room, offset, bases, call)
+ *                                                        -> (type, address of its array of rows)
  *     view(object)                                       a built-in function bound to it
  *     append(table, [(signature, flags, function)])      entries in place, without the GIL
  *     store(address, value)                              a release store, without the GIL
+ *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends, without a
+ *                                                        thread state, while this thread has the GIL
+ *     intern_many(prefix, count)                         new strings, without the GIL
+ *     roomy                                              a metaclass whose types are as large as
+ *                                                        extensible ones, and are none
  *
  * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
 #define PY_SSIZE_T_CLEAN
@@ -94,6 +100,11 @@ static PyObject *object_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args
     return PyFloat_FromDouble(-1.0);
 }
 
+static PyObject *other_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return object_call(self, args, kwargs);
+}
+
 static PyObject *bound_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(arg))
 {
     return PyFloat_FromDouble(-1.0);
@@ -132,10 +143,32 @@ static int read_rows(PyObject *list, Slot *out)
     return 0;
 }
 
-/* make_type(name, kind, rows, room, offset, base): a static type. kind "ready": made so by the
- * runtime; "imposter": of an ordinary metatype, but laid out and filled in as if it were extensible,
- * with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of its array, of which
- * the first are `rows`; -1: it has no array, but says that it has that many. */
+/* A heap type of the metaclass, not ready yet. */
+static ExtensibleType *heap_type(const Runtime *found, const char *name)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyType_Slot slots[] = {
+        {Py_tp_new, (void *)(uintptr_t)object_new},
+        {Py_tp_call, (void *)(uintptr_t)object_call},
+        {0, NULL},
+    };
+    PyType_Spec spec = {name, (int)sizeof(Object), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, slots};
+    return (ExtensibleType *)(void *)PyType_FromMetaclass(found->metatype, NULL, &spec, NULL);
+#else
+    (void)found;
+    (void)name;
+    PyErr_SetString(PyExc_RuntimeError, "C makes no such heap types before Python 3.12");
+    return NULL;
+#endif
+}
+
+/* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
+ * the runtime; "fails": so, but None and the type's address where the runtime refuses it;
+ * "vectorcall": ready, with the flag; "heap": a heap type, made ready; "imposter": of an ordinary
+ * metatype, but laid out and filled in as if it were extensible, with `offset` and `shift`; "plain":
+ * of an ordinary metatype. `room`: rows of its array, of which the first are `rows`; -1: it has no
+ * array, but says that it has that many. `call`: 'a' or 'b' for one of two functions, else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
@@ -143,10 +176,12 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *rows;
     Py_ssize_t room;
     Py_ssize_t offset;
-    PyObject *base;
+    PyObject *bases;
+    const char *call;
+    const Runtime *found = runtime();
     Slot *array = NULL;
-    if (!PyArg_ParseTuple(args, "ssO!nnO", &name, &kind, &PyList_Type, &rows, &room, &offset,
-                          &base)) {
+    if (found == NULL || !PyArg_ParseTuple(args, "ssO!nnO!s", &name, &kind, &PyList_Type, &rows,
+                                           &room, &offset, &PyTuple_Type, &bases, &call)) {
         return NULL;
     }
     ExtensibleType *made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
@@ -162,23 +197,39 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     strcpy(kept, name);
-    PyTypeObject *type = &made->heap.ht_type;
-    Py_SET_REFCNT((PyObject *)type, 1);
-    type->tp_name = kept;
-    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
-    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-    type->tp_new = object_new;
-    type->tp_methods = object_methods;
-    if (base == Py_None) {
-        type->tp_call = object_call;
-    } else {
-        type->tp_base = (PyTypeObject *)(void *)Py_NewRef(base);
+    if (strcmp(kind, "heap") == 0) {
+        PyMem_RawFree(made);
+        made = heap_type(found, kept);
+        if (made == NULL) {
+            return NULL;
+        }
     }
-    if (strcmp(kind, "ready") == 0) {
-        const Runtime *found = runtime();
+    PyTypeObject *type = &made->heap.ht_type;
+    if (strcmp(kind, "heap") != 0) {
+        Py_SET_REFCNT((PyObject *)type, 1);
+        type->tp_name = kept;
+        type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+        type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+        type->tp_new = object_new;
+        type->tp_methods = object_methods;
+        type->tp_call = call[0] == 'a' ? object_call : call[0] == 'b' ? other_call : NULL;
+        if (PyTuple_GET_SIZE(bases) > 0) {
+            type->tp_bases = Py_NewRef(bases);
+            type->tp_base = (PyTypeObject *)(void *)Py_NewRef(PyTuple_GET_ITEM(bases, 0));
+        }
+        if (strcmp(kind, "vectorcall") == 0) {
+            type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+            type->tp_vectorcall_offset = (Py_ssize_t)offsetof(Object, words[WORDS - 1]);
+        }
+    }
+    if (strcmp(kind, "imposter") != 0 && strcmp(kind, "plain") != 0) {
         made->slots = room == 0 && PyList_GET_SIZE(rows) == 0 ? NULL : array;
         made->offset = offset;
-        if (found == NULL || found->ready(made, room < 0 ? -room : room) < 0) {
+        if (found->ready(made, room < 0 ? -room : room) < 0) {
+            if (strcmp(kind, "fails") == 0) {
+                PyErr_Clear();
+                return Py_BuildValue("(ON)", Py_None, PyLong_FromVoidPtr(made));
+            }
             return NULL;
         }
     } else {
@@ -288,6 +339,20 @@ static const Entry *find_any(PyObject *object, const char *Py_UNUSED(signature),
     return offered(object);
 }
 
+/* One that raises, and one that raises and yet gives an entry. */
+static const Entry *find_raises(PyObject *Py_UNUSED(object), const char *signature,
+                                uintptr_t Py_UNUSED(refuse))
+{
+    PyErr_SetString(PyExc_LookupError, signature);
+    return NULL;
+}
+
+static const Entry *find_and_raise(PyObject *object, const char *signature, uintptr_t refuse)
+{
+    PyErr_SetString(PyExc_LookupError, signature);
+    return find(object, signature, refuse);
+}
+
 static const Entry *entry_at(PyObject *object, size_t position)
 {
     const Entry *entry = offered(object);
@@ -302,6 +367,66 @@ static const Entry *entry_at(PyObject *object, size_t position)
 static const Entry *entry_always(PyObject *object, size_t Py_UNUSED(position))
 {
     return offered(object);
+}
+
+typedef struct {
+    const Entry *(*find)(PyObject *, const char *, uintptr_t);
+    PyObject *object;
+    char signature[64];
+    PyThread_type_lock done;
+} Question;
+
+static void answer(void *given)
+{
+    Question *question = (Question *)given;
+    (void)question->find(question->object, question->signature, 0);
+    PyThread_release_lock(question->done);
+}
+
+static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long address;
+    PyObject *object;
+    const char *signature;
+    int seconds;
+    if (!PyArg_ParseTuple(args, "KOsi", &address, &object, &signature, &seconds)) {
+        return NULL;
+    }
+    Question *question = (Question *)PyMem_RawCalloc(1, sizeof *question);
+    if (question == NULL || (question->done = PyThread_allocate_lock()) == NULL) {
+        return PyErr_NoMemory();
+    }
+    *(uintptr_t *)(void *)&question->find = (uintptr_t)address;
+    question->object = Py_NewRef(object);
+    strncpy(question->signature, signature, sizeof question->signature - 1);
+    PyThread_acquire_lock(question->done, WAIT_LOCK);
+    if (PyThread_start_new_thread(answer, question) == PYTHREAD_INVALID_THREAD_ID) {
+        PyErr_SetString(PyExc_RuntimeError, "no thread can be started");
+        return NULL;
+    }
+    PyLockStatus ended =
+        PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)seconds * 1000000, 0);
+    /* Before 3.12 an exception of that thread is this one's. */
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
+}
+
+static PyObject *intern_many(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *prefix;
+    int count;
+    int status = 0;
+    const Runtime *found = runtime();
+    if (found == NULL || !PyArg_ParseTuple(args, "si", &prefix, &count)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < count && status == 0; i++)
+    {
+        char text[64];
+        const char *interned;
+        int length = PyOS_snprintf(text, sizeof text, "%s %d", prefix, i);
+        status = found->intern(found->registry, text, (size_t)length, &interned);
+    }
+    Py_END_ALLOW_THREADS return PyLong_FromLong(status);
 }
 
 /* ---- the functions of entries ---------------------------------------------------------------- */
@@ -327,8 +452,12 @@ static PyMethodDef methods[] = {
     {"view", view, METH_O, NULL},
     {"append", append, METH_VARARGS, NULL},
     {"store", store, METH_VARARGS, NULL},
+    {"finds_alone", finds_alone, METH_VARARGS, NULL},
+    {"intern_many", intern_many, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
+
+static PyTypeObject roomy = {PyVarObject_HEAD_INIT(NULL, 0)};
 
 static int module_exec(PyObject *module)
 {
@@ -336,11 +465,17 @@ static int module_exec(PyObject *module)
         Py_BuildValue("(KKKKKKKK)", ADDRESS(function_0), ADDRESS(function_1), ADDRESS(function_2),
                       ADDRESS(function_3), ADDRESS(function_4), ADDRESS(function_5),
                       ADDRESS(function_6), ADDRESS(function_7));
-    PyObject *api =
-        Py_BuildValue("{sKsKsKsK}", "find", ADDRESS(find), "find_any", ADDRESS(find_any), "entry",
-                      ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
+    PyObject *api = Py_BuildValue("{sKsKsKsKsKsK}", "find", ADDRESS(find), "find_any",
+                                  ADDRESS(find_any), "find_raises", ADDRESS(find_raises),
+                                  "find_and_raise", ADDRESS(find_and_raise), "entry",
+                                  ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
+    roomy.tp_name = "nativecall.conformance.roomy";
+    roomy.tp_basicsize = (Py_ssize_t)sizeof(ExtensibleType);
+    roomy.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    roomy.tp_base = &PyType_Type;
     int failed = PyModule_AddObjectRef(module, "functions", functions) < 0 ||
-                 PyModule_AddObjectRef(module, "api", api) < 0 ||
+                 PyModule_AddObjectRef(module, "api", api) < 0 || PyType_Ready(&roomy) < 0 ||
+                 PyModule_AddObjectRef(module, "roomy", (PyObject *)&roomy) < 0 ||
                  PyModule_AddIntConstant(module, "words", (long)offsetof(Object, words)) < 0;
     Py_XDECREF(functions);
     Py_XDECREF(api);

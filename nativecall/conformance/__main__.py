@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from .._cli.output import CommandError, Output
-from . import _consumer, _provider, _rules, _runtime, _unfit  # noqa: F401  # they register rules
+from . import _consumer, _looks, _provider, _rules, _runtime, _types, _unfit  # noqa: F401  # they register rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def _run(role: str, place: str, skip: Collection[str]) -> Verdicts:
                 return found
             if not started:
                 raise CommandError(f"{place!r} cannot be checked: {ended}")
-            found[started] = "broken", f"{ended} while this was checked"
+            more = next(one.meanwhile for one in _rules.of(role) if one.name == started)
+            found[started] = "broken", f"{ended} while this was checked{more}"
 
 
 def _skipped(role: str, wanted: list[str] | None) -> list[str]:

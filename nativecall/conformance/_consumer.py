@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from functools import partial
+from functools import cached_property, partial
 
 from . import _abi, _hostile, _providers
 from ._hostile import FUNCTIONS, call_row, make_type, provider, tier2
@@ -34,11 +34,16 @@ rule = rules_of("consumer")
 
 
 class Consumer:
-    """The function under test, and the types that it is given objects of."""
+    """The function under test, its place, and the types that it is given objects of."""
 
-    def __init__(self, find: Callable[[object, str, int], object]) -> None:
+    def __init__(self, find: Callable[[object, str, int], object], place: str) -> None:
         self.find = find
-        self.types = _hostile.Types()
+        self.place = place
+
+    @cached_property
+    def types(self) -> _hostile.Types:
+        """They need a runtime."""
+        return _hostile.Types()
 
     def found(self, obj: object, signature: str, refuse: int = 0) -> int:
         """The address that the consumer finds; 0 for nothing."""
@@ -88,6 +93,11 @@ def finds(it: Consumer) -> None:
     obj = provider(it.types.both, many)
     for text, _, function in many:
         it.finds("a table of 30 entries", obj, text, function)
+    longer = [("d:dd", 0, F[0]), ("d:ddi", 0, F[1])]
+    it.finds_nothing("a table of longer signatures", provider(it.types.unpacked, longer))
+    obj = provider(it.types.unpacked, [*longer, ("d:d", 0, F[2])])
+    it.finds("one where longer signatures come first", obj, "d:d", F[2])
+    it.finds_nothing("one of shorter signatures", obj, "d:ddd")
 
 
 @rule("Step 3: the call table", "types that have the slot without an offset")
@@ -376,6 +386,45 @@ def api(it: Consumer) -> None:
     it.finds("one whose 'entry' is NULL", untold, "d:d", F[0])
     endless = tier2(it.types.plain, _hostile.api_capsule(entry="entry_always"), PLAIN)
     it.finds("one whose 'entry' never ends", endless, "i:i", F[1])
+    same = tier2(it.types.plain, _hostile.api_capsule(), [("d:d", 1, F[0]), ("d:d", 0, F[1])])
+    it.finds("one with two entries of one signature", same, "d:d", F[1], _abi.NEEDS_GIL)
+
+
+@tier2_rule("extensible types may have it behind their call table")
+def api_behind(it: Consumer) -> None:
+    namespace = {"__slots__": (), _abi.API_ATTRIBUTE: _hostile.api_capsule()}
+    both = provider(type(it.types.both)("Both", (it.types.both,), namespace), PLAIN)
+    _hostile.offer(both, [("d:d", 0, F[4]), ("f:f", 0, F[5]), ("d:dd", 0, F[6])])
+    what = "an object with a call table and '__nativecall_api__'"
+    it.finds(what, both, "d:d", F[0])
+    it.finds(what, both, "f:f", F[5])
+    it.finds(what, both, "d:dd", F[6], _abi.NEEDS_GIL)
+
+
+@tier2_rule("what is kept of a type goes when the type changes")
+def api_changed(it: Consumer) -> None:
+    obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN)
+    for _ in range(3):
+        it.finds("a class with '__nativecall_api__'", obj, "d:d", F[0])
+        delattr(type(obj), _abi.API_ATTRIBUTE)
+        it.finds_nothing("a class that has lost its '__nativecall_api__'", obj)
+        setattr(type(obj), _abi.API_ATTRIBUTE, _hostile.api_capsule())
+    kind = type("Sub", (type(obj),), {})
+    inherits = _hostile.offering(kind, PLAIN)
+    it.finds("a subclass", inherits, "d:d", F[0])
+    setattr(kind, "__call__", lambda self, *args: -2.0)  # noqa: B010  # as mypy has it
+    it.finds_nothing("a subclass that was given a __call__", inherits)
+
+
+@tier2_rule("an exception of 'find' is passed on or cleared")
+def api_raises(it: Consumer) -> None:
+    for find in ("find_raises", "find_and_raise"):
+        obj = tier2(it.types.plain, _hostile.api_capsule(find=find), PLAIN)
+        for text in ("d:d", "f:f"):
+            with contextlib.suppress(LookupError):
+                found = it.found(obj, text)
+                right = (0, F[0]) if (find, text) == ("find_and_raise", "d:d") else (0,)
+                check(found in right, f"where 'find' raises, {text!r} is {_function(found)}")
 
 
 @tier2_rule("a subclass inherits it, without a __call__")
@@ -418,7 +467,8 @@ def api_checked(it: Consumer) -> None:
         return tier2(it.types.plain, careless, [entry])
 
     it.finds("one that gives what is asked for", made("d:d", 0, F[0]), "d:d", F[0])
-    it.finds_nothing("one that gives another signature", made("i:i", 0, F[0]))
+    for other in ("i:i", "d:dd", "d:"):
+        it.finds_nothing("one that gives another signature", made(other, 0, F[0]))
     it.finds_nothing("one that gives an entry of a later ABI", made("d:d", _FUTURE, F[0]))
     it.finds_nothing("one that gives no function", made("d:d", 0, 0))
     it.finds("one that gives a refused flag", made("d:d", 1, F[0]), "d:d", None, _abi.NEEDS_GIL)

@@ -30,11 +30,26 @@ def make_type(
     offset: int = 0,
     base: type | None = None,
 ) -> type:
-    """A static type; see csrc/conformance/providers.c."""
-    made, _ = _providers.make_type(
-        f"hostile.{name}", kind, [*rows], len(rows) if room is None else room, offset, base
-    )
+    """A type made in C."""
+    made: type = make_array(name, rows, kind=kind, room=room, offset=offset, base=base)[0]
     return made
+
+
+def make_array(
+    name: str,
+    rows: Sequence[tuple[int, int, int]] = (),
+    *,
+    kind: str = "ready",
+    room: int | None = None,
+    offset: int = 0,
+    base: type | tuple[type, ...] | None = None,
+    call: str | None = None,
+) -> tuple[Foreign, int]:
+    """The same, and the address of its array of rows; see csrc/conformance/providers.c."""
+    bases = base if isinstance(base, tuple) else (base,) if base is not None else ()
+    room = len(rows) if room is None else room
+    call = ("" if bases else "a") if call is None else call
+    return _providers.make_type(f"hostile.{name}", kind, [*rows], room, offset, bases, call)
 
 
 def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, int]:
@@ -117,7 +132,11 @@ def tier2(base: type, capsule: object, entries: Entries, **namespace: object) ->
 
 def offering(kind: type, entries: Entries) -> Foreign:
     """An object whose tier 2 functions give these entries."""
-    made = kind()
+    return offer(kind(), entries)
+
+
+def offer(made: Foreign, entries: Entries) -> Foreign:
+    """The same for an object that is there."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, (text, flags, function) in enumerate(entries):
         memory[position].flags, memory[position].funcptr = flags, function

@@ -9,7 +9,7 @@ import ctypes
 import re
 from types import BuiltinFunctionType
 
-from . import _abi
+from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
 from ._rules import Absent, Broken, check, rules_of, same
 
@@ -58,6 +58,17 @@ class Provider:
         """The entries of the call table, or what tier 2 tells."""
         if self.offset:
             return _abi.entries(self.call_table())
+        return self.listed()
+
+    def api(self) -> Foreign:
+        """The struct of `__nativecall_api__`, which can be asked."""
+        try:
+            return _interface(type(self.object))
+        except Broken:
+            raise Absent("nobody can ask it: see the rule 'api-struct'") from None
+
+    def listed(self) -> list[tuple[str, int, int, int]]:
+        """What `entry` of tier 2 tells."""
         api = self.api()
         if not api.entry:
             raise Absent("'entry' of the struct is NULL: nothing is told")
@@ -70,16 +81,6 @@ class Provider:
             text = ffi.string(entry.signature, 4097).decode("latin-1")
             found.append((text, int(entry.flags), int(entry.funcptr), _abi.number(entry.signature)))
         return found
-
-    def api(self) -> Foreign:
-        """The struct of `__nativecall_api__`."""
-        capsule = _api_capsule(type(self.object))
-        if capsule is None:
-            raise Absent(f"the type has no '{_abi.API_ATTRIBUTE}'")
-        name = _get_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
-        if name is None or name.decode() != _abi.API_CAPSULE:
-            raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}")
-        return at("NcNativeApi", _abi.capsule_pointer(capsule, name))
 
 
 rule = rules_of("provider")
@@ -98,6 +99,21 @@ def _api_capsule(kind: type) -> object:
         if "__call__" in vars(one):
             return None
     return None
+
+
+def _interface(kind: type) -> Foreign:
+    """The struct of a type's tier 2."""
+    capsule = _api_capsule(kind)
+    if capsule is None:
+        raise Absent(f"the type has no '{_abi.API_ATTRIBUTE}'")
+    name = _get_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
+    if name is None or name.decode() != _abi.API_CAPSULE:
+        raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}")
+    api, least = at("NcNativeApi", _abi.capsule_pointer(capsule, name)), ffi.sizeof("NcNativeApi")
+    check(api.size >= least, f"'size' is {api.size}, less than {least}")
+    same(int(api.name), _abi.API_NAME, "'name'")
+    check(api.find, "'find' is NULL")
+    return api
 
 
 class _Function(ctypes.Structure):
@@ -130,6 +146,9 @@ def _block(kind: type) -> bytes:
 
 @rule("Words", "the object has slots, entries or an interface")
 def offers(it: Provider) -> None:
+    if isinstance(it.object, type) and _api_capsule(it.object) is not None:
+        what = f"a type with '{_abi.API_ATTRIBUTE}' is checked by an object of it"
+        check(_abi.is_extensible(it.object), what)
     has_rows = _abi.is_extensible(it.kind) and _abi.rows(it.kind)
     check(
         has_rows or it.offset or _api_capsule(type(it.object)) is not None,
@@ -399,14 +418,43 @@ def view(it: Provider) -> None:
 
 @rule("Tier 2", "capsule, size, name and functions of the interface")
 def api_struct(it: Provider) -> None:
-    api = it.api()
-    least = ffi.sizeof("NcNativeApi")
-    check(api.size >= least, f"'size' is {api.size}, less than {least}")
-    same(int(api.name), _abi.API_NAME, "'name'")
-    check(api.find, "'find' is NULL")
+    _interface(type(it.object))
 
 
-@rule("Tier 2", "'find' gives what is asked for, by its characters")
+_ALONE = ", where 'find' is called without the GIL"
+#: What many providers have, and what hardly one has.
+_COMMON = ("d:d", "f:f", "d:dd", "i:i", "q:q", "v:", "i:", "P:P", "O:O", "v:P", "i:d&f", "d:ddd")
+_RARE = {"v:bBhHiI", "Zg:Zg", "d:&&&&d"}
+#: Seconds in which `find` must have come to an end.
+_LIMIT = 10
+
+
+@rule("Tier 2", "'find' needs no GIL and never takes it", _ALONE)
+def api_without_gil(it: Provider) -> None:
+    find = _abi.number(it.api().find)
+    short = {entry[0] for entry in it.entries()[:8] if len(entry[0]) < 64}
+    for text in sorted(_RARE | short):
+        check(
+            _providers.finds_alone(find, it.object, text, _LIMIT),
+            f"find({text!r}) has not come to an end after {_LIMIT} seconds in which another thread "
+            "had the GIL",
+        )
+
+
+@rule("Tier 2", "'entry' tells what 'find' finds, up to the 64th", _ALONE)
+def api_entry(it: Provider) -> None:
+    api, texts = it.api(), [row[0] for row in it.entries()] if it.offset else []
+    it.listed()
+    for text in [*texts[: _abi.API_MOST], *_COMMON]:
+        found = api.find(id(it.object), text.encode("latin-1"), 0)
+        told = it.listed()
+        check(
+            not found or len(told) == _abi.API_MOST or text in [row[0] for row in told],
+            f"find({text!r}) gives an entry, and the {len(told)} that 'entry' tells have none",
+        )
+
+
+@rule("Tier 2", "'find' gives what is asked for, by its characters", _ALONE)
 def api_find(it: Provider) -> None:
     api = it.api()
     for text, flags in {entry[0]: entry[1] for entry in reversed(it.entries())}.items():
@@ -422,11 +470,11 @@ def api_find(it: Provider) -> None:
             )
 
 
-@rule("Tier 2", "'find' gives NULL for what is not there, quietly")
+@rule("Tier 2", "'find' gives NULL for what is not there, quietly", _ALONE)
 def api_missing(it: Provider) -> None:
     api = it.api()
     offered = {entry[0] for entry in it.entries()} if api.entry or it.offset else set()
-    for text in {"v:bBhHiI", "Zg:Zg", "d:&&&&d"} - offered:
+    for text in _RARE - offered:
         found = api.find(id(it.object), text.encode(), 0)
         if found:
             given = ffi.string(found.signature).decode("latin-1")

@@ -1,9 +1,11 @@
 # csrc/conformance/providers.c
 from collections.abc import Callable
+from typing import Any
 
 functions: tuple[int, ...]
 api: dict[str, int]
 words: int
+roomy: type
 
 def make_type(
     name: str,
@@ -11,9 +13,12 @@ def make_type(
     rows: list[tuple[int, int, int]],
     room: int,
     offset: int,
-    base: type | None,
+    bases: tuple[type, ...],
+    call: str,
     /,
-) -> tuple[type, int]: ...
+) -> tuple[Any, int]: ...
 def view(object: object, /) -> Callable[..., object]: ...
 def append(table: int, entries: list[tuple[int, int, int]], /) -> None: ...
 def store(address: int, value: int, /) -> None: ...
+def finds_alone(find: int, object: object, signature: str, seconds: int, /) -> bool: ...
+def intern_many(prefix: str, count: int, /) -> int: ...

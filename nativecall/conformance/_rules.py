@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DOCUMENTS = {
     "docs/abi/README.md": ["Words"],
     "docs/abi/find.md": [
+        "Step 1: the runtime",
         "Step 2: extensible types",
         "Step 3: the call table",
         "Step 4: the entry",
@@ -33,6 +34,7 @@ DOCUMENTS = {
         "Tier 2",
         "Keys",
         "Static types",
+        "Heap types",
         "Python classes",
         "Call tables",
         "Flags",
@@ -71,6 +73,7 @@ class Rule:
     heading: str  # of the section that has it
     says: str  # in a few words
     check: Callable[[Foreign], object]
+    meanwhile: str  # what a message says of a process that ended during the check
 
     @property
     def document(self) -> str:
@@ -83,16 +86,18 @@ RULES: list[Rule] = []
 
 def rules_of(
     role: str, part: Callable[[Foreign], Foreign] | None = None
-) -> Callable[[str, str], Callable[[Check], Check]]:
-    """The decorator by which functions become rules of a role: `@rule(heading, says)`.
+) -> Callable[..., Callable[[Check], Check]]:
+    """The decorator by which functions become rules of a role: `@rule(heading, says)`, and what
+    a message says of a process that ended meanwhile.
 
     A rule has the name of its function, which is given the thing under test, or the `part` of it.
     """
 
-    def rule(heading: str, says: str) -> Callable[[Check], Check]:
+    def rule(heading: str, says: str, meanwhile: str = "") -> Callable[[Check], Check]:
         def make(check: Check) -> Check:
             whole = check if part is None else lambda it: check(part(it))
-            RULES.append(Rule(role, check.__name__.replace("_", "-"), heading, says, whole))
+            name = check.__name__.replace("_", "-")
+            RULES.append(Rule(role, name, heading, says, whole, meanwhile))
             return check
 
         return make

@@ -3,6 +3,7 @@ registry, nativecall's core has come second, and all of it is used."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import types
@@ -11,7 +12,7 @@ from functools import partial
 
 from . import _abi, _provider, _providers, _unfit
 from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
-from ._hostile import FUNCTIONS, WORDS, call_row, make_type, provider
+from ._hostile import FUNCTIONS, WORDS, call_row, make_array, make_type, provider
 from ._inheritance import Family, table
 from ._rules import RULES, Absent, Broken, check, rules_of, same
 
@@ -54,7 +55,7 @@ rule = rules_of("runtime")
 fit_rule = rules_of("runtime", Runtime.fit)
 
 
-def _raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign) -> None:
+def raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign) -> None:
     """Raise `Broken` unless a call raises an exception of one of these names."""
     try:
         call(*given)
@@ -68,6 +69,11 @@ def _raises(kinds: str, what: str, call: Callable[..., object], *given: Foreign)
 # -- the handshake -------------------------------------------------------------------------------
 
 
+_destructor = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
+    ("PyCapsule_GetDestructor", ctypes.pythonapi)
+)
+
+
 @rule("The handshake", "module, attributes and capsule")
 def names(it: Runtime) -> None:
     module = it.module
@@ -77,6 +83,7 @@ def names(it: Runtime) -> None:
     capsule = getattr(module, _abi.ATTRIBUTE, None)
     check(type(capsule).__name__ == "PyCapsule", f"its 'runtime_v1' is {capsule!r}")
     check(f'"{_abi.CAPSULE}"' in repr(capsule), f"the capsule's name is not right: {capsule!r}")
+    check(_destructor(capsule) is None, "the capsule has a destructor")
     found = getattr(module, "extensibletype_v1", None)
     check(isinstance(found, type), f"its 'extensibletype_v1' is {found!r}")
     same(id(found), _abi.number(_abi.runtime().metatype), "the address of 'extensibletype_v1'")
@@ -170,11 +177,15 @@ def registry(it: Runtime) -> None:
     found = _abi.runtime().registry
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
     same(int(found.reserved), 0, "'reserved'")
+    first = size = found.table.mask + 1
+    used = sum([1 for n in range(size) if found.table.cells[n]])
+    while size == first and used < 2**17:  # until the table is replaced, however full it gets
+        check(size & (size - 1) == 0, f"the number of cells is {size}, no power of two")
+        check(2 * used <= size, f"{used} of {size} cells are in use, more than half")
+        used += 1
+        _abi.intern(f"cell {used}".encode())
+        size = found.table.mask + 1
     cells = found.table.cells
-    size = found.table.mask + 1
-    check(size & (size - 1) == 0, f"the number of cells is {size}, no power of two")
-    used = sum([1 for n in range(size) if cells[n]])
-    check(2 * used <= size, f"{used} of {size} cells are in use, more than half")
     for text, address in zip(texts, addresses, strict=True):
         position = _abi.hash_of(text)
         while (
@@ -218,7 +229,7 @@ def slot_tables(it: Runtime) -> None:
 @fit_rule("Static types", "own rows, direct offset and shift of static types")
 def ready(it: Runtime) -> None:
     rows = [call_row(), call_row(PACKEDCALLABLE, 1), (0x05000001, 7, -1)]
-    made, array = _providers.make_type("hostile.Ready", "ready", rows, 5, WORDS[0], None)
+    made, array = make_array("Ready", rows, room=5, offset=WORDS[0])
     same(type(made), _abi.metatype(), "the metatype")
     same(table(made), (rows, WORDS[0]), "rows and offset")
     extension = _abi.extension(made)
@@ -237,7 +248,7 @@ def ready_merges(it: Runtime) -> None:
     base = make_type("Base", [call_row(), (0x05000001, 1, 1), (0x05000003, 2, 2)])
     own = [(0x05000003, 9, 9), (0x05000005, 3, 3)]
     for room in (4, 7):
-        made, array = _providers.make_type("hostile.Child", "ready", own, room, 0, base)
+        made, array = make_array("Child", own, room=room, base=base)
         wanted = [call_row(), (0x05000001, 1, 1), (0x05000003, 9, 9), (0x05000005, 3, 3)]
         same(_abi.rows(made), wanted, "the rows of a static subtype")
         memory = _abi.at("PyCustomSlot", array)
@@ -252,8 +263,8 @@ def ready_refuses(it: Runtime) -> None:
     row = (0x05000001, 0, 0)
     base = make_type("Wide", [(0x05000101 + 2 * n, 0, n) for n in range(4)])
     twice = [row, call_row(), row]
-    _raises("ValueError", "a key that stands twice", lambda: make_type("Twice", twice))
-    _raises("ValueError", "three rows and no array", lambda: make_type("None", room=-3))
+    raises("ValueError", "a key that stands twice", lambda: make_type("Twice", twice))
+    raises("ValueError", "three rows and no array", lambda: make_type("None", room=-3))
     wrong = {
         "the key 3": ([(3, 0, 0)], 0),
         "a key above bit 31": ([(2**33 + 1, 0, 0)], 0),
@@ -264,9 +275,9 @@ def ready_refuses(it: Runtime) -> None:
     }
     for what, (rows, offset) in wrong.items():
         make = partial(make_type, "Wrong", rows, offset=offset)
-        _raises("ValueError", what, make)
+        raises("ValueError", what, make)
     small = "an array with room for 3 of 5 rows"
-    _raises("ValueError", small, lambda: make_type("Small", [row], room=3, base=base))
+    raises("ValueError", small, lambda: make_type("Small", [row], room=3, base=base))
 
 
 # -- Python classes ------------------------------------------------------------------------------
@@ -294,16 +305,16 @@ def customslots(it: Runtime) -> None:
     bare = _class("Bare")
     check(_abi.is_extensible(bare), "a class without __customslots__ has another metatype")
     check(not _abi.extension(bare).etp_custom_slots, "a class without rows has a table")
-    _raises("TypeError", "assigning __customslots__", setattr, made, "__customslots__", {})
+    raises("TypeError", "assigning __customslots__", setattr, made, "__customslots__", {})
 
 
 @fit_rule("Python classes", "keys that no Python class may bring")
 def customslots_refused(it: Runtime) -> None:
     for key in (0, 1, 3, 0x00000101, 2**33 + 1, *CALL_KEYS, 0x040000FF, 0x04000101, 0x040001FF):
-        _raises("ValueError", f"the key {key:#x}", _with_slots, {key: 1})
+        raises("ValueError", f"the key {key:#x}", _with_slots, {key: 1})
     for bad in (5, "text", {1.5: 1}, {None: 1}, {"a": "b"}, {"a": (1, 2, 3)}, {"a": None}):
-        _raises("TypeError or ValueError", f"{bad!r} as __customslots__", _with_slots, bad)
-    _raises("ValueError", "one key as str and as bytes", _with_slots, {"a": 1, b"a": 2})
+        raises("TypeError or ValueError", f"{bad!r} as __customslots__", _with_slots, bad)
+    raises("ValueError", "one key as str and as bytes", _with_slots, {"a": 1, b"a": 2})
 
 
 def _with_slots(slots: object) -> type:
@@ -448,13 +459,21 @@ def bases_past(it: Runtime) -> None:
     put = type.__dict__["__bases__"].__set__
     one, other = to.python(__customslots__={"a": 1}), to.python(__customslots__={"b": 1})
     made = to.python(one)
-    _raises("TypeError", "a change by the descriptor of type.__bases__", put, made, (other,))
+    raises("TypeError", "a change by the descriptor of type.__bases__", put, made, (other,))
     same(made.__bases__, (one,), "the bases after a change that was refused")
     to.compare("a class whose change was refused", made)
     base = to.static(_CALLS, WORDS[0])
     plain = type("Plain", (), {})
     called = to.python(base)
-    _raises("TypeError", "a mutable base before the call table", put, called, (plain, base))
+    parent = type("Parent", (plain,), {})
+    further = type("Further", (type("Furthest", (), {}),), {})  # one more than before
+    harmless = {"without a call table": (one, parent), "behind a call table": (base, parent)}
+    kinds = {what: to.python(*bases) for what, bases in harmless.items()}
+    parent.__bases__ = (further,)
+    for what, kind in kinds.items():
+        check(further in kind.__mro__, f"a change of a plain base {what} is not carried out")
+        to.compare(f"a class whose plain base has changed {what}", kind)
+    raises("TypeError", "a mutable base before the call table", put, called, (plain, base))
     to.compare("a class whose change was refused", called)
 
 

@@ -33,7 +33,6 @@ spec = util.spec_from_file_location(
 module = sys.modules[spec.name] = util.module_from_spec(spec)
 spec.loader.exec_module(module)
 """
-_MEET = LOAD + "from nativecall_conformance import _unfit\n_unfit.main(*sys.argv[2:])\n"
 FOLDER = str(Path(__file__).parent)
 #: Seconds that a process of the kit may take.
 LIMIT = 120
@@ -52,19 +51,21 @@ def _set(struct: Foreign, field: str, value: int) -> None:
     setattr(struct, field, value if kind.kind == "primitive" else ffi.cast(kind, value))
 
 
-def _runtime(**changes: Foreign) -> types.ModuleType:
-    """A runtime that looks right, but for some fields; none of its functions can be called."""
+def _runtime(name: str = _abi.CAPSULE, /, **changes: Foreign) -> types.ModuleType:
+    """A runtime that looks right, but for some fields: that of the process where there is one, else
+    one of whose functions none can be called."""
     made = _abi.kept(ffi.new("NcRuntime *"))
-    made.abi_version, made.struct_size = _abi.ABI_VERSION, ffi.sizeof("NcRuntime")
-    made.type_size, made.slot_size = _abi.HEAP_TYPE + 32, 24
-    made.provider = _abi.kept(ffi.new("char[]", b"the kit"))
-    for field in ("metatype", "registry", "intern", "ready"):
-        _set(made, field, id(type))
+    if hasattr(sys.modules.get(_abi.MODULE), _abi.ATTRIBUTE):
+        made[0] = _abi.runtime()[0]
+    else:
+        made.abi_version, made.struct_size = _abi.ABI_VERSION, ffi.sizeof("NcRuntime")
+        made.type_size, made.slot_size = _abi.HEAP_TYPE + 32, 24
+        made.provider = _abi.kept(ffi.new("char[]", b"the kit"))
+        for field in ("metatype", "registry", "intern", "ready"):
+            _set(made, field, id(type))
     for field, value in changes.items():
         _set(made, field, value)
-    return _module(
-        runtime_v1=_abi.capsule(_abi.number(made), _abi.CAPSULE), extensibletype_v1=type(type)
-    )
+    return _module(runtime_v1=_abi.capsule(_abi.number(made), name), extensibletype_v1=type(type))
 
 
 _NONE = (
@@ -104,10 +105,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "None": (lambda: None, _NONE),
     "an object without attributes": (object, _NONE),
     "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
-    "a capsule of another name": (
-        lambda: _module(runtime_v1=_abi.capsule(id(type), "_extensibletype.runtime_v2")),
-        _NONE,
-    ),
+    "a capsule of another name": (lambda: _runtime("_extensibletype.runtime_v2"), _NONE),
     "ABI version 0": _sizes(abi_version=0),
     "ABI version 2": _sizes(abi_version=2),
     "a struct of 16 bytes": _sizes(struct_size=16),
@@ -131,7 +129,7 @@ BESIDE: dict[str, Callable[[], types.ModuleType]] = {
 }
 
 
-def _grow() -> None:
+def grow() -> None:
     """Put a larger struct, which tells of larger types, in place of the runtime that is there."""
     found = _abi.runtime()
     memory = _abi.kept(ffi.new("char[4096]", b"\x5a" * 4095))
@@ -148,7 +146,7 @@ def main(case: str, first: str, target: str) -> None:
     if first:
         importlib.import_module(first)
         if case:
-            _grow()
+            grow()
     else:
         make = BESIDE.get(case) or CASES[case][0]
         sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # the point
@@ -170,22 +168,29 @@ def main(case: str, first: str, target: str) -> None:
     print("\n" + json.dumps(told), flush=True)
 
 
+def apart(module: str, *given: str) -> tuple[str, list[str]]:
+    """Run `main` of a module of the kit in a process of its own: how that ended, if not well, and
+    the lines that it printed."""
+    code = f"{LOAD}from nativecall_conformance import {module}\n{module}.main(*sys.argv[2:])\n"
+    command = [sys.executable, "-c", code, FOLDER, *given]
+    limit = LIMIT // 2  # the process that waits for it has a limit, too
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return f"it takes more than {limit} seconds", []
+    ended = f"the process ended with {done.returncode}: {done.stderr[-200:]}"
+    return ended if done.returncode else "", done.stdout.splitlines()
+
+
 def meet(target: str, case: str = "", first: str = "") -> str | None:
     """Import a module where something else is in the runtime's place; what is wrong, or None.
 
     A runtime has to be published beside what `case` of `BESIDE` puts there, and to be refused with
     one of `CASES`; or that of the module `first` is made to look larger with any case.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", _MEET, FOLDER, case, first, target],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        return f"the process ended with {done.returncode}: {done.stderr[-200:]}"
+    ended, lines = apart("_unfit", case, first, target)
+    if ended:
+        return ended
     told = json.loads(lines[-1])
     if first:
         return f"{told['error']}: {told['message']}" if told["error"] else None

@@ -68,7 +68,10 @@ def broken(found):
 
 # -- who keeps the rules ---------------------------------------------------------------------------
 
-NO_API = {"object-slots", "api-struct", "api-find", "api-missing", "api-agrees"}
+NO_API = {
+    *("object-slots", "api-struct", "api-find", "api-missing", "api-agrees"),
+    *("api-without-gil", "api-entry"),
+}
 NO_SLOTS = {
     *("slot-table-header", "slot-zero-row", "slot-hash-sizes", "slot-found", "slot-cells"),
     *("slot-keys", "slot-table-constant", "call-slots", "offset", "subclass", "override"),
@@ -122,7 +125,6 @@ sub = Sub({"i:i": 1 << 12})
 
 WAYS = """
 import kit_consumer, kit_look
-from support import packed
 
 def entry(obj, signature, refuse, by_slot):
     try:
@@ -138,6 +140,8 @@ def by_slot(obj, signature, refuse):
     return entry(obj, signature, refuse, True)
 
 def by_words(obj, signature, refuse):
+    from support import packed  # which imports nativecall
+
     words = packed.pack(signature)
     if len(words) == 1:  # of objects with a packed table; the others are looked up by text
         return kit_look.word(obj, words[0], refuse) or look(obj, signature, refuse, ask=False)
@@ -149,12 +153,20 @@ def look(obj, signature, refuse, ask=True):
         found = kit_look.ask(obj, signature, refuse)
     return found and found[1]
 """
-NO_TIER2 = {"api", "api-inherited", "api-newer", "api-wrong", "api-checked", "api-of-the-type"}
+NO_TIER2 = {
+    *("api", "api-inherited", "api-newer", "api-wrong", "api-checked", "api-of-the-type"),
+    *("api-behind", "api-changed", "api-raises"),
+}
 
 
 @pytest.mark.parametrize(
     ("way", "lacks"),
-    [("by_offset", NO_TIER2), ("by_slot", NO_TIER2), ("by_words", NO_TIER2), ("look", set())],
+    [
+        ("by_offset", NO_TIER2),
+        ("by_slot", NO_TIER2),
+        ("by_words", NO_TIER2 | {"late-runtime", "unfit-runtime"}),
+        ("look", set()),
+    ],
 )
 def test_our_own_readers_pass(builder, include, kit, way, lacks):
     for source in ("consumer", "look"):
@@ -171,6 +183,8 @@ def test_our_own_readers_pass(builder, include, kit, way, lacks):
 
 # -- who breaks them -------------------------------------------------------------------------------
 
+#: C makes no heap types of the metaclass, and CPython passes no vectorcall on.
+OLD = sys.version_info < (3, 12)
 #: By role and name: what each macro breaks; "more" stands for all that cannot work without it.
 BROKEN = {
     ("provider", "callable"): {
@@ -188,11 +202,15 @@ BROKEN = {
         "API_SIZE": "api-struct",
         "API_REFUSE": "api-find",
         "API_ADDRESS": "api-find",
+        "API_GIL": "api-without-gil",
+        "API_ENTRY": "api-entry",
+        "API_CAPSULE": "api-struct",
+        "API_RAISES": "api-without-gil api-find api-missing api-entry",
     },
     ("consumer", "find"): {
         "FIRST": "finds more",
         "SLOT": "slot-only slot-elsewhere view subclass override",
-        "REFUSE": "refuse duplicates view unknown-convention api-checked",
+        "REFUSE": "refuse duplicates view unknown-convention api-checked api-behind",
         "FLAGS": "later-abi api-checked",
         "VIEW": "view",
         "METHOD": "method",
@@ -202,6 +220,15 @@ BROKEN = {
         "RAISES": "plain-objects finds more",
         "API_SIZE": "api-wrong",
         "API_TRUST": "api-checked",
+        "BEGINNING": "finds",
+        "LOOKS_ONCE": "late-runtime unfit-runtime",
+        "IMPORTS": "late-runtime",
+        "ANY_RUNTIME": "unfit-runtime",
+        "NULL": "unfit-runtime",
+        "API_REFUSE": "api",
+        "API_KEPT": "api-changed",
+        "API_RAISES": "api-raises",
+        "API_FIRST": "api-behind",
     },
     ("runtime", ""): {
         "NAME": "names fields joined",
@@ -214,12 +241,23 @@ BROKEN = {
         "EXPECTED": "slot-tables more",
         "ZERO_ROW": "slot-tables more",
         "SHIFT": "ready call-tables call-assigned bases-past nativecall-works",
-        "WRITE_BACK": "ready-merges",
-        "POSITION": "inherits bases-assigned call-tables",
-        "OVERRIDE": "call-tables call-assigned nativecall-works old-tables",
-        "CALL_ASSIGNED": "call-assigned old-tables",
+        "WRITE_BACK": "ready-merges ready-array",
+        "POSITION": "inherits bases-assigned call-tables inheritance-vectors",
+        "OVERRIDE": "call-tables call-assigned nativecall-works old-tables inheritance-vectors",
+        "CALL_ASSIGNED": "call-assigned old-tables" + " vectorcall" * OLD,
         "RETIRED": "old-tables",
         "BASES": "bases-past",
+        "STRICT": "bases-past",
+        "HALF": "registry",
+        "MUTE": "inheritance-vectors",
+        "HEAP_TYPE": "heap-types",
+        "FAILS": "ready-fails",
+        "ARRAY": "ready-array",
+        "DESTRUCTOR": "names",
+        "FORK": "fork",
+        **(
+            {"VECTORCALL": "vectorcall"} if sys.version_info < (3, 12) else {"TP_NEW": "heap-types"}
+        ),
     },
 }
 CASES = [
@@ -276,6 +314,21 @@ def test_a_runtime_that_takes_the_place_of_what_is_there_fails(foreign, kit):
         "beside-newcomer": "where there is a module without a runtime: what stood in the runtime's "
         "place is gone (and 3 others)"
     }
+
+
+@pytest.mark.compiler
+def test_one_wrong_name_breaks_one_rule_and_a_crash_names_its_cause(judged):
+    found = judged["provider", "API_CAPSULE"]
+    assert found["api-find"] == ("absent", "nobody can ask it: see the rule 'api-struct'")
+    text = judged["provider", "API_RAISES"]["api-find"][1]
+    assert text.endswith(" while this was checked, where 'find' is called without the GIL")
+
+
+def test_a_type_is_told_from_its_objects(foreign, kit):
+    foreign("provider", "foreign_provider")
+    found = verdicts_of(kit, "provider", "foreign_provider:tier2.__class__", "--rule", "offers")
+    text = "a type with '__nativecall_api__' is checked by an object of it"
+    assert found == {"offers": ("broken", text)}
 
 
 @pytest.mark.compiler

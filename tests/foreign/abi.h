@@ -112,7 +112,11 @@ static inline int is_extensible(PyTypeObject *type, PyTypeObject *metatype)
 /* The runtime of this process if it suits, looked for and not imported; NULL otherwise. */
 static inline const Runtime *look_for_runtime(void)
 {
+#ifdef BROKEN_IMPORTS
+    PyObject *module = PyImport_ImportModule("_extensibletype");
+#else
     PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
+#endif
     PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
     const Runtime *found = NULL;
     if (capsule != NULL) {
@@ -120,8 +124,16 @@ static inline const Runtime *look_for_runtime(void)
         Py_DECREF(capsule);
     }
     PyErr_Clear();
+#ifdef BROKEN_ANY_RUNTIME
+    return found;
+#endif
     if (found == NULL || found->abi_version != 1 || found->struct_size < sizeof(Runtime) ||
-        found->type_size < sizeof(Type) || found->slot_size != sizeof(Slot)) {
+        found->type_size < sizeof(Type) || found->slot_size != sizeof(Slot) ||
+#ifndef BROKEN_NULL
+        found->provider == NULL || found->metatype == NULL || found->registry == NULL ||
+        found->intern == NULL ||
+#endif
+        found->ready == NULL) {
         return NULL;
     }
     return found;

@@ -149,13 +149,34 @@ static PyObject *find(PyObject *module, PyObject *args)
         return NULL;
     }
     refuse = (uintptr_t)given;
+#ifdef BROKEN_API_FIRST
+    if (api_of(Py_TYPE(obj), &api) == 0 && api != NULL) {
+        const Entry *entry = api->find(obj, text, refuse);
+        int raised = PyErr_Occurred() != NULL;
+        PyErr_Clear();
+        if (!raised && entry != NULL && entry->signature != NULL && entry->function != NULL &&
+            strcmp(entry->signature, text) == 0 && suits(entry, refuse)) {
+            return PyLong_FromVoidPtr(entry->function);
+        }
+    }
+    PyErr_Clear();
+#endif
+#ifndef BROKEN_LOOKS_ONCE
+    if (runtime == NULL) {
+        runtime = look_for_runtime();
+    }
+#endif
     if (runtime != NULL &&
         runtime->intern(runtime->registry, text, strlen(text), &signature) == 0 &&
         (table = call_table(behind(obj))) != NULL) {
         const Entry *entry;
         const char *found;
         for (entry = table->entries; (found = LOAD(&entry->signature)) != NULL; entry++) {
+#ifdef BROKEN_BEGINNING
+            if (strncmp(found, signature, strlen(signature)) == 0 && suits(entry, refuse)) {
+#else
             if (found == signature && suits(entry, refuse)) {
+#endif
                 return PyLong_FromVoidPtr(LOAD(&entry->function));
             }
 #ifdef BROKEN_FIRST
@@ -163,14 +184,31 @@ static PyObject *find(PyObject *module, PyObject *args)
 #endif
         }
     }
-    if (api_of(Py_TYPE(obj), &api) < 0) {
+#ifdef BROKEN_API_KEPT
+    static PyTypeObject *kept_for = NULL;
+    static const Api *kept = NULL;
+    if (Py_TYPE(obj) == kept_for) {
+        api = kept;
+    } else
+#endif
+        if (api_of(Py_TYPE(obj), &api) < 0) {
         return NULL;
     }
+#ifdef BROKEN_API_KEPT
+    kept_for = Py_TYPE(obj);
+    kept = api;
+#endif
     if (api != NULL) {
+#ifdef BROKEN_API_REFUSE
+        const Entry *entry = api->find(obj, text, 0);
+#else
         const Entry *entry = api->find(obj, text, refuse);
+#endif
+#ifndef BROKEN_API_RAISES
         if (PyErr_Occurred()) {
             return NULL;
         }
+#endif
 #ifdef BROKEN_API_TRUST
         if (entry != NULL) {
 #else

@@ -182,6 +182,12 @@ static const Entry *find(PyObject *obj, const char *signature, uintptr_t refuse)
 {
     size_t i;
     (void)obj;
+#ifdef BROKEN_API_GIL
+    PyGILState_Release(PyGILState_Ensure());
+#endif
+#ifdef BROKEN_API_RAISES
+    PyErr_SetString(PyExc_KeyError, signature);
+#endif
 #if defined(BROKEN_API_REFUSE) || defined(BROKEN_API_ADDRESS)
     refuse = 0;
 #endif
@@ -200,6 +206,9 @@ static const Entry *find(PyObject *obj, const char *signature, uintptr_t refuse)
 static const Entry *entry(PyObject *obj, size_t position)
 {
     (void)obj;
+#ifdef BROKEN_API_ENTRY
+    position = position == 0 ? ENTRIES : position - 1;
+#endif
     return position < ENTRIES ? &told[position] : NULL;
 }
 
@@ -251,7 +260,11 @@ static int make_tier2(void)
         told[i].flags = offered[i].flags;
         told[i].function = offered[i].function;
     }
+#ifdef BROKEN_API_CAPSULE
+    capsule = PyCapsule_New(&api, "nativecall_api", NULL);
+#else
     capsule = PyCapsule_New(&api, "nativecall_api_v1", NULL);
+#endif
     Tier2.tp_name = MODULE_NAME ".Tier2";
     Tier2.tp_basicsize = (Py_ssize_t)sizeof(Tier2Object);
     Tier2.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;

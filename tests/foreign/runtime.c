@@ -94,6 +94,8 @@ static const char *insert(const char *bytes, size_t length, uint64_t hash)
     memcpy(block + 16, bytes, length);
 #ifdef BROKEN_REGISTRY
     if (16 * (registry.used + 1) > 15 * (table->mask + 1)) {
+#elif defined(BROKEN_HALF)
+    if (4 * (registry.used + 1) > 3 * (table->mask + 1)) {
 #else
     if (2 * (registry.used + 1) > table->mask + 1) {
 #endif
@@ -140,12 +142,16 @@ static int intern(RegistryHead *self, const char *bytes, size_t length, const ch
 
 static void before_fork(void)
 {
+#ifndef BROKEN_FORK
     pthread_mutex_lock(&registry.lock);
+#endif
 }
 
 static void after_fork(void)
 {
+#ifndef BROKEN_FORK
     pthread_mutex_unlock(&registry.lock);
+#endif
 }
 
 /* ---- slot tables ----------------------------------------------------------------------------- */
@@ -355,6 +361,9 @@ static Type *first_with_calls(PyObject *mro, Py_ssize_t *before)
         }
         if (brings) {
             *before = type->heap.ht_type.tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
+#ifdef BROKEN_MUTE
+            *before = i;
+#endif
             return type;
         }
     }
@@ -501,7 +510,7 @@ static int publish(Type *type, const Slot *rows, size_t count, Py_ssize_t offset
 
 static void pass_vectorcall_on(Type *type, Py_ssize_t offset)
 {
-#if PY_VERSION_HEX < 0x030C0000
+#if PY_VERSION_HEX < 0x030C0000 && !defined(BROKEN_VECTORCALL)
     PyTypeObject *self = &type->heap.ht_type;
     PyTypeObject *base = self->tp_base;
     if (base != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
@@ -725,6 +734,9 @@ static inline int is_harmless(PyTypeObject *type, PyObject *changed)
     Type *brings;
     Py_ssize_t i;
     Py_ssize_t k = 0;
+#ifdef BROKEN_STRICT
+    return PyObject_RichCompareBool(mro, changed, Py_EQ);
+#endif
     for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         Type *one = ready_at(mro, i);
         while (one != NULL && k < size && ready_at(changed, k) == NULL) {
@@ -786,14 +798,25 @@ static int ready(Type *type, Py_ssize_t room)
     Slot *rows = NULL;
     size_t count = 0;
     Py_ssize_t offset = 0;
+    const Py_ssize_t given = type->offset;
     intptr_t calls = 0;
     int packed = 0;
     int wrong = 0;
     size_t n;
     size_t k;
-    if (type->own != NULL) {
+    if (Py_TYPE((PyObject *)self) != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+        !is_extensible(self, &metatype)) {
+#ifndef BROKEN_HEAP_TYPE
+        PyErr_SetString(PyExc_TypeError, "a heap type of another metatype");
+        return -1;
+#endif
+    } else if (type->own != NULL) {
         return 0;
     }
+#ifndef BROKEN_FAILS
+    type->slots = NULL;
+    type->offset = 0;
+#endif
     if (room < 0 || (room > 0 && array == NULL)) {
         PyErr_SetString(PyExc_ValueError, "there is no array of so many rows");
         return -1;
@@ -824,16 +847,18 @@ static int ready(Type *type, Py_ssize_t room)
                  ((uint64_t)array[n].id >> 32 != 0 || array[n].id >> 24 == 0 ||
                   array[n].id >> 24 == 0xFF); /* this runtime allocates none */
     }
-    if (wrong || (type->offset != 0 && type->offset != calls) || (packed && calls == 0)) {
+    if (wrong || (given != 0 && given != calls) || (packed && calls == 0)) {
         own_free(own);
         PyErr_SetString(PyExc_ValueError, "the rows of the type cannot be");
         return -1;
     }
     own->count = n;
-    own->offset = type->offset;
+    own->offset = given;
     type->slots = NULL;
     type->offset = 0;
-    Py_SET_TYPE((PyObject *)self, &metatype);
+    if (Py_TYPE((PyObject *)self) == NULL || !is_extensible(self, &metatype)) {
+        Py_SET_TYPE((PyObject *)self, &metatype);
+    }
     if (PyType_Ready(self) < 0) {
         own_free(own);
         return -1;
@@ -851,8 +876,13 @@ static int ready(Type *type, Py_ssize_t room)
             memcpy(array, rows, count * sizeof(Slot));
         }
 #endif
+#ifdef BROKEN_ARRAY
+        if (array != NULL) {
+            memset(array + count, 0, ((size_t)room - count) * sizeof(Slot));
+        }
+#endif
         free(rows);
-        return 0;
+        return refresh_tree((PyObject *)self);
     }
     free(rows);
     type->own = NULL;
@@ -873,11 +903,29 @@ static PyMethodDef metatype_methods[] = {
 #define CAPSULE_NAME "_extensibletype.runtime_v1"
 #endif
 
+#ifdef BROKEN_DESTRUCTOR
+static void capsule_destroyed(PyObject *capsule)
+{
+    (void)capsule;
+}
+#endif
+
+#ifdef BROKEN_TP_NEW
+static PyObject *metatype_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return PyType_Type.tp_new(type, args, kwargs);
+}
+#endif
+
 /* `module` is what is there, or NULL. */
 static int publish_runtime(PyObject *modules, PyObject *module)
 {
     static Runtime made;
+#ifdef BROKEN_DESTRUCTOR
+    PyObject *capsule = PyCapsule_New(&made, CAPSULE_NAME, capsule_destroyed);
+#else
     PyObject *capsule = PyCapsule_New(&made, CAPSULE_NAME, NULL);
+#endif
     Py_SET_REFCNT((PyObject *)&metatype, 1);
     metatype.tp_name = MODULE_NAME ".extensibletype";
     metatype.tp_basicsize = (Py_ssize_t)sizeof(Type);
@@ -885,6 +933,9 @@ static int publish_runtime(PyObject *modules, PyObject *module)
     metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     metatype.tp_base = &PyType_Type;
     metatype.tp_init = metatype_init;
+#ifdef BROKEN_TP_NEW
+    metatype.tp_new = metatype_new;
+#endif
     metatype.tp_setattro = metatype_setattro;
     metatype.tp_methods = metatype_methods;
     metatype.tp_dealloc = metatype_dealloc;

@@ -44,6 +44,7 @@ BY_NAME = {
     "_values.boxes": "a bridge, by the type whose box it is asked about",
     "_cli.inspection": "what the user names",
     "conformance._child": "the same",
+    "conformance._looks": "the same",
     "conformance._unfit": "the same",
 }
 
