@@ -312,6 +312,8 @@ def test_any_shape_of_signature(shaped):
 
 
 def inverse(x: float) -> float:
+    if x == 0:
+        raise ZeroDivisionError("0 has no inverse")
     return 1 / x
 
 
@@ -342,7 +344,7 @@ def test_a_python_function_tells_c(library, unraisable):
 def test_the_exception_comes_out_of_the_call_that_led_to_it(c, fails):
     f = nc.callback("d:d&i", inverse, errors="argument")
     assert (c.twice(f, 4.0), c.twice(c.root, 4.0)) == (0.5, 4.0)
-    with fails(ZeroDivisionError, "float division by zero") as caught:
+    with fails(ZeroDivisionError, "0 has no inverse") as caught:
         c.twice(f, 0.0)
     trace = caught.value.__traceback__
     while trace.tb_next is not None:
@@ -538,7 +540,7 @@ def test_from_python_exceptions(fails):
     f = nc.callback("d:d", inverse, errors="python", gil="need")
     made = f.convert("d:d&i", errors="argument")
     assert (made(4.0), made.entries[0].gil) == (0.25, "need")
-    with fails(ZeroDivisionError, "float division by zero"):
+    with fails(ZeroDivisionError, "0 has no inverse"):
         made(0.0)
 
 
