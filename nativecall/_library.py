@@ -15,6 +15,7 @@ from . import _lib
 from ._callable.callable import NativeCallable
 from ._callable.wrap import plain, wrap
 from ._errors import LibraryError, SignatureError, SymbolError
+from ._fifo import Cache
 from ._signature.ctype import Scalar
 from ._signature.signature import Signature
 from ._signature.spelling import parse
@@ -376,6 +377,10 @@ class Library:
         return sorted(name for name in found if _lib.library_symbol(handle, name))
 
 
+#: The files of libraries that only ctypes.util finds, which starts other programs for that.
+_located: Cache[str, str] = Cache(1024)
+
+
 def _candidates(name: str) -> list[str]:
     """Files that a library name may mean, the likeliest first."""
     if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
@@ -395,14 +400,20 @@ def _find(name: str) -> OpenLibrary:
         except LibraryError as error:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
-    from ctypes.util import find_library
+    found = None if os.path.dirname(name) else _located.get(name)
+    if found is None and not os.path.dirname(name):
+        from ctypes.util import find_library
 
-    found = None if os.path.dirname(name) else find_library(name)
+        found = find_library(name)
     if found is not None:
         try:
-            return _lib.library_open(found)
+            opened = _lib.library_open(found)
         except LibraryError as error:
+            _located.pop(name, None)
             reasons.append(str(error))
+        else:
+            _located.keep(name, found)
+            return opened
     raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
 
 
