@@ -10,6 +10,8 @@ callback, also after `close`, when calls give the sentinel and RuntimeError.
 
 from __future__ import annotations
 
+from functools import partial
+
 from . import _lib
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
@@ -108,10 +110,12 @@ class Callback(NativeCallable):
 
     @property
     def _made(self) -> PyCallback:
-        """The core's object, which the first owner is, or has."""
-        owner: Any = next(iter(self._owners), None)
-        made: PyCallback = getattr(owner, "callback", owner)
-        return made
+        """The core's object, which an owner is, or has."""
+        for owner in self._owners:
+            made = getattr(owner, "callback", owner)
+            if isinstance(made, _types.PyCallback):
+                return made
+        raise AttributeError("a Callback that was never initialised has no function")
 
     @property
     def function(self) -> Callable[..., object] | None:
@@ -250,26 +254,13 @@ def callback(
         made = _make_callback(Callback, _plans, signature, function)
         if made is not None:
             return made
-    return _callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
-
-
-def _callback(
-    signature: str | Signature, function: Callable[..., object] | None, **options: Any
-) -> Any:
-    """The same, where there is something to find out or to refuse."""
     if not isinstance(signature, (str, Signature)) and callable(signature):
         fault = "comes first" if function is not None else "is missing"
         raise TypeError(
             f"'signature' {fault}: write @nativecall.callback('d:d') above the function, or "
             f"nativecall.callback('d:d', function) (got {type(signature).__name__})"
         )
-    if function is not None and not callable(function):
-        raise TypeError(f"'function' must be callable (got {type(function).__name__})")
     if function is None:
         parse(signature)  # a wrong one is told where it stands
-
-        def decorate(function: Callable[..., object]) -> Callback:
-            return Callback(signature, function, **options)
-
-        return decorate
-    return Callback(signature, function, **options)
+        return partial(Callback, signature, gil=gil, errors=errors, name=name, doc=doc)
+    return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)

@@ -62,7 +62,7 @@ def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
     return _unfit(subject, one.source, one.target, value)
 
 
-def _unfit(subject: str, source: CType, target: CType, value: Any) -> BaseException:
+def _unfit(subject: str, source: CType, target: CType, value: float) -> BaseException:
     """The exception for a number that is none of the wanted type."""
     code = target.text
     if target.kind in ("bool", "int"):

@@ -24,7 +24,6 @@ from .PyCapsule import context, from_entry, spelling
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from scipy import LowLevelCallable
 
@@ -235,7 +234,7 @@ def _are(args: Sequence[CType], *wanted: str) -> bool:
 # -- user data -----------------------------------------------------------------------------------
 
 
-def _user_data(value: Any, readonly: bool) -> object:
+def _user_data(value: object, readonly: bool) -> object:
     """What SciPy takes for a pointer, which keeps alive what it points to; None for NULL."""
     import ctypes
 
@@ -250,7 +249,7 @@ def _user_data(value: Any, readonly: bool) -> object:
         return _lib.types.capsule(found.address, b"void *", found.owner)
     what = type(value).__name__
     try:
-        view = memoryview(value)
+        view = memoryview(value)  # type: ignore[arg-type]  # TypeError says so
     except TypeError:
         hint = "; a str has no bytes of its own, pass s.encode()" if what == "str" else ""
         raise TypeError(

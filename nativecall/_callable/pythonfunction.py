@@ -20,7 +20,7 @@ from .._values import callspec, storage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
     from .._types import CallbackOptions as Options
     from .._types import CallbackSpec, Memory, PyCallback, Record
@@ -136,7 +136,7 @@ class _Shared:
         is_struct = result.kind == "struct"
         count = len(signature.args) - tells_last
         pairs = zip(signature.args[:count], signature.readonly[:count], strict=True)
-        self.readers: tuple[Any, ...] = tuple([reader(arg, readonly) for arg, readonly in pairs])
+        self.readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
         self.result = None if result.kind in ("void", "object") else callspec.of_argument(result)

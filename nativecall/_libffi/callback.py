@@ -98,7 +98,7 @@ def for_ctypes(restype: Foreign) -> tuple[Foreign, type | None]:
 
 def spec_of(
     signature: Signature,
-    readers: tuple[Callable[..., object], ...],
+    readers: tuple[object, ...],
     sentinel: bytes,
     options: CallbackOptions,
 ) -> CallbackSpec:
@@ -160,11 +160,11 @@ def received(ctype: CType) -> Foreign:
     return foreign_type(ctype)
 
 
-def _reader(ctype: CType, reader: Callable[..., object]) -> Callable[..., object] | None:
+def _reader(ctype: CType, reader: object) -> object:
     """What makes a Python object of that; None for nothing."""
     if ctype.text in SIMPLE:
         return None
-    if ctype.kind == "object":
+    if ctype.kind == "object" or not callable(reader):
         return reader
     if ctype.kind in ("pointer", "voidptr", "function", "view"):
         return lambda address: None if address is None else reader(address)

@@ -21,7 +21,7 @@ from .._fifo import Cache
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final, Literal, Self, TypeVar
+    from typing import Final, Literal, Self, TypeVar
 
     Kind = Literal[
         "void",
@@ -173,7 +173,7 @@ def intern(
     return _interned.keep(named, self)  # type: ignore[return-value]  # as above
 
 
-def known(named: str) -> Any:
+def known(named: str) -> CType | None:
     """The type whose `named` text this is, if it has been made before and is remembered."""
     return _interned.get(named)
 

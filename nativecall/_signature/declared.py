@@ -21,7 +21,7 @@ from .grammar import from_row, read_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypedDict, TypeVar
+    from typing import TypedDict, TypeVar
 
     from .ctype import CType
     from .grammar import Row
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class _Lazy(Mapping[str, "Made"]):
     """What a table says of some names, each made when it is first asked for."""
 
-    _rows: dict[str, Any] = {}  # for instances that were never initialised
+    _rows: Mapping[str, object] = {}  # for instances that were never initialised
 
-    def __init__(self, rows: dict[str, Any], make: Callable[[Any], Made]) -> None:
+    def __init__(self, rows: Mapping[str, object], make: Callable[..., Made]) -> None:
         self._rows = rows
         self._make = make
         self._made: dict[str, Made] = {}

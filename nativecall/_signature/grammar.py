@@ -253,7 +253,7 @@ def from_row(made: Row) -> Signature:
     """The signature that `row` made plain data of, here or elsewhere."""
     named, names, readonly, written = made
     function = known(f"X{{{named}}}")
-    if function is None:
+    if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*Reader(named).signature(1, ""))
     return Signature.of(function, names, readonly, written)
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
 from . import _abi, _providers
@@ -50,14 +51,15 @@ def heap_types(it: Runtime) -> None:
 @fit_rule("Static types", "a type that Ready refuses has no table")
 def ready_fails(it: Runtime) -> None:
     base = make_type("Wide", [(0x05000101 + 2 * n, 0, n) for n in range(4)])
-    wrong: dict[str, dict[str, Any]] = {
-        "a key that stands twice": {"rows": [_ROW, *_CALLS, _ROW], "offset": WORDS[0]},
-        "the key 3": {"rows": [call_row(), (3, 0, 0)], "offset": WORDS[0]},
-        "another offset than the row 0x04000001": {"rows": _CALLS, "offset": WORDS[1]},
-        "an array that is too small": {"rows": [_ROW], "room": 3, "base": base},
+    make = partial(make_array, "Fails", kind="fails")
+    wrong = {
+        "a key that stands twice": partial(make, [_ROW, *_CALLS, _ROW], offset=WORDS[0]),
+        "the key 3": partial(make, [call_row(), (3, 0, 0)], offset=WORDS[0]),
+        "another offset than the row 0x04000001": partial(make, _CALLS, offset=WORDS[1]),
+        "an array that is too small": partial(make, [_ROW], room=3, base=base),
     }
-    for what, given in wrong.items():
-        made, address = make_array("Fails", kind="fails", **given)
+    for what, refused in wrong.items():
+        made, address = refused()
         check(made is None, f"{what} is accepted")
         left = _abi.at("Extension", address + _abi.HEAP_TYPE)
         found = (_abi.number(left.etp_custom_slots), int(left.etp_obj_custom_slots_offset))
