@@ -77,7 +77,7 @@ NO_SLOTS = {
     *("slot-keys", "slot-table-constant", "call-slots", "offset", "subclass", "override"),
     "object-slots",
 }
-NO_CALLS = {"call-table", "interned", "packed", "view", "api-agrees"}
+NO_CALLS = {"call-table", "interned", "packed", "api-agrees"}
 
 
 @pytest.mark.parametrize(
