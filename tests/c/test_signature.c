@@ -82,7 +82,7 @@ static void test_canonical(void)
     check_malformed("d:T{d:a b:}", 6);
     check_malformed("d:T{d::}", 6);
     check_malformed("d:T{d:x", 6);
-    check_malformed("d:=T d", 5);
+    check_malformed("d:=T d", 2);
     check_malformed("d:=X{d:}", 2);
     check_malformed("d:(3)d", 2);
     check_malformed("(3)d:", 0);
