@@ -351,9 +351,9 @@ assert "nativecall" not in sys.modules
 kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 address = ctypes.cast(ctypes.CDLL(sys.argv[2]).d_d, ctypes.c_void_p).value
 half = struct.pack("d", 0.5)
-for f, way in ((kind(address), "exact"), (lambda x: x + 1, "boxed")):
+for f in (kind(address), lambda x: x + 1):
     prepared = c.prepare(f, "d:d")
-    assert c.way(prepared) == way
+    assert c.way(prepared) == "boxed"  # the package alone reads the boxes of others
     assert c.call(prepared, (half,)) == struct.pack("d", 1.5)
 assert c.dispatch("one", False, math.sqrt, 4.0) == 2.0
 assert c.dispatch("one", True, math.sqrt, 4.0) == "the GIL is not held"
