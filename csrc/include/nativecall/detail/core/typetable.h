@@ -143,10 +143,12 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
                                       const PyHeapExtensibleTypeObject *from)
 {
-    static const PyCustomSlot skip = {NC_SLOT_SKIP, 0, {NULL}};
-    const int dropped =
-        nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL);
-    return dropped ? skip : *row;
+    PyCustomSlot offered = *row;
+    if (nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL)) {
+        memset(&offered, 0, sizeof(offered));
+        offered.id = NC_SLOT_SKIP;
+    }
+    return offered;
 }
 
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
