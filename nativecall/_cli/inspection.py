@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PADDING = 1  # the key of rows that keep a place (docs/abi/provide.md)
+
+
 def run(place: str, forms: Sequence[str] = ()) -> int:
     """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not.
 
@@ -221,8 +224,9 @@ def _show_wrapped(output: Output, obj: object, unknown: bool) -> NativeCallable 
 def _show_slots(output: Output, obj: object) -> bool:
     """The slots of an object's type, or of a type; whether there are any."""
     slots = customslots(obj)
-    if slots:
+    used = any(slot.key != _PADDING for slot in slots)
+    if used:
         kind = obj if isinstance(obj, extensibletype) else type(obj)
         output.text(f"slots of the type {_type_name(kind)}:")
         output.table(*slot_rows(slots))
-    return bool(slots)
+    return used
