@@ -10,6 +10,7 @@ import array
 import ctypes
 import decimal
 import fractions
+import itertools
 import math
 import sys
 
@@ -483,35 +484,43 @@ def test_plans_of_single_types_are_kept_up_to_a_bound():
         assert _lib.types.pin(plan, "f", 0, memory).address == memory.ctypes.data
 
 
+_runs = itertools.count()  # what an earlier run of a test made is known by its text
+
+
 def test_classes_of_structs_are_kept_up_to_a_bound():
     """Then all are dropped; results come back with the same fields."""
     div = nc.load("c").address("div")
-    before = nc.wrap(div, "T{i:x0:i:rem:}:ii")
+    name = f"x{next(_runs)}_"
+    before = nc.wrap(div, f"T{{i:{name}0:i:rem:}}:ii")
     old = before(7, 2)
 
     def make(number):
-        return storage.named_tuple(parse_type(f"T{{i:x{number}:i:rem:}}"))
+        return storage.named_tuple(parse_type(f"T{{i:{name}{number}:i:rem:}}"))
 
     first, _ = _filled(storage._named_tuples, storage._named_tuples.limit, make)
     new = make(0)
     assert new is not first
-    assert before(9, 2).x0 == 4
+    assert getattr(before(9, 2), f"{name}0") == 4
     callspec._made.clear()
-    after = nc.wrap(div, "T{i:x0:i:rem:}: ii")(7, 2)
-    assert (old, old.x0, after, after.x0, type(after)) == ((3, 1), 3, (3, 1), 3, new)
+    after = nc.wrap(div, f"T{{i:{name}0:i:rem:}}: ii")(7, 2)
+    assert (old, old[0], after, getattr(after, f"{name}0"), type(after)) == (
+        *((3, 1), 3, (3, 1), 3),
+        new,
+    )
 
 
 def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
     """Then all are dropped; the functions are called as before."""
     monkeypatch.setattr(arguments._callees, "limit", 8)
     sort = nc.load("c").function("qsort", "v:&dQQX{i:PP}").address()
+    name = f"x{next(_runs)}_"
 
     def make(number, space=""):
         numbers = array.array("d", [2.0, 1.0])
         seen = []
-        compare = f"X{{i:&T{{d:x{number}:}}&T{{d:x{number}:}}}}"
+        compare = f"X{{i:&T{{d:{name}{number}:}}&T{{d:{name}{number}:}}}}"
         nc.wrap(sort, f"v:&dQQ{space}{compare}")(
-            numbers, 2, 8, lambda a, b: seen.append(getattr(a, f"x{number}")) or -1
+            numbers, 2, 8, lambda a, b: seen.append(getattr(a, f"{name}{number}")) or -1
         )
         assert sorted(seen) in ([1.0], [2.0])
 
