@@ -191,8 +191,7 @@ class TrampolineCode(Writer):
         """Release what the arguments hold."""
         self.begin("end")
         came = [f"[{answer}, %{succeeded}]"] + [f"[null, %{block}]" for block in self.failures]
-        value = self.new(f"phi ptr {', '.join(came)}")
-        self.leave(value)
+        self.leave(self.new(f"phi ptr {', '.join(came)}"))
 
     def leave(self, value: str) -> None:
         """Return what is left of `value` once the core has released the owners."""
