@@ -164,8 +164,8 @@ def _reader(ctype: CType, reader: object) -> object:
     """What makes a Python object of that; None for nothing."""
     if ctype.text in SIMPLE:
         return None
-    if ctype.kind == "object" or not callable(reader):
+    if ctype.kind == "object":
         return reader
-    if ctype.kind in ("pointer", "voidptr", "function", "view"):
+    if callable(reader) and ctype.kind in ("pointer", "voidptr", "function", "view"):
         return lambda address: None if address is None else reader(address)
     return lambda box: storage.load(ctype, ctypes.addressof(box))
