@@ -17,7 +17,7 @@ from ._version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._public import *  # noqa: F403
+    from ._public import *  # noqa: F403  # checkers see the names that __getattr__ gives
     from ._public import __all__ as __all__
 else:
 
@@ -32,5 +32,5 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
-        __getattr__("__all__")
-        return sorted(globals())
+        own = [name for name in globals() if name[:2] == "__"]
+        return sorted({*own, *__getattr__("__all__")})

@@ -7,7 +7,7 @@ from collections import namedtuple
 from . import _lib
 
 extensibletype = _lib.types.extensibletype
-_SKIP = 1  # padding, which may stand more than once
+PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 Slot = namedtuple("Slot", ["key", "flags", "data"])
 Slot.__doc__ = """One row of a type's slot table.
@@ -49,7 +49,7 @@ def customslots(obj: object) -> tuple[Slot, ...]:
         rows = _lib.types.slots(obj)
     else:
         own = _lib.types.object_slots(obj)
-        keys = {id for id, _, _ in own} - {_SKIP}
+        keys = {id for id, _, _ in own} - {PADDING}
         rows = own + [row for row in _lib.types.slots(type(obj)) if row[0] not in keys]
     return tuple([Slot(_key(id), flags, data) for id, flags, data in rows])
 

@@ -322,7 +322,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 static PyObject *spares[SPARES]; /* floats with one reference */
 static size_t spare_count;
 
-PyObject *nc_pycallback_float(NcPyCallback *Py_UNUSED(self), double number)
+PyObject *nc_pycallback_float(double number)
 {
     if (spare_count == 0) {
         return PyFloat_FromDouble(number);

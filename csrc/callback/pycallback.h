@@ -6,7 +6,7 @@
  * All that does not depend on their types is here:
  *
  *     if (!self->enter(self, &call, &result)) return result;
- *     args[1] = nc_pycallback_float(self, x);
+ *     args[1] = nc_pycallback_float(x);
  *     nc_pycallback_run(self, &call, args, 1, &result);
  *     return result;
  *
@@ -82,7 +82,7 @@ void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **ar
                        void *out);
 
 /* A float. A new reference, or NULL. */
-PyObject *nc_pycallback_float(NcPyCallback *self, double number);
+PyObject *nc_pycallback_float(double number);
 
 /* The object for argument `index`, which is given as its value where it is a pointer, else as its
  * address. A new reference, or NULL. */

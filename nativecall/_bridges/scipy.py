@@ -249,7 +249,7 @@ def _user_data(value: object, readonly: bool) -> object:
         return _lib.types.capsule(found.address, b"void *", found.owner)
     what = type(value).__name__
     try:
-        view = memoryview(value)  # type: ignore[arg-type]  # TypeError says so
+        view = memoryview(value)  # type: ignore[arg-type]  # what has no buffer is told below
     except TypeError:
         hint = "; a str has no bytes of its own, pass s.encode()" if what == "str" else ""
         raise TypeError(

@@ -6,6 +6,7 @@ import os
 
 from .._callable.callable import NativeCallable
 from .._library import Symbol
+from .._slots import PADDING
 from .output import Column, Row
 
 TYPE_CHECKING = False
@@ -78,7 +79,7 @@ def slot_rows(slots: Iterable[Slot]) -> tuple[list[Column], list[Row]]:
     for n, slot in enumerate(slots):
         if isinstance(slot.key, bytes):
             key, meaning = repr(slot.key.decode("utf-8", "backslashreplace")), "an interned key"
-        elif slot.key == 1:
+        elif slot.key == PADDING:
             key, meaning = "1", "padding"
         elif slot.key % 2:
             key = f"{slot.key:#010x}"

@@ -10,7 +10,7 @@ from importlib import import_module
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
-from .._slots import customslots, extensibletype
+from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
 from .describe import address_text, entry_rows, owner_text, slot_rows
 from .output import Column, CommandError, Output, Row
@@ -19,9 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-
-_PADDING = 1  # the key of rows that keep a place (docs/abi/provide.md)
 
 
 def run(place: str, forms: Sequence[str] = ()) -> int:
@@ -224,7 +221,7 @@ def _show_wrapped(output: Output, obj: object, unknown: bool) -> NativeCallable 
 def _show_slots(output: Output, obj: object) -> bool:
     """The slots of an object's type, or of a type; whether there are any."""
     slots = customslots(obj)
-    used = any(slot.key != _PADDING for slot in slots)
+    used = any(slot.key != PADDING for slot in slots)
     if used:
         kind = obj if isinstance(obj, extensibletype) else type(obj)
         output.text(f"slots of the type {_type_name(kind)}:")

@@ -153,7 +153,7 @@ class _CallbackCode(Writer):
             return self.call("nc_pycallback_argument", "ptr", *values)
         if ctype.kind == "float" and is_inline(ctype):
             wide = self.doubled(ctype, given)
-            return self.call("nc_pycallback_float", "ptr", "ptr %self", f"double {wide}")
+            return self.call("nc_pycallback_float", "ptr", f"double {wide}")
         return self.boxed(code, given) if in_memory(ctype) else self.to_python(ctype, given)
 
     def result_memory(self, prologue: Prologue) -> str:

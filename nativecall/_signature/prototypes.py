@@ -15,6 +15,7 @@ from _cffi_backend import _get_common_types
 
 from .._errors import SignatureError
 from .._fifo import Cache
+from .cffitype import MAX_SCALARS
 from .csource import BASIC, KEYWORDS, CSource
 from .csyntax import KNOWN_TYPEDEFS
 from .ctype import MAX_TEXT, SCALARS
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 _PROTOTYPE = r"([\w\s*]*[\s*])([A-Za-z_]\w*)\s*\(([^()]*)\)\s*"
 _TAGGED = ("struct", "union", "enum")
-_MOST_BY_VALUE = 16384  # bytes of structs: those have no more scalars than cffi takes
 _NO_NAME = KEYWORDS | KNOWN_TYPEDEFS.keys()
 
 
@@ -82,7 +82,9 @@ class Prototype:
     def row(self, found: dict[str, Part]) -> Row:
         """What is known of the function from its parts."""
         result, *args = [_own(part) or found[part] for part in self.parts()]
-        if result[2] + sum([size for _, _, size in args]) > _MOST_BY_VALUE:
+        if (
+            result[2] + sum([size for _, _, size in args]) > MAX_SCALARS
+        ):  # of bytes, so of scalars too
             raise InDoubt(self.name)
         text = "".join([result[0], ":", *[text for text, _, _ in args], "." * self.variadic])
         if len(text) > MAX_TEXT:

@@ -38,7 +38,7 @@ def _load(role: str, place: str) -> Foreign:
     """What the rules of a role are functions of."""
     if role == "runtime":
         importlib.import_module(place)
-        from . import _runtime, _types  # noqa: F401  # it registers rules
+        from . import _runtime, _types  # noqa: F401  # `_types` registers rules
 
         return _runtime.Runtime(place)
     import nativecall  # noqa: F401  # its runtime, before the module under test
@@ -49,7 +49,7 @@ def _load(role: str, place: str) -> Foreign:
         from . import _provider
 
         return _provider.Provider(found)
-    from . import _consumer, _looks  # noqa: F401  # it registers rules
+    from . import _consumer, _looks  # noqa: F401  # `_looks` registers rules
 
     if not callable(found):
         raise TypeError(f"it is no function (got {type(found).__name__})")

@@ -321,7 +321,7 @@ def override(it: Consumer) -> None:
         later = type(kind)("Sub", (kind,), {})
         obj = provider(later, PLAIN)
         it.finds("an object of a subclass", obj, "d:d", F[0])
-        setattr(later, "__call__", lambda self, *args: -2.0)  # noqa: B010  # as mypy has it
+        _hostile.assign_call(later, lambda self, *args: -2.0)
         it.finds_nothing("an object whose class was given a __call__", obj)
         delattr(later, "__call__")
         it.finds("an object whose class has lost its __call__", obj, "d:d", F[0])
@@ -412,7 +412,7 @@ def api_changed(it: Consumer) -> None:
     kind = type("Sub", (type(obj),), {})
     inherits = _hostile.offering(kind, PLAIN)
     it.finds("a subclass", inherits, "d:d", F[0])
-    setattr(kind, "__call__", lambda self, *args: -2.0)  # noqa: B010  # as mypy has it
+    _hostile.assign_call(kind, lambda self, *args: -2.0)
     it.finds_nothing("a subclass that was given a __call__", inherits)
 
 

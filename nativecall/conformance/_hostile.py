@@ -7,7 +7,7 @@ from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ._rules import Foreign
 
@@ -50,6 +50,11 @@ def make_array(
     room = len(rows) if room is None else room
     call = ("" if bases else "a") if call is None else call
     return _providers.make_type(f"hostile.{name}", kind, [*rows], room, offset, bases, call)
+
+
+def assign_call(kind: type, function: Callable[..., object]) -> None:
+    """Assign `__call__` to a class."""
+    setattr(kind, "__call__", function)  # noqa: B010  # mypy refuses to assign to a method
 
 
 def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, int]:

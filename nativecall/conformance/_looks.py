@@ -80,7 +80,7 @@ def main(place: str, case: str) -> None:
         for name, (make, _) in _unfit.CASES.items() if case == "unfit" else ():
             tell(f"there is {name}")
             sys.modules[_abi.MODULE] = right  # what is made is like it but for what does not suit
-            sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # the point
+            sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # what is tried is no module
             it.finds_nothing("an object of the runtime that was there", obj)
         sys.modules[_abi.MODULE] = right
         if case == "unfit":

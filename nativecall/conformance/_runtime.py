@@ -12,7 +12,7 @@ from functools import partial
 
 from . import _abi, _provider, _providers, _unfit
 from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
-from ._hostile import FUNCTIONS, WORDS, call_row, make_array, make_type, provider
+from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_array, make_type, provider
 from ._inheritance import Family, table
 from ._rules import RULES, Absent, Broken, check, rules_of, same
 
@@ -414,7 +414,7 @@ def call_assigned(it: Runtime) -> None:
     parent = to.python(base)
     child = to.python(parent, __customslots__={"a": 1})
     for _ in range(3):
-        setattr(parent, "__call__", _call)  # noqa: B010  # as mypy has it
+        assign_call(parent, _call)
         to.compare("a class that was given a __call__", parent)
         to.compare("a subclass of one that was given a __call__", child)
         delattr(parent, "__call__")
@@ -427,7 +427,7 @@ def old_tables(it: Runtime) -> None:
     kind = _class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
     first = _abi.extension(kind).etp_custom_slots
     before = bytes(ffi.buffer(ffi.cast("char *", first), first.size))
-    setattr(kind, "__call__", _call)  # noqa: B010  # as mypy has it
+    assign_call(kind, _call)
     check(_abi.extension(kind).etp_custom_slots != first, "an override leaves the table")
     delattr(kind, "__call__")
     check(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import _abi, _providers
 from ._abi import PACKEDCALLABLE, ffi
-from ._hostile import WORDS, call_row, make_array, make_type
+from ._hostile import WORDS, assign_call, call_row, make_array, make_type
 from ._inheritance import table
 from ._rules import Absent, check, same
 from ._runtime import Runtime, fit_rule, raises
@@ -85,7 +85,7 @@ def vectorcall(it: Runtime) -> None:
     check(child.__flags__ & _VECTORCALL, "a Python subclass does not inherit vectorcall")
     over = type(base)("Over", (base,), {"__call__": _call})
     check(not over.__flags__ & _VECTORCALL, "one that overrides __call__ has vectorcall")
-    setattr(child, "__call__", _call)  # noqa: B010  # as mypy has it
+    assign_call(child, _call)
     check(not child.__flags__ & _VECTORCALL, "one that was given a __call__ keeps vectorcall")
 
 

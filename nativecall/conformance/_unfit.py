@@ -149,7 +149,7 @@ def main(case: str, first: str, target: str) -> None:
             grow()
     else:
         make = BESIDE.get(case) or CASES[case][0]
-        sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # the point
+        sys.modules[_abi.MODULE] = make()  # type: ignore[assignment]  # what is tried is no module
     before = sys.modules.get(_abi.MODULE)
     had = dict(vars(before)) if case in BESIDE else {}
     error: BaseException | None = None

@@ -596,7 +596,7 @@ def test_it_is_pickled(c, callees):
 
 
 def test_scipy_calls_it_without_the_int(c):
-    integrate = pytest.importorskip("scipy.integrate")
+    integrate = pytest.importorskip("scipy.integrate")  # not made for every Python
     assert integrate.quad(c.root.to_scipy(), 0, 1)[0] == pytest.approx(2 / 3)
 
 

@@ -459,4 +459,4 @@ def test_what_is_known_of_texts_is_kept_up_to_a_bound():
     assert "d:d" not in plans
     assert nc.callback("d:d", abs)(-2.0) == 2.0
     with pytest.raises(TypeError, match="'function' must be callable"):
-        nc.callback("d:d", 3)  # type: ignore[arg-type]
+        nc.callback("d:d", 3)

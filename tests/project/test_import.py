@@ -47,6 +47,10 @@ def test_importing_is_quick_in_modules(python):
     assert int(python(code)) < 12
 
 
+def test_dir_has_what_people_use_and_nothing_else():
+    assert [name for name in dir(nc) if name[:2] != "__"] == sorted(nc.__all__)
+
+
 def test_names_come_when_they_are_used(python):
     code = (
         "import sys, threading, nativecall\n"
