@@ -434,5 +434,5 @@ def typed_integer(literal: str) -> Integer:
 
 def fit(value: int, bits: int, signed: bool) -> int:
     """What is left of `value` in an integer of so many bits."""
-    value %= 2**bits
-    return value - 2**bits if signed and value >= 2 ** (bits - 1) else value
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
