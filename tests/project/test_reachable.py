@@ -163,7 +163,7 @@ def use(made):
                 attempt(member, *arguments())
 
 def change(made):
-    names = {*dir(type(made)), *dir(made), "value", "x", "_handle"}
+    names = {*dir(type(made)), *(attempt(dir, made) or ()), "value", "x", "_handle"}
     for name in sorted(names - {"__dict__"}):
         for value in chance.sample(samples(), 4):
             attempt(setattr, made, name, value)
