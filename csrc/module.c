@@ -359,6 +359,7 @@ static PyMethodDef functions[] = {
     {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_VARARGS, NULL},
+    {"take_pointers", nc_take_pointers, METH_VARARGS, NULL},
     {"stack_require", nc_stack_required, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},

@@ -5,3 +5,8 @@ PyObject *nc_cffi_pointer(void *address, PyObject *type)
 {
     return _cffi_from_c_pointer((char *)address, (struct _cffi_ctypedescr *)(void *)type);
 }
+
+void *nc_cffi_address(PyObject *pointer, PyObject *type)
+{
+    return _cffi_to_c_pointer(pointer, (struct _cffi_ctypedescr *)(void *)type);
+}

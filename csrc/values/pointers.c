@@ -158,6 +158,11 @@ int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
+    PyObject *wanted = PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place);
+    int is_taken = nc_take_pointer(wanted, value, out);
+    if (is_taken != 0) {
+        return is_taken > 0 ? 0 : -1;
+    }
     name = nc_name(name);
     if (name == NULL) {
         return -1;
@@ -172,9 +177,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
     if (number == NULL) {
         return -1;
     }
-    PyObject *found = PyObject_CallFunctionObjArgs(
-        nc_hooks.pointer_argument, PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place), value,
-        name, number, NULL);
+    PyObject *found =
+        PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument, wanted, value, name, number, NULL);
     Py_DECREF(number);
     if (found == NULL) {
         return -1;

@@ -54,6 +54,10 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
 
+/* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
+ * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
+int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
+
 /* The C function pointer for a Python function, or an object with a call table, that is argument
  * `index` of a callable; set once by what stands above (callback/pycallbackobject.c). 1; 0 where
  * pointer_argument is to see to it; -1. */
@@ -89,7 +93,10 @@ int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
 int nc_pins_check(PyObject *name, PyObject *list);
 
 /* What Python code calls: pin(spec, name, index, value), hold(object), export(object),
- * check_unmoved(list, name), settle(list, raised). */
+ * check_unmoved(list, name), settle(list, raised); and take_pointers(ctype, value, pointer, alignment),
+ * by which the hook tells that it takes all such pointers and arrays of cffi for such an argument:
+ * `pointer` is the cffi type that they convert to, `alignment` 1 where any address will do. */
+PyObject *nc_take_pointers(PyObject *module, PyObject *args);
 PyObject *nc_pin(PyObject *module, PyObject *args);
 PyObject *nc_pin_hold(PyObject *module, PyObject *object);
 PyObject *nc_pins_check_unmoved(PyObject *module, PyObject *args);

@@ -6,6 +6,8 @@ import gc
 import sys
 from contextlib import suppress
 
+import _cffi_backend
+
 from .. import _lib
 from .._errors import SignatureError
 from .._libffi import types
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from cffi.FFI import CType as FFIType
 
     from .._callable.callable import NativeCallable
+
+_FROM_BUFFER = "__CDataFromBuf"
 
 
 def _is_cdata(obj: object) -> bool:
@@ -89,7 +93,11 @@ def pointer(obj: FFIData) -> Pointer | None:
         return None
     pointee = _pointee(kind.item)
     address = int(ffi.cast("uintptr_t", ffi.cast("void *", obj)))
-    return Pointer(address, pointee, kept(obj), is_memory=kind.kind == "array")
+    owners, is_memory = kept(obj), kind.kind == "array"
+    converted = None
+    if type(obj).__name__ != _FROM_BUFFER and cffitype.is_whole(kind):
+        converted = _cffi_backend.new_pointer_type(kind.item) if is_memory else kind
+    return Pointer(address, pointee, owners, is_memory=is_memory, kind=converted)
 
 
 def struct(obj: FFIData) -> Struct | None:
@@ -109,7 +117,7 @@ def struct(obj: FFIData) -> Struct | None:
 def kept(obj: FFIData) -> list[object]:
     """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
     found = [obj]
-    if type(obj).__name__ == "__CDataFromBuf":
+    if type(obj).__name__ == _FROM_BUFFER:
         for exporter in gc.get_referents(obj):
             # Those of a __buffer__ in Python export nothing themselves.
             with suppress(TypeError):

@@ -72,6 +72,9 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
             del found  # or the traceback would keep a buffer exported
             raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
+        if found.kind is not None:
+            alignment = wanted.alignment if found.is_memory and wanted is not None else 1
+            _types.take_pointers(ctype, value, found.kind, alignment)
         return found.address, found.owner
     hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
     raise TypeError(

@@ -219,6 +219,12 @@ def _parts(ctype: FFIType) -> Sequence[FFIType]:
     return ()
 
 
+def is_whole(ctype: FFIType) -> bool:
+    """Whether nothing that a type leads to is yet to be declared, as an opaque struct is."""
+    found = Converter()._reaches(ctype)
+    return all([one.kind not in ("struct", "union") or one.fields is not None for one in found])
+
+
 def _element(ctype: FFIType) -> FFIType:
     """What an array of cffi consists of in the end; other types are their own."""
     while ctype.kind == "array":

@@ -105,7 +105,7 @@ class Function:
 class Pointer:
     """A data pointer found in a foreign box."""
 
-    __slots__ = ("address", "is_memory", "owner", "pointee", "variable")
+    __slots__ = ("address", "is_memory", "kind", "owner", "pointee", "variable")
 
     def __init__(
         self,
@@ -115,6 +115,7 @@ class Pointer:
         variable: int | None = None,
         *,
         is_memory: bool = False,
+        kind: object = None,
     ) -> None:
         self.address = address
         self.pointee = pointee  # None for `void`
@@ -126,6 +127,8 @@ class Pointer:
         # Whether the box has the memory itself, as an array does: then it must be aligned. An
         # address that a pointer holds is not checked: handles may be odd.
         self.is_memory = is_memory
+        # The cffi type that such boxes convert to, if their own type says all that is said here.
+        self.kind = kind
 
 
 class Struct:

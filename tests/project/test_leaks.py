@@ -42,7 +42,8 @@ objects = nc.wrap(ctypes.pythonapi.PyNumber_Add, "O:OO", errors="python")
 view2 = lib.function("sum_view", "d:[2]d")
 box = ctypes.CDLL(lib.path).square
 box.argtypes, box.restype = [ctypes.c_double], ctypes.c_double
-import array
+import array, cffi
+lent = cffi.FFI().new("double[4]")
 doubles = array.array("d", range(4))
 matrix = memoryview(bytearray(64)).cast("B").cast("d", (2, 4))
 mixed = (1, [(1, 2), (3, 4)], (0.5, 7))
@@ -69,6 +70,7 @@ OPERATIONS = {
     "call through libffi": "g(5); variadic(2, 1.0, 2.0)",
     "call with pointers": "pointed(doubles, 4); filled(doubles, 4, 1.0); strings(b'text'); "
     "pointed(None, 0); pointed(ctypes.pointer(ctypes.c_double()), 1)",
+    "call with pointers of cffi": "pointed(lent, 4); pointed(lent + 1, 3); applied(f.to_cffi(), 1.0)",
     "call with structs": "structs(mixed); task((doubles, 4, f)); task((None, 0, None))",
     "call with functions": "applied(f, 1.0); applied(box, 1.0); applied(None, 1.0)",
     "call with Python functions": "applied(float, 1.0)",
@@ -115,6 +117,7 @@ OPERATIONS = {
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
+    "call with pointers of cffi": 5,
     "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
     "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
 }  # fmt: skip

@@ -477,6 +477,59 @@ def test_cffi_pointers(lib, fails):
     assert g(x) == int(ffi.cast("uintptr_t", x))
 
 
+def test_cffi_pointers_of_a_type_that_was_taken_before(lib, fails):
+    """Python is asked about the first of a type; what is wrong is seen all the same."""
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct later later; typedef struct { double x, y; } point;")
+    f = lib.function("increment", "v:&i")
+    x, xs = ffi.new("int *", 1), ffi.new("int[2]")
+    unaligned = ffi.cast("int(*)[1]", int(ffi.cast("uintptr_t", xs)) + 1)[0]
+    refused = [
+        (ffi.new("double *"), TypeError, "be a pointer '&i' (got '&d' from __CDataOwn)"),
+        (ffi.new("int **"), TypeError, "be a pointer '&i' (got '&&i' from __CDataOwn)"),
+        (
+            ffi.cast("int", 5),
+            TypeError,
+            "be a '&i' pointer: a buffer, a ctypes or cffi pointer, or None (got _CDataBase)",
+        ),
+        (
+            unaligned,
+            ValueError,
+            "have its elements at multiples of 4 bytes, those of this _CDataBase are not; pass an "
+            "aligned copy, as numpy.require(a, requirements='A') makes one of an array",
+        ),
+    ]
+    aligned = ffi.cast("int(*)[1]", xs)[0]
+    for _ in range(3):
+        for good in (x, ffi.cast("void *", x), xs, xs + 1, ffi.gc(x, lambda _: None), aligned):
+            f(good)
+        for bad, exception, message in refused:
+            with fails(exception, f"argument 1 of 'increment' must {message}"):
+                f(bad)
+    assert (x[0], list(xs)) == (10, [6, 3])
+    asked = lib.function("address_of", "N:&T{dd}")
+    points, pointer = ffi.new("point[1]"), ffi.new("point *")
+    assert [asked(points), asked(pointer)] == [asked(points), asked(pointer)]
+    # What is opaque may be declared yet.
+    opaque = ffi.cast("later *", 16)
+    assert asked(opaque) == asked(opaque) == 16
+    ffi.cdef("struct later { int x; };")
+    with fails(
+        TypeError,
+        "argument 1 of 'address_of' must be a pointer '&T{dd}' (got '&T{i}' from _CDataBase)",
+    ):
+        asked(opaque)
+
+
+def test_cffi_pointers_of_more_types_than_are_kept(lib):
+    ffi = cffi.FFI()
+    f = lib.function("address_of", "N:P")
+    arrays = [ffi.new(f"char[{length}]") for length in range(1, 300)]
+    for _ in range(3):
+        for one in arrays:
+            assert f(one) == int(ffi.cast("uintptr_t", one))
+
+
 def test_pointer_results_are_cffi_pointers(lib):
     f = lib.function("same_pointer", "&d:&d")
     a = np.array([1.5, 2.5])
