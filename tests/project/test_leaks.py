@@ -70,7 +70,8 @@ OPERATIONS = {
     "call through libffi": "g(5); variadic(2, 1.0, 2.0)",
     "call with pointers": "pointed(doubles, 4); filled(doubles, 4, 1.0); strings(b'text'); "
     "pointed(None, 0); pointed(ctypes.pointer(ctypes.c_double()), 1)",
-    "call with pointers of cffi": "pointed(lent, 4); pointed(lent + 1, 3); applied(f.to_cffi(), 1.0)",
+    "call with pointers of cffi": "pointed(lent, 4); pointed(lent + 1, 3); "
+    "applied(f.to_cffi(), 1.0)",
     "call with structs": "structs(mixed); task((doubles, 4, f)); task((None, 0, None))",
     "call with functions": "applied(f, 1.0); applied(box, 1.0); applied(None, 1.0)",
     "call with Python functions": "applied(float, 1.0)",
