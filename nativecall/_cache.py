@@ -11,7 +11,8 @@ The directory is, by one rule:
 
 Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
 length and SHA-256; any other file is ignored and replaced. Files not used for longest are deleted
-when all take more than the bound. Files and folders that are made, the folders above them included,
+when all take more than the bound: a process looks at its first write, and after each sixteenth of
+the bound that it has written. Files and folders that are made, the folders above them included,
 are for their owner alone; the rights of those that exist stay as they are. A directory that is
 missing, full, read-only, or that others could write to, is no error: then the memory serves. No
 lock is held or taken; the methods of a `Cache` may be called from any thread, from finalizers and

@@ -1,6 +1,7 @@
 """Dicts that keep a bounded number of things alive, which can be made again.
 
-Guarantee: any thread may use one at any time; the bound may be passed by as many as put at once.
+Guarantee: any thread may use one at any time; threads that put at once may exceed the
+bound by one each.
 """
 
 from __future__ import annotations

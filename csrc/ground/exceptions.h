@@ -9,7 +9,8 @@
  *                                      as an argument                    nc_stash_raise
  *   thread state  nc_exception_leave   else, where Python code waits in  the call under way
  *                                      this thread for C to return, or   (nc_left_raise), C that
- *                                      C has the GIL and looks           looks, or CPython
+ *                                      C holds the GIL and calls         asks, or CPython
+ *                                      PyErr_Occurred
  *   deferred      nc_exception_defer   the same, and C cannot return     as above
  *                                      with it set
  *   reraiser      nc_reraiser_new      the same, and ctypes called       ctypes, when it drops the
@@ -26,6 +27,9 @@
  * does so anyway. Trampolines test one word after every call, the number of threads with such an
  * exception (nc_is_left), and ask nc_left_raise only where it is not 0. For callers that look at
  * nothing, CPython itself is asked to look as soon as the thread runs Python code again.
+ *
+ * What a report shows as its object is said by who reports: callback/pycallback.c,
+ * nativecall/detail/callbackcalls.h.
  *
  * Limits of that. Python 3.11 can be asked for the main thread only: in others an exception that
  * such a caller overlooks comes out of a later instruction. From 3.12 on, C code that has dropped

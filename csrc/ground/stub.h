@@ -9,8 +9,9 @@
  * never writable again; the second holds their slots. On machines that refuse this, and on
  * processors that stub.c has no code for, nc_stub_new raises RuntimeError.
  *
- * A stub that was freed ends the process with a message when it is called, until it is used anew,
- * which is as late as its page allows.
+ * A call of a stub that was freed ends the process with a message, until the stub is reused: those of a
+ * page are reused in the order in which they were freed. Of pages without stubs one pair stays, the
+ * others are unmapped.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
  * address is handed out, and is not written while the stub is in use. */

@@ -1,9 +1,9 @@
 /* csrc/object/callspec.c: the call spec: everything about a signature that does not depend on a
  * function.
  *
- * Python makes one for each (signature, read-only arguments, argument names) and hands it to all
- * callables of that signature (nativecall/_values/callspec.py). Immutable, so it needs no care from
- * threads. */
+ * There is one for all callables whose types, names, read-only and hidden arguments are equal:
+ * nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type, record_class,
+ * passed) is filled in once, with the GIL; nothing else changes. */
 #include "callspec.h"
 
 #include "trampoline.h"

@@ -1,4 +1,5 @@
-/* csrc/object/overloadcost.c: the costs of overloadcost.h. */
+/* csrc/object/overloadcost.c: what an argument costs an entry (overloadcost.h);
+ * overload.c adds the costs up and chooses. */
 #include "overloadcost.h"
 
 #include "values/pointers.h"

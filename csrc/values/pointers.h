@@ -1,4 +1,4 @@
-/* csrc/values/pointers.h: pointer arguments, and what keeps them valid while C uses them.
+/* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C uses them.
  *
  * Rules: pointers take None for NULL, matching C-contiguous buffers without a copy, and what the
  * pointer_argument hook knows (ctypes, cffi, function pointers). A buffer stays exported until

@@ -2,8 +2,8 @@
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
 asks here for the pointer in a foreign box, for a C function pointer that leads to a Python
-function, for buffers of structs, and how well a value suits an overload's argument. It learns here,
-too, of the conversions below (_values/storage.py): what makes calls imports this module.
+function, for buffers of structs, and how well a value suits an overload's argument. Importing
+this module also gives the core the conversions of _values/storage.py.
 """
 
 from __future__ import annotations

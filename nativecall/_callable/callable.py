@@ -510,6 +510,11 @@ class NativeCallable(_types.CallableBase):
             signature = one._entry()[0].signature
             made: tuple[object, ...] = symbol.pickled(signature, self.__name__, self._doc, options)
             return made
+        if len(entries) > 1:
+            raise TypeError(
+                f"cannot pickle {self!r}: it has {len(entries)} entries; pickle the functions "
+                "that it was made of"
+            )
         raise TypeError(
             f"cannot pickle {self!r}: it is known by its address only; functions that "
             "nativecall.load found can be pickled"

@@ -1,4 +1,4 @@
-"""What the core asks Python for when a callable is called: a trampoline, a fallback, an exception.
+"""What the core asks Python for: trampolines, fallbacks, missing entries, call specs, exceptions.
 
 Importing this module tells the core, once and for all. Trampolines and calls through libffi are
 imported when the core asks, so that functions with an ahead-of-time trampoline load neither.

@@ -1,4 +1,4 @@
-"""``nativecall demo``: the whole line in a few seconds: take, look, call, check, time.
+"""``nativecall demo``: functions wrapped, shown, called, checked and timed, in seconds.
 
 Functions of the system's math library are called from Python, from C and by SciPy's `quad`. Every
 value is compared with what Python's `math` gives; one that differs makes the exit status 1. Every

@@ -1,5 +1,8 @@
 """Machine code generated while the program runs.
 
-`engine` compiles, links and frees it; `cache` keeps object files; `abi` knows how C passes values.
+`trampoline`, `callback` and `thunk` make code for a signature; `trampolinecode`, `callback` and
+`thunkcode` write it as LLVM IR; `engine` compiles, links and frees it; `abi` knows how C passes
+values. Object files are kept by `nativecall._cache`.
+
 Nothing here is imported by ``import nativecall``, and llvmlite only when code is first generated.
 """

@@ -10,10 +10,10 @@ Guarantees:
 
 - llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0.
 - Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
-- What lasts is found out once. Want of memory does not last: where there is too little for LLVM to
-  begin, `available` is False this time, and a MemoryError while it starts is the caller's.
+- Why there is no code is remembered where that lasts. Too little memory does not last: then
+  `available` is False this time, and a MemoryError while LLVM starts is the caller's.
 - One lock of this module exists, `_starting`. It is held while LLVM starts, and by a thread that
-  forks. No other is held while LLVM, which has one of its own, works or waits.
+  forks. While LLVM works, only llvmlite's own lock is held.
   Threads that ask for the same code at once get one `Code`, compiled once: the first one
   compiles, the others wait for it. A thread that is compiling never waits for another (a finalizer
   that runs in it may ask for code, too): it compiles for itself.

@@ -30,8 +30,8 @@ module they are of.
 
 Boxes that are made here keep the entry that they were made of (`NativeCallable._for_box`), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
-it reports failure. So `function` finds the entry itself in them. It is believed only for the
-address that the box holds.
+it reports failure. So `function` finds the entry itself in them. It is used only if its address
+is the one in the box.
 """
 
 from __future__ import annotations

@@ -677,6 +677,16 @@ def test_addresses_are_not_pickled(fails):
     assert f(0.0) == 1.0
 
 
+def test_a_callable_of_several_entries_is_not_pickled(fails):
+    f = nc.wrap({"d:d": LIBM.function("cos", "d:d"), "f:f": LIBM.function("cosf", "f:f")}, name="f")
+    message = (
+        "cannot pickle <native callable f 'd:d', 'f:f'>: it has 2 entries; pickle the functions "
+        "that it was made of"
+    )
+    with fails(TypeError, message):
+        pickle.dumps(f)
+
+
 def test_replacing_takes_the_new_owner_names_and_promises(lib, fails):
     f = lib.function("sum", "double (const double *values, ptrdiff_t n)")
     constant = memoryview(array.array("d", [1.0, 2.0])).toreadonly()

@@ -1,7 +1,6 @@
-/* nativecall/detail/core/base.h: what every other header of detail/core stands on.
+/* nativecall/detail/core/base.h: errors, atomic operations and limits of detail/core.
  *
- * Idea:       with compiler.h one place for the few things that differ between compilers. The rest of
- *             the code never tests for a compiler.
+ * Idea:       with compiler.h one place for most things that differ between compilers.
  * Invariants: a function returns NC_OK or one of the negative NC_E_* below; results go to
  *             trailing out-pointers, which are left alone on failure unless the function says
  *             otherwise.

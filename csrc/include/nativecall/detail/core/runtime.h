@@ -1,5 +1,5 @@
-/* nativecall/detail/core/runtime.h: how a module that only reads gets to know the runtime, which
- * extensibletype.h brings. */
+/* nativecall/detail/core/runtime.h: how a consumer finds the runtime of its process: the
+ * metaclass and the registry, which a provider's extensibletype.h brings. */
 #ifndef NATIVECALL_RUNTIME_H
 #define NATIVECALL_RUNTIME_H
 

@@ -1,4 +1,5 @@
-/* nativecall/detail/core/slotids.h: the keys of slots: how allocated ones are made up, and which can be. */
+/* nativecall/detail/core/slotids.h: the keys of slots: how allocated IDs are composed,
+ * and which numbers are valid ones. */
 #ifndef NATIVECALL_SLOTIDS_H
 #define NATIVECALL_SLOTIDS_H
 
