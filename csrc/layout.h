@@ -2,8 +2,8 @@
  * of the core read.
  *
  * Idea. A call spec is everything about a signature that does not depend on a function: there is
- * one for each (signature, read-only arguments, argument names, hidden arguments: those that the
- * error convention adds, and Python does not pass), shared by all callables. A native
+ * one for each (signature, read-only arguments, argument names, policies, hidden arguments: those that
+ * the error convention adds, and Python does not pass), shared by all callables. A native
  * callable is either *single*, one entry made of a call spec and a C function pointer, or
  * *overloaded*, a tuple of singles (`parts`) tried by argument types. It is made by the million, so
  * a single has its tables in itself, and what few callables have is apart (`more`). Trampolines are functions
@@ -68,6 +68,9 @@ typedef struct {
     PyObject *types;       /* tuple: the ctype of each argument, then of the result */
     PyObject *names;       /* tuple of str or None an argument, or NULL */
     PyObject *alone;       /* tuple of the text alone: the signatures of a single */
+    PyObject *policies;    /* Python's, of which conversions are told (_values/policies.py) */
+    char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
+    int export;            /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
@@ -143,18 +146,20 @@ NcMore *nc_callable_more(NcCallable *self);
 /* What the core asks of Python code, set once by nativecall/_callable/. */
 typedef struct {
     PyObject
-        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]) */
+        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
+                                (Memory, object to keep) for an array to be taken as a buffer */
     PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
     PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
     PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
-    PyObject *match;         /* (ctype, value, read-only) -> cost of an argument, or -1 */
+    PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
     PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
     PyObject *failure;       /* (name, convention, result, code): raises what they mean */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
-    PyObject *store;         /* (ctype, value, address, who, keep): writes any value to memory */
+    PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
+                                value to memory */
     PyObject *load;          /* (ctype, address) -> the value in memory */
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
-    PyObject *describe;      /* (Signature, hidden arguments) -> the parts of a call spec */
+    PyObject *describe;      /* (Signature, hidden arguments, policies) -> a call spec's parts */
     PyObject *passed;        /* (ctype) -> None, or (signature, CallbackSpec or None) of functions
                                 that are such arguments */
     PyObject *spec_of;       /* (signature in any spelling) -> its call spec */

@@ -20,6 +20,7 @@ from ._signature.ctype import Scalar
 from ._signature.signature import Signature
 from ._signature.spelling import parse
 from ._values import boxes, callspec
+from ._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ._signature.declared import Declarations
     from ._types import Library as OpenLibrary
     from ._values.failure import Errors
+    from ._values.policies import Order
 
 _PLAIN = (None, None, "hold", "none", False)  # options that say nothing
 _POINTERS = ("pointer", "voidptr", "function")
@@ -111,6 +113,7 @@ class Library:
     declarations: Declarations | None = None
     _handle: OpenLibrary | None = None
     _text: str | None = None
+    _policies: Policies = DEFAULT
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class Library:
         handle: OpenLibrary | None,
         declarations: Declarations | None,
         text: str | None,
+        policies: Policies,
     ) -> None:
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
@@ -127,6 +131,7 @@ class Library:
             declarations=declarations,
             _handle=handle,
             _text=text,
+            _policies=policies,
         )
 
     def __copy__(self) -> Library:
@@ -138,7 +143,7 @@ class Library:
     def __reduce__(self) -> tuple[object, ...]:
         """By name and declarations: another process opens the library itself."""
         self._open()
-        return load, (self.path or self.name, self._text)
+        return _load_again, (self.path or self.name, self._text, self._policies._asdict())
 
     @property
     def closed(self) -> bool:
@@ -192,6 +197,7 @@ class Library:
         gil: Gil = "hold",
         errors: Errors = "none",
         errno: bool = False,
+        order: Order | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
 
@@ -202,6 +208,8 @@ class Library:
             May be left out for declared functions.
         name, doc, gil, errors, errno
             As for `wrap`.
+        order : str, optional
+            As for `wrap`; the library's by default.
 
         Examples
         --------
@@ -226,8 +234,9 @@ class Library:
         signature = parse(signature)
         address = self.address(symbol)
         owner = Symbol._make((handle, self.path or self.name, symbol))
+        policies = self._policies._replace(**check(order=order))
         if (name, doc, gil, errors, errno) == _PLAIN:
-            return plain(address, callspec.of(signature), symbol, owner)
+            return plain(address, callspec.of(signature, 0, policies), symbol, owner)
         return wrap(
             address,
             signature,
@@ -237,6 +246,7 @@ class Library:
             gil=gil,
             errors=errors,
             errno=errno,
+            **policies._asdict(),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -248,7 +258,7 @@ class Library:
             if row is not None:
                 address = self.address(name)
                 owner = Symbol._make((self._open(), self.path or self.name, name))
-                made = plain(address, callspec.of_row(row), name, owner)
+                made = plain(address, callspec.of_row(row, self._policies), name, owner)
                 self.__dict__[name] = made
                 return made
             if name in declarations.constants:
@@ -330,7 +340,8 @@ class Library:
         keep: list[object] = []
         # Into memory of ours first: a conversion that fails changes nothing.
         memory = _lib.ffi.new("char[]", ctype.size + 16)
-        storage.store(ctype, value, int(_lib.ffi.cast("uintptr_t", memory)), who, keep)
+        start = int(_lib.ffi.cast("uintptr_t", memory))
+        storage.store(ctype, value, start, who, keep, False, self._policies)
         before = _pointed.get(address)
         if keep:
             _pointed[address] = keep
@@ -417,7 +428,17 @@ def _find(name: str) -> OpenLibrary:
     raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
 
 
-def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -> Library:
+def _load_again(name: str | None, declarations: str | None, policies: dict[str, Any]) -> Library:
+    """For `pickle`."""
+    return load(name, declarations, **policies)
+
+
+def load(
+    name: str | os.PathLike[str] | None,
+    declarations: str | None = None,
+    *,
+    order: Order = "C",
+) -> Library:
     """Open a shared library.
 
     Parameters
@@ -428,6 +449,9 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
     declarations : str, optional
         C declarations: functions and variables, with the typedefs, structs and enums that they
         need. Functions, variables and constants become attributes of the library.
+    order : {"C", "F", "A"}
+        How its functions expect arrays of several dimensions in memory: rows first, columns first
+        as in Fortran, or either; for one function as an argument of `Library.function`.
 
     Returns
     -------
@@ -455,6 +479,7 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
             raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
         if not name or "\0" in name:
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
+    policies = Policies(**check(order=order))
     known = None
     if declarations is not None:
         if not isinstance(declarations, str):
@@ -466,9 +491,8 @@ def load(name: str | os.PathLike[str] | None, declarations: str | None = None) -
             from ._signature.declarations import read
 
             known = read(declarations)
-    library = Library(
-        name, _lib.library_open(None) if name is None else _find(name), known, declarations
-    )
+    handle = _lib.library_open(None) if name is None else _find(name)
+    library = Library(name, handle, known, declarations, policies)
     if known is not None:
         found = library._open().symbol
         for symbol in known.functions:

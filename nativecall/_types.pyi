@@ -6,6 +6,7 @@ from ._callable.callable import NativeCallable
 from ._callable.specialize import Specializer
 from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
+from ._values.policies import Policies
 
 runtime_provider: str
 #: Costs of an overload's argument: exact, wider, an object, narrower, refused.
@@ -60,6 +61,7 @@ class CallableBase:
 class CallSpec:
     signature: Signature
     types: tuple[CType, ...]
+    policies: Policies
     @property
     def trampoline(self) -> str | None: ...
 
@@ -202,7 +204,7 @@ def set_value_hooks(
     passed: Callable[..., object],
     /,
 ) -> None: ...
-def callspec(signature: Signature, hidden: int, /) -> CallSpec: ...
+def callspec(signature: Signature, hidden: int, policies: Policies, /) -> CallSpec: ...
 def viewed(obj: object, /) -> NativeCallable | None: ...
 def store_scalar(letter: str, value: object, address: int, who: str, /) -> None: ...
 def load_scalar(letter: str, address: int, /) -> object: ...

@@ -1,8 +1,8 @@
 /* csrc/object/callspec.c: the call spec: everything about a signature that does not depend on a
  * function.
  *
- * There is one for all callables whose types, names, read-only and hidden arguments are equal:
- * nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type, record_class,
+ * There is one for all callables whose types, names, policies, read-only and hidden arguments are
+ * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type, record_class,
  * passed) is filled in once, with the GIL; nothing else changes. */
 #include "callspec.h"
 
@@ -19,6 +19,7 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
     Py_XDECREF(self->alone);
+    Py_XDECREF(self->policies);
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     PyMem_Free(self->words);
@@ -48,8 +49,8 @@ static int pack(NcCallSpec *self, const char *text, size_t length)
     return 0;
 }
 
-/* How buffers of elements of a letter are taken. */
-static NcExport export_of(char pointee, size_t count, size_t alignment, int promised)
+/* How buffers of elements of a letter are taken, `export` being how they are read. */
+static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
 {
     NcExport found = {0, 0, alignment - 1, '\0'};
     size_t size = 0;
@@ -64,13 +65,13 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     }
     /* Text may come as bytes, which are read-only. */
     if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
-        found.flags = promised ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
+        found.flags = promised ? export : export | PyBUF_WRITABLE;
     }
     return found;
 }
 
 /* One argument of (letter, letter of the elements or "", size, count, alignment, read-only). */
-static int describe_argument(NcArgument *self, PyObject *parts)
+static int describe_argument(NcArgument *self, PyObject *parts, int export)
 {
     int code;
     const char *pointee;
@@ -87,7 +88,7 @@ static int describe_argument(NcArgument *self, PyObject *parts)
     self->size = (size_t)size;
     self->count = (size_t)count;
     self->readonly = (unsigned char)readonly;
-    self->export = export_of(*pointee, self->count, (size_t)alignment, readonly);
+    self->export = export_of(*pointee, self->count, (size_t)alignment, readonly, export);
     return 0;
 }
 
@@ -104,8 +105,17 @@ static const NcTrampoline *find_trampoline(const NcCallSpec *self)
     return nc_trampoline_find(shape);
 }
 
-/* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic).
- * The types have the result's as the last. */
+/* How buffers in an order are exported; an argument's flags add whether they are written to. */
+static int export_in(char order)
+{
+    int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
+                     : order == 'F' ? PyBUF_F_CONTIGUOUS
+                                    : PyBUF_ANY_CONTIGUOUS;
+    return PyBUF_FORMAT | contiguous;
+}
+
+/* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
+ * policies, order). The types have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -114,10 +124,13 @@ static PyObject *callspec_new(PyObject *args)
     PyObject *names;
     const char *text;
     Py_ssize_t text_length;
+    PyObject *policies;
     int result;
     int variadic;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!Op", &signature, &text, &text_length, &result,
-                          &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic)) {
+    int order;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOC", &signature, &text, &text_length, &result,
+                          &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
+                          &policies, &order)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -135,6 +148,9 @@ static PyObject *callspec_new(PyObject *args)
     self->names = names != Py_None ? Py_NewRef(names) : NULL;
     self->nargs = PyTuple_GET_SIZE(arguments);
     self->variadic = variadic;
+    self->policies = Py_NewRef(policies);
+    self->order = (char)order;
+    self->export = export_in(self->order);
     self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcArgument));
     if (self->arguments == NULL) {
         PyErr_NoMemory();
@@ -142,7 +158,8 @@ static PyObject *callspec_new(PyObject *args)
     }
     self->arguments[self->nargs].code = (char)result;
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
-        if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i)) < 0) {
+        if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i), self->export) <
+            0) {
             goto fail;
         }
     }
@@ -221,6 +238,7 @@ static PyMemberDef callspec_members[] = {
     {"signature", T_OBJECT_EX, offsetof(NcCallSpec, signature), READONLY, "the Signature"},
     {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
      "argument types, then the result's"},
+    {"policies", T_OBJECT_EX, offsetof(NcCallSpec, policies), READONLY, "the Policies"},
     {NULL, 0, 0, 0, NULL},
 };
 

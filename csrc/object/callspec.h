@@ -4,8 +4,8 @@
 
 #include "layout.h"
 
-/* callspec(signature): the call spec of a Signature. What a call spec says of memory is code's to
- * rely on, so it is asked of the `describe` hook and not of the caller. */
+/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of memory
+ * is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
 PyObject *nc_callspec(PyObject *module, PyObject *args);
 
 /* The call spec of a signature in any spelling, a new reference: by one hash of its text, if that

@@ -8,9 +8,9 @@
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
  * that is contiguous and writable by its element type, where the entries take arrays of numbers by
- * pointer only. A dispatcher is a table from the classes of a call's arguments to the entry that
- * the rule chose for such arguments before; callables with the same signatures in the same order
- * share one. The rule alone fills it, so the table cannot choose otherwise.
+ * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments to
+ * the entry that the rule chose for such arguments before; callables with the same signatures in the
+ * same order share one. The rule alone fills it, so the table cannot choose otherwise.
  *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
@@ -196,9 +196,10 @@ struct NcDispatcher {
     NcDispatcher *next; /* of the same bucket */
     size_t references;
     size_t hash;
-    size_t count;                   /* signatures */
-    int takes_arrays;               /* whether an array is known by its elements */
-    int takes_bytes;                /* whether bytes have a class, too */
+    size_t count;     /* signatures */
+    int takes_arrays; /* whether an array is known by its elements */
+    int export;       /* how those that are known are exported; 0: in several orders */
+    int takes_bytes;  /* whether bytes have a class, too */
     unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
     struct {
         uint64_t key;      /* classes of arguments; 0 in an empty place */
@@ -268,19 +269,34 @@ static int knows_arrays(PyObject *parts, int *bytes)
     return 1;
 }
 
+/* How all parts have arrays exported that they may write to; 0 where they differ. */
+static int common_export(PyObject *parts)
+{
+    int export = 0;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        if (export != 0 && export != spec->export) {
+            return 0;
+        }
+        export = spec->export;
+    }
+    return export | PyBUF_WRITABLE;
+}
+
 /* The dispatcher of the parts' signatures; NULL with an exception. */
 static NcDispatcher *dispatcher_acquire(PyObject *parts)
 {
     size_t count = (size_t)PyTuple_GET_SIZE(parts);
-    size_t hash = count;
+    int export = common_export(parts);
+    size_t hash = count + (size_t)export;
     NcDispatcher *self;
     for (size_t p = 0; p < count; p++) {
         hash = (hash ^ ((uintptr_t)part_text(parts, p) >> 3)) * 1000003u;
     }
     for (self = dispatchers[hash % BUCKETS]; self != NULL; self = self->next) {
         size_t same = 0;
-        while (self->hash == hash && self->count == count && same < count &&
-               self->texts[same] == part_text(parts, same)) {
+        while (self->hash == hash && self->count == count && self->export == export &&
+               same < count && self->texts[same] == part_text(parts, same)) {
             same++;
         }
         if (same == count) {
@@ -301,7 +317,8 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
         self->texts[p] = part_text(parts, p);
     }
     number_ints(self, parts);
-    self->takes_arrays = knows_arrays(parts, &self->takes_bytes);
+    self->export = export;
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && export != 0;
     self->next = dispatchers[hash % BUCKETS];
     dispatchers[hash % BUCKETS] = self;
     return self;
@@ -361,7 +378,7 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
         return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
     }
     self->references++;
-    if (PyObject_GetBuffer(value, &buffer, NC_EXPORT | PyBUF_WRITABLE) < 0) {
+    if (PyObject_GetBuffer(value, &buffer, self->export) < 0) {
         PyErr_Clear();
     } else {
         if (buffer.ndim != 0) {

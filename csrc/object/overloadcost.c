@@ -98,7 +98,7 @@ static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *valu
 {
     int flags = spec->arguments[index].export.flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
-    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, 'C') &&
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, spec->order) &&
            !nc_buffer_is_short(spec, index, buffer) && nc_buffer_is_aligned(spec, index, buffer);
 }
 
@@ -134,9 +134,9 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
                                                            : NC_COST_EXACT;
         }
     }
-    answer =
-        PyObject_CallFunctionObjArgs(nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
-                                     spec->arguments[index].readonly ? Py_True : Py_False, NULL);
+    answer = PyObject_CallFunctionObjArgs(
+        nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
+        spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
     if (answer == NULL) {
         return -2;
     }

@@ -25,7 +25,7 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     if (address != NULL && who != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
             nc_hooks.store, PyTuple_GET_ITEM(self->spec->types, index), value, address, who, keep,
-            self->spec->arguments[index].readonly ? Py_True : Py_False, NULL);
+            self->spec->arguments[index].readonly ? Py_True : Py_False, self->spec->policies, NULL);
     }
     if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);

@@ -111,6 +111,9 @@ int nc_buffer_holds_objects(const Py_buffer *buffer)
     const char *format = buffer->format;
     int named = 0;
     int pointee = 0;
+    if (format != NULL && format[0] != '\0' && format[1] == '\0') {
+        return format[0] == 'O';
+    }
     for (; format != NULL && *format != '\0'; format++) {
         if (*format == ':') {
             named = !named;

@@ -30,19 +30,16 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     return truth;
 }
 
-/* char, signed and unsigned, is bytes of any kind; void is anything but objects. */
+/* char, signed and unsigned, is bytes of any kind; void is anything but objects, which are no
+ * scalar. */
 int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer)
 {
     char wanted = spec->arguments[index].pointee;
-    if (nc_buffer_holds_objects(buffer)) {
-        return 0;
-    }
-    if (wanted == 'v') {
-        return 1;
-    }
-    if (wanted == 'T') {
-        return holds_structs(spec, index, value, buffer);
+    if (wanted == 'v' || wanted == 'T') {
+        return nc_buffer_holds_objects(buffer) ? 0
+               : wanted == 'v'                 ? 1
+                                               : holds_structs(spec, index, value, buffer);
     }
     char found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
@@ -57,71 +54,22 @@ int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer
     return size != 0 && (size_t)buffer->len / size < spec->arguments[index].count;
 }
 
-static void short_error(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, Py_ssize_t index,
-                        const Py_buffer *buffer)
-{
-    PyObject *pointer = PyTuple_GET_ITEM(spec->types, index);
-    PyObject *array = PyObject_GetAttrString(pointer, "pointee");
-    PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
-    if (item != NULL) {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must be a buffer of at least %zu items of '%S' (got %zu)",
-                            spec->arguments[index].count, item,
-                            (size_t)buffer->len / spec->arguments[index].size);
-    }
-    Py_XDECREF(item);
-    Py_XDECREF(array);
-}
-
 int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
 {
     return ((uintptr_t)buffer->buf & spec->arguments[index].export.mask) == 0 || buffer->len == 0;
 }
 
-/* `place` is `index` where `name` is a callable's, -1 where it is the whole subject. */
-static void buffer_error(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, Py_ssize_t index,
-                         PyObject *value)
-{
-    Py_buffer buffer;
-    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        if (nc_clear_refusal()) {
-            nc_conversion_type_error(name, place, "an object with a readable buffer", value);
-        }
-        return;
-    }
-    int suits = nc_buffer_suits(spec, index, value, &buffer);
-    /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
-    PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
-    if (suits == 0) {
-        nc_conversion_error(PyExc_TypeError, name, place,
-                            "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
-                            buffer.format != NULL ? buffer.format : "B", class_->tp_name);
-    } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, 'C')) {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must be C-contiguous, this %.200s is not; pass a contiguous copy",
-                            class_->tp_name);
-    } else if (suits > 0) {
-        nc_conversion_error(
-            PyExc_ValueError, name, place,
-            "must be writable, this %.200s is read-only; a C declaration with const "
-            "makes the argument read-only",
-            class_->tp_name);
-    }
-    Py_DECREF(class_);
-    PyBuffer_Release(&buffer);
-}
-
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                        NcPointer *out, int exported)
+/* nc_convert_exporter of a value; messages tell of the type of `shown`. */
+static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+                                   PyObject *value, PyObject *shown, NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            buffer_error(spec, name, place, index, value);
+            nc_refuse_buffer(spec, name, place, value, shown);
         }
         return -1;
     }
@@ -129,14 +77,16 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
     int ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
     int boxed = nc_buffer_is_pointer(&out->buffer);
     int suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
-    if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
-        short_error(spec, name, place, index, &out->buffer);
+    if (suits > 0 && spec->order == 'F' && !PyBuffer_IsContiguous(&out->buffer, 'F')) {
+        suits = 0; /* ctypes exports its arrays, which are in C order, however it is asked */
+    } else if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
+        nc_refuse_short(spec, name, place, &out->buffer);
     } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must have its elements at multiples of %zu bytes, those of this "
                             "%.200s are not; pass an aligned copy, as numpy.require(a, "
                             "requirements='A') makes one of an array",
-                            spec->arguments[index].export.mask + 1, Py_TYPE(value)->tp_name);
+                            spec->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name);
     } else if (suits > 0) {
         out->address = out->buffer.buf;
         return ran;
@@ -147,13 +97,31 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
         return nc_convert_box(spec, name, place, value, out);
     }
     if (suits == 0) {
-        buffer_error(spec, name, place, index, value);
+        nc_refuse_buffer(spec, name, place, value, shown);
     }
     return -1;
 }
 
+int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                        NcPointer *out, int exported)
+{
+    return convert_exporter(spec, name, place, value, value, out, exported);
+}
+
 int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                         NcPointer *out);
+
+/* How the buffer of a value is exported for a pointer. */
+static inline int export_flags(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+{
+    int flags = spec->arguments[index].export.flags;
+    if (flags == 0) {
+        /* bytes can stand for a string whatever the declaration said: plain C has char * for
+         * both. */
+        flags = PyBytes_Check(value) ? spec->export : spec->export | PyBUF_WRITABLE;
+    }
+    return flags;
+}
 
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
@@ -183,7 +151,21 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
     if (found == NULL) {
         return -1;
     }
-    out->address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(found, 0));
+    PyObject *first = PyTuple_GET_ITEM(found, 0);
+    if (!PyLong_Check(first)) {
+        /* The memory of an array that has no buffer itself. */
+        Py_ssize_t index = place < 0 ? 0 : place;
+        int exported =
+            PyObject_GetBuffer(first, &out->buffer, export_flags(spec, index, first)) == 0;
+        int status = convert_exporter(spec, name, place, first, value, out, exported);
+        if (status < 0) {
+            Py_DECREF(found);
+            return -1;
+        }
+        out->keep = found;
+        return 1;
+    }
+    out->address = PyLong_AsVoidPtr(first);
     if (out->address == NULL && PyErr_Occurred()) {
         Py_DECREF(found);
         return -1;
@@ -206,7 +188,6 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     Py_ssize_t argument = index < 0 ? 0 : index;
-    int flags = spec->arguments[argument].export.flags;
     if (value == Py_None) {
         out->address = NULL;
         return 0;
@@ -215,11 +196,7 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
         exporter->bf_getbuffer == NULL) {
         return nc_convert_box(spec, name, index, value, out);
     }
-    if (flags == 0) {
-        /* bytes can stand for a string whatever the declaration said: plain C has char * for
-         * both. */
-        flags = PyBytes_Check(value) ? NC_EXPORT : NC_EXPORT | PyBUF_WRITABLE;
-    }
+    int flags = export_flags(spec, argument, value);
     int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
     if (exported && is_plainly(&spec->arguments[argument].export, value, &out->buffer)) {
         out->address = out->buffer.buf;

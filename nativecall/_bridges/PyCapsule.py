@@ -151,5 +151,5 @@ def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> o
 
 def from_entry(entry: NativeCallable, name: str | None = None) -> object:
     """A capsule with an entry in it, named by its C declaration or as a consumer spells that."""
-    signature, address, _ = entry._chosen(None)
-    return _lib.types.capsule(address, (name or spelling(signature)).encode(), entry)
+    spec, address, _ = entry._chosen(None)
+    return _lib.types.capsule(address, (name or spelling(spec.signature)).encode(), entry)

@@ -139,7 +139,8 @@ def _pointee(kind: FFIType) -> CType | None:
 def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> FFIData:
     """A cffi function pointer, which has its entry with it."""
     entry = callable._for_box(wanted)
-    signature, address, flags = entry._chosen(None)
+    spec, address, flags = entry._chosen(None)
+    signature = spec.signature
     if flags & _lib.FLAG_NEEDS_GIL:
         raise ValueError(
             f"{callable.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"

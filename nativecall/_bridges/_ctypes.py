@@ -320,7 +320,8 @@ def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> F
     Calls through it drop the GIL where the entry asks for that, else they hold it.
     """
     entry = callable._for_box(wanted)
-    signature, address, flags = entry._chosen(None)
+    spec, address, flags = entry._chosen(None)
+    signature = spec.signature
     gap = types.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")

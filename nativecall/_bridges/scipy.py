@@ -92,7 +92,7 @@ def from_callable(
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
 
     part, meant = _chosen(callable, signature, user_data is not None)
-    found = part._chosen(None)[0]
+    found = part._chosen(None)[0].signature
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
@@ -121,7 +121,7 @@ def _chosen(
             part = callable[meant]
         except NoEntryError:
             return callable.convert(meant), meant
-        return _as(part, meant.text), part._chosen(None)[0]
+        return _as(part, meant.text), part._chosen(None)[0].signature
     available = callable.signatures
     if not available:
         raise NoEntryError.none(callable.__name__, callable._specializer is not None)
@@ -130,7 +130,7 @@ def _chosen(
         exact = [text for text in exact if text.endswith("P")]
     if exact:
         part = callable[exact[0]]
-        return _as(part, exact[0]), part._chosen(None)[0]
+        return _as(part, exact[0]), part._chosen(None)[0].signature
     for text in available:
         part = callable[text]
         meant = _meant(part)
@@ -157,7 +157,8 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
 
     A status without a convention is what SciPy takes it for.
     """
-    found, _, flags = part._chosen(None)
+    spec, _, flags = part._chosen(None)
+    found = spec.signature
     errors = convention(flags).name
     status = errors == "zero" or (errors == "none" and found.result.kind == "int")
     if form in _REPORTING and not status:
@@ -167,7 +168,8 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
 
 def _meant(part: NativeCallable) -> Signature:
     """The signature of an entry, without the argument that tells of failure."""
-    found, _, flags = part._chosen(None)
+    spec, _, flags = part._chosen(None)
+    found = spec.signature
     errors = convention(flags)
     if not errors.hidden:
         return found

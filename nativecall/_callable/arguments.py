@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._types import CallbackSpec
+    from .._values.policies import Policies
 
 refuse_reload(globals(), "pointer_argument")
 
@@ -199,7 +200,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
 # -- overloads -----------------------------------------------------------------------------------
 
 
-def match(ctype: CType, value: object, readonly: bool) -> int:
+def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> int:
     """How well a value suits an overload's argument that the core leaves to Python.
 
     Parameters
@@ -207,10 +208,12 @@ def match(ctype: CType, value: object, readonly: bool) -> int:
     ctype : CType
     value : object
     readonly : bool
-        Whether the callee promises not to write to the elements of a view.
+        Whether the callee promises not to write to the elements.
+    policies : Policies
+        Those of the call.
     """
     if isinstance(ctype, Struct):
-        return _match_struct(ctype, value)
+        return _match_struct(ctype, value, policies)
     if isinstance(ctype, View):
         if value is None:
             return _WIDER
@@ -233,7 +236,7 @@ def match(ctype: CType, value: object, readonly: bool) -> int:
     return _EXACT if value is not None else _WIDER
 
 
-def _match_struct(struct: Struct, value: object) -> int:
+def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
     if not isinstance(value, (tuple, list)):
         scratch = _lib.ffi.new("char[]", struct.size + 1)
         try:
@@ -249,17 +252,17 @@ def _match_struct(struct: Struct, value: object) -> int:
         if given is None or given.keys() != set(struct.field_names):
             return _NO
         value = [given[name] for name in struct.field_names]
-    return _match_items([field.type for field in struct.fields], value)
+    return _match_items([field.type for field in struct.fields], value, policies)
 
 
-def _match_items(types: Sequence[CType], value: Sequence[object]) -> int:
+def _match_items(types: Sequence[CType], value: Sequence[object], policies: Policies) -> int:
     """What a struct or an array costs: as much as its items, but not as much as a Python object
     does, unless one must be narrowed."""
     if len(value) != len(types):
         return _NO
     costs = []
     for ctype, item in zip(types, tuple(islice(value, len(types))), strict=False):
-        cost = _match_item(ctype, item)
+        cost = _match_item(ctype, item, policies)
         if cost == _NO:
             return _NO
         costs.append(cost)
@@ -267,12 +270,12 @@ def _match_items(types: Sequence[CType], value: Sequence[object]) -> int:
     return most if most >= _NARROW else min(_WIDER + sum(costs), _OBJECT - 1)
 
 
-def _match_item(ctype: CType, value: Any) -> int:
+def _match_item(ctype: CType, value: Any, policies: Policies) -> int:
     if not isinstance(ctype, Array):
-        return int(_types.match(callspec.of_argument(ctype), value))
+        return int(_types.match(callspec.of_argument(ctype, policies), value))
     item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
     if isinstance(value, (tuple, list)):
-        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value)
+        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value, policies)
     try:
         return _WIDER if len(value) == ctype.shape[0] else _NO
     except TypeError:

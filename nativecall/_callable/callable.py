@@ -21,7 +21,7 @@ from .. import (
 )
 from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
-from .._values import boxes, callspec
+from .._values import boxes
 from .._values.failure import convention
 from . import (
     arguments,  # noqa: F401  # gives the core its hooks when it is imported
@@ -34,9 +34,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Unpack
 
+    from .._types import CallSpec
     from .._values.failure import Errors
+    from .._values.policies import Said
     from .entry import Gil, HowCalled, HowKept
 
 refuse_reload(globals(), "NativeCallable")
@@ -108,10 +110,11 @@ class NativeCallable(_types.CallableBase):
         gil: Gil = "hold",
         errors: Errors = "none",
         errno: bool = False,
+        **policies: Unpack[Said],
     ) -> None:
         if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
-        options = Options(name, doc, owner, gil, errors, errno)
+        options = Options(name, doc, owner, gil, errors, errno, **policies)
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
@@ -121,7 +124,8 @@ class NativeCallable(_types.CallableBase):
             refuse_duplicates(found)
         elif signature is None and (known := boxes.signatures(target)) is not None:
             found = specialize.compiled(target, known, options)
-            rest: HowKept = {"owner": owner, "gil": gil, "errors": errors, "errno": errno}
+            kept: HowCalled = {"gil": gil, "errors": errors, "errno": errno, **policies}
+            rest: HowKept = {"owner": owner, **kept}
             self.specialize = specialize.on_demand(target, rest)
         else:
             found = [resolve(target, signature, options)]
@@ -153,6 +157,7 @@ class NativeCallable(_types.CallableBase):
                     gil_name(flags),
                     owner,
                     one._trampoline_kind(),
+                    *one._entry()[0].policies,
                 )
                 for text, address, flags, owner, one in self._listed()
             ]
@@ -209,6 +214,7 @@ class NativeCallable(_types.CallableBase):
         gil: Gil = "hold",
         errors: Errors = "none",
         errno: bool = False,
+        **policies: Unpack[Said],
     ) -> None:
         """Add an entry, or put another function in place of one.
 
@@ -223,17 +229,19 @@ class NativeCallable(_types.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno
+        owner, gil, errors, errno, order
             As for `wrap`.
 
         Raises
         ------
         ValueError
-            When there is such an entry and `replace` is false, or flags differ and it is true.
+            When there is such an entry and `replace` is false, or other options differ and it is
+            true.
         """
         if not isinstance(replace, bool):
             raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
-        found = resolve(target, signature, Options(None, None, owner, gil, errors, errno))
+        options = Options(None, None, owner, gil, errors, errno, **policies)
+        found = resolve(target, signature, options)
         with _writing:
             self._add(found, replace)
 
@@ -247,13 +255,16 @@ class NativeCallable(_types.CallableBase):
                     f"{self.__name__!r} has an entry {found.signature.text!r} already; "
                     "pass replace=True to put another function in its place"
                 )
-            if found.flags != entries[position][2]:
-                raise ValueError(
-                    f"entry {found.signature.text!r} of {self.__name__!r} has other flags; gil, "
-                    "errors and errno must be the same to replace it"
-                )
-            spec = found.arguments()[0]
             one = self._only if self._overloads is None else self._overloads[position]
+            spec = found.arguments()[0]
+            options = "flags; gil, errors and errno" if found.flags != entries[position][2] else ""
+            if not options and spec.policies != one._entry()[0].policies:
+                options = f"policies; {', '.join(spec.policies._fields)}"
+            if options:
+                raise ValueError(
+                    f"entry {found.signature.text!r} of {self.__name__!r} has other {options} "
+                    "must be the same to replace it"
+                )
             one._replace(0, found.address, found.owner, spec)
             self._replace(position, found.address, found.owner, spec)
             return
@@ -307,25 +318,22 @@ class NativeCallable(_types.CallableBase):
 
     # -- other boxes -----------------------------------------------------------------------------
 
-    def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]:
-        """Signature, address and flags of an entry; of the only one for None."""
+    def _chosen(self, signature: str | Signature | None) -> tuple[CallSpec, int, int]:
+        """Call spec, address and flags of an entry; of the only one for None."""
         if signature is not None:
-            spec, address, flags = self[signature]._entry()
-            return spec.signature, address, flags
+            return self[signature]._entry()
         available = self._resolved()
         if len(available) != 1:
             self._refuse(None)
-        return available[0][1:]
+        return available[0][0]._entry()
 
     def _for_box(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
         """An entry as it is now, for a box to keep, so that nothing is lost on the way through it.
 
         It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
         """
-        found, address, flags = self._chosen(signature)
-        return self._derived(
-            callspec.of(found, flags), address, flags, self if owner is None else owner
-        )
+        spec, address, flags = self._chosen(signature)
+        return self._derived(spec, address, flags, self if owner is None else owner)
 
     def to_ctypes(self, signature: str | Signature | None = None) -> Any:
         """A ctypes function pointer to an entry; it keeps this callable alive.
@@ -506,6 +514,7 @@ class NativeCallable(_types.CallableBase):
                 "gil": gil_name(flags),
                 "errors": convention(flags).name,
                 "errno": bool(flags & _lib.FLAG_ERRNO),
+                **one._entry()[0].policies._asdict(),  # type: ignore[typeddict-item]
             }
             signature = one._entry()[0].signature
             made: tuple[object, ...] = symbol.pickled(signature, self.__name__, self._doc, options)

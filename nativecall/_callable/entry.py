@@ -15,17 +15,19 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
+from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from typing import Literal, Unpack
 
     from .._types import CallSpec
     from .._values.failure import Errors
+    from .._values.policies import Said
 
     Gil = Literal["hold", "release", "need"]
 
-    class HowCalled(TypedDict):
+    class HowCalled(Said):
         """Options of `wrap` that say how calls by an entry are made."""
 
         gil: Gil
@@ -42,7 +44,7 @@ _GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
 Entry = namedtuple(
-    "Entry", ["signature", "address", "flags", "errors", "gil", "owner", "trampoline"]
+    "Entry", ["signature", "address", "flags", "errors", "gil", "owner", "trampoline", "order"]
 )
 Entry.__doc__ = """One row of a native callable's table.
 
@@ -63,6 +65,8 @@ owner : object
 trampoline : str
     How calls from Python are made: through code that was compiled ``"ahead of time"`` or
     ``"generated"`` for such signatures, or through ``"libffi"``.
+order : str
+    Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
 """
 
 
@@ -75,7 +79,7 @@ def gil_name(flags: int) -> Gil:
 class Options:
     """The checked keyword arguments of `wrap`."""
 
-    __slots__ = ("doc", "errors", "flags", "name", "owner")
+    __slots__ = ("doc", "errors", "flags", "name", "owner", "policies")
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class Options:
         gil: Gil,
         errors: Errors,
         errno: bool,
+        **policies: Unpack[Said],
     ) -> None:
         for label, value in (("name", name), ("doc", doc)):
             if value is not None and not isinstance(value, str):
@@ -111,26 +116,35 @@ class Options:
         self.doc = doc
         self.owner = owner
         self.errors = errors
+        self.policies = check(**policies)
         self.flags = _GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
 class NewEntry:
     """An entry that is in no table yet."""
 
-    __slots__ = ("address", "flags", "name", "owner", "signature")
+    __slots__ = ("address", "flags", "name", "owner", "policies", "signature")
 
     def __init__(
-        self, address: int, signature: Signature, flags: int, owner: object, name: str | None
+        self,
+        address: int,
+        signature: Signature,
+        flags: int,
+        owner: object,
+        name: str | None,
+        policies: Policies = DEFAULT,
     ) -> None:
         self.address = address
         self.signature = signature
         self.flags = flags
         self.owner = owner
         self.name = name
+        self.policies = policies
 
     def arguments(self) -> tuple[CallSpec, int, int, object]:
         """Arguments of the core's `_set_entry`."""
-        return callspec.of(self.signature, self.flags), self.address, self.flags, self.owner
+        spec = callspec.of(self.signature, self.flags, self.policies)
+        return spec, self.address, self.flags, self.owner
 
 
 def refuse_duplicates(found: list[NewEntry]) -> None:
@@ -200,9 +214,11 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     name = None
     owner: object = None
     known: Signature | None = None
+    policies = DEFAULT
     native = boxes.native(target)
     if native is not None:
-        known, address, inherited = native._chosen(wanted)
+        spec, address, inherited = native._chosen(wanted)
+        known, policies = spec.signature, spec.policies
         owner, name = native, native.__name__
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
@@ -222,6 +238,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
                 f"(got {type(target).__name__})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name
+        policies = found.policies
         if address == 0:
             raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
         flags = _inherit(options, found.flags)
@@ -240,4 +257,4 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     flags = needs_gil(wanted, flags)
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
-    return NewEntry(address, wanted, flags, owner, name)
+    return NewEntry(address, wanted, flags, owner, name, policies._replace(**options.policies))

@@ -16,6 +16,7 @@ from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View, object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
+from .._values.policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class _Shared:
         result = signature.result
 
         def write(value: object, address: int, who: str, keep: list[object]) -> None:
-            storage.store_whole(result, value, address, who, keep, False)
+            storage.store_whole(result, value, address, who, keep, False, DEFAULT)
 
         is_struct = result.kind == "struct"
         count = len(signature.args) - tells_last

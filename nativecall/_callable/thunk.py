@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     _Code: TypeAlias = tuple[int, object]
     _Prepared: TypeAlias = tuple[Plan, _Code | None]
 
+    from .._types import CallSpec
     from .._values.boxes import Native
     from .._values.failure import Errors
 
@@ -157,7 +158,8 @@ def converted(
             refused.append(error)
             continue
         how = ("convert", wanted, errors, name)
-        return _make(single, prepared, address, name or function.__name__, b"", (), how)
+        spec = single._entry()[0]
+        return _make(single, spec, prepared, address, name or function.__name__, b"", (), how)
     if len(refused) == 1:
         raise refused[0]
     raise SignatureError("; ".join(map(str, refused)))
@@ -171,7 +173,8 @@ def _keeps(found: Signature, wanted: Signature) -> bool:
 def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -> _N:
     """`NativeCallable.bind`."""
     name = function.__name__
-    signature, address, flags = function._chosen(None)
+    spec, address, flags = function._chosen(None)
+    signature: Signature = spec.signature
     count = len(signature.args) - convention(flags).hidden
     if signature.variadic:
         raise SignatureError(
@@ -193,12 +196,12 @@ def bound(function: _N, values: Sequence[object], named: Mapping[str, object]) -
     try:
         for index, node in enumerate(plan.arguments):
             if isinstance(node, Bound):
-                _store(signature, index, given[index], base + node.offset, name, keep)
+                _store(spec, index, given[index], base + node.offset, name, keep)
         _types.settle(keep, None)  # no call waits for what Python functions in structs raise
         _types.check_unmoved(keep, name)
         data = _lib.ffi.buffer(_lib.ffi.cast("char *", base), plan.size)[HEADER:]
         how = ("bind", [(i not in given, given.get(i)) for i in range(count)], None)
-        return _make(function, prepared, address, name, data, tuple(keep), how)
+        return _make(function, spec, prepared, address, name, data, tuple(keep), how)
     except BaseException:
         # Tracebacks keep frames: nothing may stay exported in one.
         keep.clear()
@@ -234,10 +237,10 @@ def _places(
 
 
 def _store(
-    signature: Signature, index: int, value: object, address: int, name: str, keep: list[object]
+    spec: CallSpec, index: int, value: object, address: int, name: str, keep: list[object]
 ) -> None:
     """Write a bound value to where the thunk finds it."""
-    ctype: CType = signature.args[index]
+    ctype: CType = spec.types[index]
     who = f"argument {index + 1} of '{name}'"
     if ctype.kind in ("pointer", "voidptr", "function"):
         if isinstance(ctype, FunctionPointer):
@@ -252,11 +255,12 @@ def _store(
             keep.append(owner)
             _lib.ffi.cast("uintptr_t *", address)[0] = pointer
             return
-        held = _types.pin(callspec.of(signature), name, index, value)
+        held = _types.pin(spec, name, index, value)
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = held.address
         return
-    storage.store(ctype, value, address, who, keep, signature.readonly[index])
+    promised = spec.signature.readonly[index]
+    storage.store(ctype, value, address, who, keep, promised, spec.policies)
 
 
 def _stack_of(function: object) -> int:
@@ -267,6 +271,7 @@ def _stack_of(function: object) -> int:
 
 def _make(
     function: _N,
+    spec: CallSpec,
     prepared: _Prepared,
     address: int,
     name: str,
@@ -274,7 +279,7 @@ def _make(
     kept: tuple[object, ...],
     how: tuple[object, ...],
 ) -> _N:
-    """The callable of a plan."""
+    """The callable of a plan, with the policies of the function's call spec."""
     plan, code = prepared
     stack = below = _stack_of(function)
     if code is not _ITSELF:
@@ -301,7 +306,8 @@ def _make(
             flags |= _lib.FLAG_TAKES_GIL
     pointer, keep = made
     owner = Thunk(function, how, keep, stack)
-    return function._derived(callspec.of(plan.outer, flags), pointer, flags, owner, name)
+    outer = callspec.of(plan.outer, flags, spec.policies)
+    return function._derived(outer, pointer, flags, owner, name)
 
 
 def _prepared(key: object, plan: Callable[..., Plan], *given: object) -> _Prepared:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._types import CallSpec
     from .._values.failure import Errors
+    from .._values.policies import Order
     from .entry import Gil
 
 _wrap_address = _lib.types.wrap_address
@@ -33,6 +34,7 @@ def wrap(
     gil: Gil = "hold",
     errors: Errors = "none",
     errno: bool = False,
+    order: Order | None = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -67,6 +69,10 @@ def wrap(
         call and not after it (`NativeFailure`): Python does not pass that argument.
     errno : bool
         Whether to save errno after each call, for `get_errno`.
+    order : {"C", "F", "A"}, optional
+        How C code expects arrays of several dimensions in memory, behind every pointer that it is
+        given: rows first, as C and NumPy have them, columns first, as Fortran has them, or either
+        of these. What `target` says by default, else ``"C"``. Other arrays are refused, not copied.
 
     Returns
     -------
@@ -92,6 +98,7 @@ def wrap(
     12.0
     """
     plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
+    plain = plain and order is None
     if plain:
         made = _wrap_address(target, signature, name)
         if made is not None:
@@ -109,6 +116,7 @@ def wrap(
         gil=gil,
         errors=errors,
         errno=errno,
+        order=order,
     )
 
 
@@ -153,7 +161,11 @@ def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | Non
     except SignatureError as error:
         return str(error), None, False
     native = plain(
-        found.address, callspec.of(found.signature), found.name or "box", found.owner, found.flags
+        found.address,
+        callspec.of(found.signature, 0, found.policies),
+        found.name or "box",
+        found.owner,
+        found.flags,
     )
     named = isinstance(obj, tuple) or type(obj).__name__ == "PyCapsule"  # SciPy's are tuples
     return native, boxes.user_data(obj), named and boxes.own_entry(obj) is None

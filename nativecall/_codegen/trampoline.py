@@ -161,7 +161,7 @@ def variadic(
         entry = owner()
         if entry is None or _find(whole, flags, fixed) is None:
             return None
-        made = entry._derived(callspec.of(whole), address, flags, None)
+        made = entry._derived(callspec.of(whole, 0, fewest.policies), address, flags, None)
         made._choose(fixed)
         return made
 

@@ -93,12 +93,13 @@ def fallback_for(
             else:
                 # const cannot be said after the fixed arguments: memory of any kind passes.
                 who = f"argument {index + 1} of '{name}'"
-                held = pin(callspec.of(_EXTRA_POINTER), who, -1, value)
+                held = pin(callspec.of(_EXTRA_POINTER, 0, spec.policies), who, -1, value)
             keep.append(held)
             _lib.ffi.cast("uintptr_t *", at)[0] = held.address
             return
         promised = index < len(fixed) and signature.readonly[index]
-        storage.store(ctype, value, at, f"argument {index + 1} of '{name}'", keep, promised)
+        who = f"argument {index + 1} of '{name}'"
+        storage.store(ctype, value, at, who, keep, promised, spec.policies)
 
     def fallback(*values: object) -> object:
         keep: list[object] = []

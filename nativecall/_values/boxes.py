@@ -40,6 +40,7 @@ import sys
 from importlib import import_module
 
 from .. import _lib
+from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._signature.signature import Signature
     from .._types import CallSpec
+    from .policies import Policies
 
     class Native(Protocol):
         """A native callable, as far as the modules below it know it (callable.py)."""
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
         def _entries(self) -> list[tuple[str, int, int]]: ...
         def _entry(self) -> tuple[CallSpec, int, int]: ...
         def _resolved(self) -> list[tuple[Self, Signature, int, int]]: ...
-        def _chosen(self, signature: str | Signature | None) -> tuple[Signature, int, int]: ...
+        def _chosen(self, signature: str | Signature | None) -> tuple[CallSpec, int, int]: ...
         def _add_missing(self, found: Any) -> None: ...
         def _derived(
             self, spec: CallSpec, address: int, flags: int, owner: object, name: str | None = None
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
 class Function:
     """A C function found in a foreign box."""
 
-    __slots__ = ("address", "flags", "name", "owner", "signature")
+    __slots__ = ("address", "flags", "name", "owner", "policies", "signature")
 
     def __init__(
         self,
@@ -94,12 +96,14 @@ class Function:
         owner: object,
         name: str | None = None,
         flags: int = 0,
+        policies: Policies = DEFAULT,
     ) -> None:
         self.address = address
         self.signature = signature  # None where the box does not know it
         self.owner = owner  # what keeps the function alive
         self.name = name
         self.flags = flags  # what the box says about calls, as an entry has it (docs/abi/find.md)
+        self.policies = policies
 
 
 class Pointer:
@@ -357,8 +361,8 @@ def function(obj: object) -> Function | None:
     """The C function inside `obj`, None when no bridge knows one."""
     entry = own_entry(obj)
     if entry is not None:
-        signature, address, flags = entry._chosen(None)
-        return Function(address, signature, obj, entry.__name__, flags)
+        spec, address, flags = entry._chosen(None)
+        return Function(address, spec.signature, obj, entry.__name__, flags, spec.policies)
     found: Function | None = _ask(obj, "function")
     return found
 

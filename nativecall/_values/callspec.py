@@ -1,8 +1,8 @@
 """Call specs: what a trampoline and the core's conversions need to know of a signature.
 
 The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
-for all callables whose types, argument names, read-only promises and hidden arguments, those of the
-error convention, are equal. It describes the arguments that Python passes.
+for all callables whose types, argument names, read-only promises, policies (policies.py) and hidden
+arguments, those of the error convention, are equal. It describes the arguments that Python passes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
+from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._signature.grammar import Row
     from .._types import CallSpec
+    from .policies import Policies
 
 _types = _lib.types
 _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
@@ -50,13 +52,13 @@ def letter(ctype: CType) -> str:
 _made: Cache[object, CallSpec] = Cache(4096)
 
 
-def of(signature: Signature, flags: int = 0) -> CallSpec:
-    """The call spec of an entry's signature and flags: one for equal types, names and promises."""
+def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallSpec:
+    """The call spec of an entry: one for equal types, names, promises and policies."""
     hidden = _HIDDEN[flags & _lib.ERRORS_MASK]
-    key = (signature.function.named, signature.names, signature.readonly, hidden)
+    key = (signature.function.named, signature.names, signature.readonly, hidden, policies)
     found = _made.get(key)
     if found is None:
-        found = _made.keep(key, _types.callspec(signature, hidden))
+        found = _made.keep(key, _types.callspec(signature, hidden, policies))
     return found
 
 
@@ -65,13 +67,14 @@ def of_text(signature: str | Signature) -> CallSpec:
     return of(parse(signature))
 
 
-def of_row(row: Row) -> CallSpec:
+def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
     named, names, readonly, _ = row
-    return _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0])) or of(from_row(row))
+    found = _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0], policies))
+    return found or of(from_row(row), 0, policies)
 
 
-def described(signature: Signature, hidden: int) -> tuple[object, ...]:
+def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
     """The parts of a call spec; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
@@ -84,6 +87,8 @@ def described(signature: Signature, hidden: int) -> tuple[object, ...]:
         tuple(map(_described, signature.args[:count], signature.readonly)),
         signature.names[:count] if any(signature.names) else None,
         signature.variadic,
+        policies,
+        policies.order,
     )
 
 
@@ -105,12 +110,14 @@ def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, boo
     return letter(arg), code if code in known else "", size, count, alignment, readonly
 
 
-_of_arguments: Cache[str, CallSpec] = Cache(4096)
+_of_arguments: Cache[tuple[str, Policies, bool], CallSpec] = Cache(4096)
 
 
-def of_argument(ctype: CType) -> CallSpec:
+def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = False) -> CallSpec:
     """The call spec of a function of one argument, for `pin` and `match`."""
-    found = _of_arguments.get(ctype.named)
+    key = ctype.named, policies, readonly
+    found = _of_arguments.get(key)
     if found is None:
-        found = _of_arguments.keep(ctype.named, of(Signature(VOID, (ctype,))))
+        signature = Signature(VOID, (ctype,), readonly=(readonly,))
+        found = _of_arguments.keep(key, of(signature, 0, policies))
     return found

@@ -23,6 +23,7 @@ from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar, same_bytes
 from .._signature.derived import Array, Struct, View, object_offsets
 from . import boxes, callspec
+from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._types import Pin
+    from .policies import Policies
 
 refuse_reload(globals(), "store")
 
@@ -46,6 +48,7 @@ def store(
     who: str,
     keep: list[object],
     readonly: bool = False,
+    policies: Policies = DEFAULT,
 ) -> None:
     """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
 
@@ -55,26 +58,32 @@ def store(
     if isinstance(ctype, Scalar):
         _types.store_scalar(ctype.letter, value, address, who)
     elif isinstance(ctype, Struct):
-        _store_struct(ctype, value, address, who, keep)
+        _store_struct(ctype, value, address, who, keep, policies)
     elif isinstance(ctype, Array):
-        _store_array(ctype, value, address, who, keep)
+        _store_array(ctype, value, address, who, keep, policies)
     elif isinstance(ctype, View):
         _store_word(_view(ctype, value, who, keep, readonly), address)
     elif ctype.kind == "object":
         keep.append(value)
         _store_word(id(value), address)
     else:
-        held = _types.pin(callspec.of_argument(ctype), who, -1, value)
+        held = _types.pin(callspec.of_argument(ctype, policies), who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
 
 def store_whole(
-    ctype: CType, value: object, address: int, who: str, keep: list[object], readonly: bool
+    ctype: CType,
+    value: object,
+    address: int,
+    who: str,
+    keep: list[object],
+    readonly: bool,
+    policies: Policies,
 ) -> None:
     """`store`; when it fails, no traceback keeps a buffer exported."""
     try:
-        store(ctype, value, address, who, keep, readonly)
+        store(ctype, value, address, who, keep, readonly, policies)
     except BaseException:
         keep.clear()
         raise
@@ -85,7 +94,12 @@ def _store_word(value: int, address: int) -> None:
 
 
 def _store_struct(
-    struct: Struct, value: object, address: int, who: str, keep: list[object]
+    struct: Struct,
+    value: object,
+    address: int,
+    who: str,
+    keep: list[object],
+    policies: Policies,
 ) -> None:
     names = struct.field_names
     if copy_same_bytes(struct, value, address, who, keep):
@@ -112,7 +126,8 @@ def _store_struct(
             f"{', '.join(map(repr, names))} (got {type(value).__name__})"
         )
     for field, name, item in zip(struct.fields, names, values, strict=True):
-        store(field.type, item, address + field.offset, f"field {name!r} of {who}", keep)
+        part = f"field {name!r} of {who}"
+        store(field.type, item, address + field.offset, part, keep, False, policies)
 
 
 def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
@@ -169,7 +184,9 @@ def _record_names(value: object) -> tuple[str, ...] | None:
     return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
 
 
-def _store_array(array: Array, value: Any, address: int, who: str, keep: list[object]) -> None:
+def _store_array(
+    array: Array, value: Any, address: int, who: str, keep: list[object], policies: Policies
+) -> None:
     item = array.item
     if len(array.shape) > 1:
         item = Array(array.item, array.shape[1:])
@@ -186,7 +203,7 @@ def _store_array(array: Array, value: Any, address: int, who: str, keep: list[ob
     stored = 0
     for i, one in zip(range(count), values, strict=False):
         stored = i + 1
-        store(item, one, address + i * item.size, f"item {i} of {who}", keep)
+        store(item, one, address + i * item.size, f"item {i} of {who}", keep, False, policies)
     if stored != count:
         raise ValueError(f"{who} must have {count} items (got {stored})")
 

@@ -178,8 +178,9 @@ def is_refused(entry: str, form: str) -> bool:
 
 def facts(f):
     """All that makes an entry."""
-    signature, place, flags = f._chosen(None)
-    return signature.text, signature.names, signature.readonly, place, flags
+    spec, place, flags = f._chosen(None)
+    signature = spec.signature
+    return signature.text, signature.names, signature.readonly, spec.policies, place, flags
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -41,7 +41,7 @@ def test_wraps_an_address():
     assert f(0.5) == math.cos(0.5)
     assert f.signatures == ("d:d",)
     assert f.address() == f.address("double (double)") == COS
-    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None, "ahead of time"),)
+    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None, "ahead of time", "C"),)
     assert isinstance(f, nc.NativeCallable)
 
 

@@ -263,7 +263,7 @@ def test_replacing_races_with_conversions(lib):
     def look():
         while not stop.is_set():
             found, address, _ = f._chosen(None)
-            seen.add((found.readonly[0], address))
+            seen.add((found.signature.readonly[0], address))
 
     together(replace, look, look)
     assert seen <= {(False, fill), (True, total)}

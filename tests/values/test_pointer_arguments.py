@@ -100,7 +100,7 @@ def test_byte_order_must_be_the_machines(lib, fails):
 def test_buffers_must_be_contiguous(lib, fails):
     f = lib.function("sum", "d:&dq")
     a = np.arange(12.0).reshape(3, 4)
-    for bad in (a[:, ::2], a.T, a[::-1]):
+    for bad in (a[:, ::2], a.T[:, ::2], a[::-1]):
         with fails(
             ValueError,
             "argument 1 of 'sum' must be C-contiguous, this numpy.ndarray is not; "
