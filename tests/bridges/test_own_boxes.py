@@ -180,7 +180,7 @@ def facts(f):
     """All that makes an entry."""
     spec, place, flags = f._chosen(None)
     signature = spec.signature
-    return signature.text, signature.names, signature.readonly, spec.policies, place, flags
+    return signature.text, signature.names, signature.readonly, place, flags
 
 
 @pytest.mark.parametrize("form", FORMS)
