@@ -55,6 +55,10 @@ typedef struct {
     const char *function;   /* interned signature of such functions; NULL for other pointers */
 } NcArgument;
 
+/* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is
+ * not converted. */
+enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
+
 typedef struct {
     PyObject_HEAD
     PyObject *signature;   /* the Python Signature */
@@ -74,6 +78,8 @@ typedef struct {
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject
+        *forms[NC_BOXES]; /* what boxes are made of, once asked for (object/boxed.c); or NULL */
 } NcCallSpec;
 
 /* The choice among the signatures of overloaded callables (overload.c). */
@@ -96,14 +102,19 @@ typedef struct {
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* of the parts, from the first call on; or NULL */
     PyObject *signatures;     /* of the parts: tuple of str, once asked for; or NULL */
-    PyObject *index;          /* of many parts: dict of positions by text (entries.c); or NULL */
+    PyObject *index;          /* of many: dict of them by texts as written (entries.c) */
     PyObject *only;           /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;         /* list of all that any entry ever pointed into, if several */
     PyObject *specializer;    /* makes missing entries (specialize.py); NULL: nothing does */
     PyObject *name;           /* that of a callable which had a view */
     PyObject *doc;            /* str, or NULL */
     PyObject *view;           /* weak reference to the living built-in view, or NULL */
-    int decided;              /* whether generating a trampoline was tried, or is not wanted */
+    struct {
+        PyObject *box;   /* NULL until there is one */
+        PyObject *entry; /* the callable in it */
+    } boxes[NC_BOXES];
+    size_t changes; /* how often the boxes were forgotten */
+    int decided;    /* whether generating a trampoline was tried, or is not wanted */
 } NcMore;
 
 typedef struct {
@@ -164,6 +175,7 @@ typedef struct {
                                 that are such arguments */
     PyObject *spec_of;       /* (signature in any spelling) -> its call spec */
     PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
+    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
 } NcHooks;
 
 extern NcHooks nc_hooks;

@@ -4,6 +4,7 @@
  * nativecall/_lib.py loads it from the same file by its own init function, so that these types get
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
+#include "object/boxed.h"
 #include "object/callable.h"
 #include "object/overloadcost.h"
 #include "object/callspec.h"
@@ -35,13 +36,14 @@ static int refuse_again(PyObject *hook)
     return 0;
 }
 
-/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry) */
+/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry,
+ * bridge) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     if (refuse_again(nc_hooks.generate) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
+        !PyArg_ParseTuple(args, "OOOOOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
                           &nc_hooks.failure, &nc_hooks.specialize, &nc_hooks.spec_of,
-                          &nc_hooks.no_entry)) {
+                          &nc_hooks.no_entry, &nc_hooks.bridge)) {
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */
@@ -179,67 +181,6 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
             : 0);
 }
 
-/* ---- capsules that own what they point into -------------------------------------------------- */
-
-/* The name and the owner of a capsule in one block, which its name leads to. Not the capsule's
- * context: SciPy hands that to the function as its user_data. */
-typedef struct {
-    PyObject *owner; /* kept alive by the capsule */
-    char name[1];    /* the capsule's name, as long as it needs to be */
-} NamedOwner;
-
-static void capsule_free(PyObject *capsule)
-{
-    const char *name = PyCapsule_GetName(capsule);
-    NamedOwner *block = (NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name));
-    Py_DECREF(block->owner);
-    PyMem_Free(block);
-}
-
-/* capsule(address, name, owner): a PyCapsule named `name` (bytes). */
-static PyObject *capsule(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *address;
-    PyObject *owner;
-    const char *name;
-    Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "O!y#O", &PyLong_Type, &address, &name, &length, &owner)) {
-        return NULL;
-    }
-    void *pointer = PyLong_AsVoidPtr(address);
-    if (pointer == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    NamedOwner *block = (NamedOwner *)PyMem_Calloc(1, sizeof(NamedOwner) + (size_t)length);
-    if (block == NULL) {
-        return PyErr_NoMemory();
-    }
-    memcpy(block->name, name, (size_t)length);
-    PyObject *made = PyCapsule_New(pointer, block->name, capsule_free);
-    if (made == NULL) {
-        PyMem_Free(block);
-        return NULL;
-    }
-    block->owner = Py_NewRef(owner);
-    return made;
-}
-
-/* capsule_entry(capsule): the callable of one entry that a capsule of `capsule` owns, if its
- * function is the one that the capsule holds; else None. No other capsule has the destructor. */
-static PyObject *capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
-{
-    if (!PyCapsule_CheckExact(made) || PyCapsule_GetDestructor(made) != capsule_free) {
-        Py_RETURN_NONE;
-    }
-    const char *name = PyCapsule_GetName(made);
-    PyObject *owner = ((NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name)))->owner;
-    if (!PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type) ||
-        !nc_callable_is_only(owner, PyCapsule_GetPointer(made, name))) {
-        Py_RETURN_NONE;
-    }
-    return Py_NewRef(owner);
-}
-
 /* ---- libraries ------------------------------------------------------------------------------- */
 
 #define LIBRARY_TEXT 4096 /* bytes for a path or a loader's message */
@@ -367,8 +308,9 @@ static PyMethodDef functions[] = {
     {"call_table_offset", call_table_offset, METH_O, NULL},
     {"native_offer", nc_native_offer, METH_O, NULL},
     {"native_entry", nc_native_entry, METH_VARARGS, NULL},
-    {"capsule", capsule, METH_VARARGS, NULL},
-    {"capsule_entry", capsule_entry, METH_O, NULL},
+    {"capsule", nc_capsule, METH_VARARGS, NULL},
+    {"capsule_entry", nc_capsule_entry, METH_O, NULL},
+    {"scipy_box", nc_scipy_box, METH_VARARGS, NULL},
     {"open_library", open_library, METH_O, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},

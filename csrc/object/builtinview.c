@@ -36,6 +36,41 @@ static void describe_overloaded(PyMethodDef *method)
     method->ml_flags = METH_FASTCALL;
 }
 
+/* How a built-in function is pickled: a view as the attribute of its callable, all others as ever,
+ * which for a view would be the attribute of the callable's name. */
+static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    PyObject *self = nc_native_viewed(function);
+    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
+        return PyObject_CallMethod(function, "__reduce__", NULL);
+    }
+    return Py_BuildValue("N(Os)", PyMapping_GetItemString(PyEval_GetBuiltins(), "getattr"), self,
+                         "builtin");
+}
+
+/* Tells Python that, before the first view. -1 with an exception. */
+static int tell_how_to_pickle(void)
+{
+    static PyMethodDef method = {"reduce_builtin", reduce, METH_O, NULL};
+    static PyObject *made;
+    PyObject *copyreg;
+    PyObject *done;
+    if (made != NULL) {
+        return 0;
+    }
+    copyreg = PyImport_ImportModule("copyreg");
+    made = copyreg != NULL ? PyCFunction_NewEx(&method, NULL, NULL) : NULL;
+    done = made != NULL
+               ? PyObject_CallMethod(copyreg, "pickle", "OO", (PyObject *)&PyCFunction_Type, made)
+               : NULL;
+    if (done == NULL) {
+        Py_CLEAR(made);
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(copyreg);
+    return made != NULL ? 0 : -1;
+}
+
 /* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */
 static int describe(NcCallable *self)
 {
@@ -43,7 +78,7 @@ static int describe(NcCallable *self)
     PyObject *name = nc_callable_name(self);
     const char *name_text = name != NULL ? PyUnicode_AsUTF8(name) : NULL;
     const char *doc = NULL;
-    if (name_text == NULL || nc_callable_move_tables(self) < 0) {
+    if (name_text == NULL || tell_how_to_pickle() < 0 || nc_callable_move_tables(self) < 0) {
         return -1;
     }
     if (self->more->doc == NULL) {
@@ -109,31 +144,6 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     }
     Py_XSETREF(self->more->view, reference);
     return view;
-}
-
-PyObject *nc_builtinview_getattro(PyObject *object, PyObject *attribute)
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *found = PyObject_GenericGetAttr(object, attribute);
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyObject *name;
-    int equal;
-    if (NC_LIKELY(found != NULL) || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        return found;
-    }
-    PyErr_Fetch(&type, &value, &traceback);
-    name = nc_callable_name(self);
-    equal = name != NULL ? PyObject_RichCompareBool(name, attribute, Py_EQ) : -1;
-    if (equal == 0) {
-        PyErr_Restore(type, value, traceback);
-        return NULL;
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    return equal > 0 ? nc_builtinview_get(object, NULL) : NULL;
 }
 
 /* How CPython calls built-in functions that are METH_FASTCALL. */

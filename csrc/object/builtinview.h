@@ -11,10 +11,6 @@
 /* The getter of the attribute: the living view, or a new one. */
 PyObject *nc_builtinview_get(PyObject *callable, void *closure);
 
-/* The type's tp_getattro: a view is also the attribute of the callable's name, as which CPython
- * pickles a built-in function. */
-PyObject *nc_builtinview_getattro(PyObject *callable, PyObject *attribute);
-
 /* For a callable that gets a second entry: its living view takes any number of arguments from now
  * on, and sees all entries. There is one at most, and CPython reads its convention at each call. */
 void nc_builtinview_overload(NcCallable *self);

@@ -9,6 +9,7 @@
  * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
 #include "callable.h"
 
+#include "boxed.h"
 #include "builtinview.h"
 #include "callablecalls.h"
 #include "entries.h"
@@ -29,10 +30,11 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->owner);
     Py_VISIT(self->more->fallback);
     Py_VISIT(self->more->parts);
+    Py_VISIT(self->more->index);
     Py_VISIT(self->more->only);
     Py_VISIT(self->more->owners);
     Py_VISIT(self->more->specializer);
-    return 0;
+    return nc_boxed_traverse(self->more, visit, arg);
 }
 
 /* The collector clears only what no reference from outside reaches, so no native caller is left: a
@@ -50,9 +52,11 @@ static int callable_clear(PyObject *object)
         nc_dispatcher_release(more->dispatcher);
         more->dispatcher = NULL;
         Py_CLEAR(more->parts);
+        Py_CLEAR(more->index);
         Py_CLEAR(more->only);
         Py_CLEAR(more->owners);
         Py_CLEAR(more->specializer);
+        nc_boxed_forget(self);
     }
     return 0;
 }
@@ -71,7 +75,6 @@ static void callable_dealloc(PyObject *object)
     Py_CLEAR(*nc_callable_name_place(self));
     if (more != &nc_no_more) {
         Py_CLEAR(more->signatures);
-        Py_CLEAR(more->index);
         Py_CLEAR(more->doc);
         Py_CLEAR(more->view);
         PyMem_Free(more);
@@ -213,6 +216,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_XSETREF(more->parts, Py_NewRef(overloads));
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
+    nc_boxed_forget(self);
     Py_RETURN_NONE;
 }
 
@@ -253,6 +257,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
             Py_CLEAR(self->more->fallback);
         }
     }
+    nc_boxed_forget(self);
     Py_RETURN_NONE;
 }
 
@@ -298,12 +303,6 @@ static PyObject *callable_entries(PyObject *object, PyObject *Py_UNUSED(none))
         PyList_SET_ITEM(entries, i, item);
     }
     return entries;
-}
-
-int nc_callable_is_only(PyObject *callable, const void *address)
-{
-    const PyNativeCallableTable *table = ((NcCallable *)(void *)callable)->calls;
-    return nc_calltable_count(table) == 1 && nc_calltable_funcptr(&table->entries[0]) == address;
 }
 
 /* _table_memory(): bytes of the tables outside of the callable, in use and superseded. */
@@ -389,6 +388,15 @@ static PyMethodDef callable_methods[] = {
      "Raises\n------\n"
      "NoEntryError\n"
      "    A `KeyError`, when there is no such entry."},
+    {"_alone", nc_boxed_entry, METH_O, NULL},
+    {"to_ctypes", (PyCFunction)(void (*)(void))nc_boxed_ctypes, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_to_ctypes},
+    {"to_cffi", (PyCFunction)(void (*)(void))nc_boxed_cffi, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_to_cffi},
+    {"to_capsule", (PyCFunction)(void (*)(void))nc_boxed_capsule, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_to_capsule},
+    {"to_scipy", (PyCFunction)(void (*)(void))nc_boxed_scipy, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_to_scipy},
     {NULL, NULL, 0, NULL},
 };
 
@@ -487,7 +495,6 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
             .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
             .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
             .tp_call = PyVectorcall_Call,
-            .tp_getattro = nc_builtinview_getattro,
             .tp_as_mapping = &callable_mapping,
             .tp_as_sequence = &callable_sequence,
             .tp_new = nc_callable_new,
@@ -567,8 +574,8 @@ int nc_callable_ready(PyObject *module)
     callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    return nc_builtinview_ready() < 0 || PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 ||
-                   publish_api() < 0 ||
+    return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
+                   PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
                    PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type) < 0
                ? -1
                : PyModule_AddType(module, &NcCallSpec_Type);

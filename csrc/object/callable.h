@@ -10,7 +10,4 @@
 /* Module-level functions and types; -1 with an exception. */
 int nc_callable_ready(PyObject *module);
 
-/* Whether a native callable has one entry, of the function at this address. */
-int nc_callable_is_only(PyObject *callable, const void *address);
-
 #endif

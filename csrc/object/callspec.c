@@ -22,6 +22,9 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->policies);
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
+    for (int kind = 0; kind < NC_BOXES; kind++) {
+        Py_XDECREF(self->forms[kind]);
+    }
     PyMem_Free(self->words);
     for (Py_ssize_t i = 0; self->arguments != NULL && i < self->nargs; i++) {
         Py_XDECREF(self->arguments[i].passed);

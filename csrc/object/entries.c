@@ -12,8 +12,9 @@
 #include "callspec.h"
 #include "making.h"
 
-/* Entries that are compared one by one; where there are more, a dict has their positions. */
-enum { FEW = 8 };
+/* Entries that are compared one by one at every look; where there are more, a dict has the parts by
+ * the texts that were asked for, which is emptied when one comes to SPELLINGS for each entry. */
+enum { FEW = 8, SPELLINGS = 4 };
 
 /* How many entries native callers find: none where a subclass overrides __call__. While entries are
  * added there may be more in the table than parts. */
@@ -25,86 +26,128 @@ static inline Py_ssize_t offered(NcCallable *self)
     return nc_native_table((PyObject *)self) == NULL ? 0 : count < most ? count : most;
 }
 
-/* The call spec of an entry. */
-static inline NcCallSpec *spec_at(const NcCallable *self, Py_ssize_t position)
+static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
 {
-    PyObject *parts = self->more->parts;
-    return parts != NULL ? ((NcCallable *)(void *)PyTuple_GET_ITEM(parts, position))->spec
-                         : self->spec;
+    return (NcCallable *)(void *)PyTuple_GET_ITEM(self->more->parts, position);
 }
 
-/* position_of with a dict from texts to positions, which grows with the entries. */
-static Py_ssize_t indexed(NcCallable *self, const NcCallSpec *spec, Py_ssize_t count)
+/* The part that has a signature's entry, which a single is itself: a borrowed reference. NULL where
+ * there is none. */
+static inline NcCallable *part_of(NcCallable *self, const NcCallSpec *spec)
 {
-    NcMore *more = self->more; /* its own: there are several entries */
-    PyObject *position;
-    if (more->index == NULL && (more->index = PyDict_New()) == NULL) {
-        return -2;
-    }
-    for (Py_ssize_t i = PyDict_GET_SIZE(more->index); i < count; i++) {
-        PyObject *text = PyTuple_GET_ITEM(spec_at(self, i)->alone, 0);
-        position = PyLong_FromSsize_t(i);
-        if (position == NULL || PyDict_SetItem(more->index, text, position) < 0) {
-            Py_XDECREF(position);
-            return -2;
-        }
-        Py_DECREF(position);
-    }
-    position = PyDict_GetItemWithError(more->index, PyTuple_GET_ITEM(spec->alone, 0));
-    return position != NULL ? PyLong_AsSsize_t(position) : PyErr_Occurred() ? -2 : -1;
-}
-
-/* The position of a signature's entry; -1 where there is none, -2 with an exception. */
-static Py_ssize_t position_of(NcCallable *self, const NcCallSpec *spec)
-{
-    Py_ssize_t count = offered(self);
     const PyNativeCallableEntry *entries = self->calls->entries;
-    if (count > FEW) {
-        return indexed(self, spec, count);
+    Py_ssize_t count;
+    if (self->more->parts == NULL) {
+        return entries[0].signature == spec->text && self->spec != NULL &&
+                       nc_native_table((PyObject *)self) != NULL
+                   ? self
+                   : NULL;
     }
+    count = offered(self);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (entries[i].signature == spec->text) {
-            return i;
+            return part_at(self, i);
         }
     }
-    return -1;
+    return NULL;
 }
 
-/* The position of the entry of a signature that is not in the table by now: the specialize hook is
- * asked for it. -1 with an exception. */
-NC_NOINLINE Py_ssize_t missing(NcCallable *self, const NcCallSpec *spec)
+/* The part that a signature as written led to before; NULL without an exception where it has to be
+ * looked for. */
+static inline NcCallable *indexed(NcCallable *self, PyObject *signature)
+{
+    PyObject *index = self->more->index;
+    PyObject *found = NULL;
+    if (index != NULL && PyUnicode_CheckExact(signature) &&
+        nc_native_table((PyObject *)self) != NULL) {
+        found = PyDict_GetItemWithError(index, signature);
+    }
+    return (NcCallable *)(void *)found;
+}
+
+/* Keeps what a signature led to, if there is memory: parts stay as long as the callable. */
+static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
+{
+    NcMore *more = self->more; /* its own: there are several entries */
+    Py_ssize_t count = PyTuple_GET_SIZE(more->parts);
+    if (count <= FEW || !PyUnicode_CheckExact(signature)) {
+        return;
+    }
+    if (more->index == NULL) {
+        more->index = PyDict_New();
+    } else if (PyDict_GET_SIZE(more->index) >= SPELLINGS * count) {
+        PyDict_Clear(more->index);
+    }
+    if (more->index == NULL || PyDict_SetItem(more->index, signature, (PyObject *)part) < 0) {
+        PyErr_Clear();
+    }
+}
+
+/* The part of a signature that is not in the table by now: the specialize hook is asked for it. NULL
+ * with an exception. */
+NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
 {
     PyObject *text = PyTuple_GET_ITEM(spec->alone, 0);
-    Py_ssize_t position = -1;
+    NcCallable *part = NULL;
     PyObject *done;
     if (self->more->specializer != NULL && self->more->specializer != Py_None) {
         done = PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
         if (done == NULL) {
-            return -1;
+            return NULL;
         }
         Py_DECREF(done);
-        position = position_of(self, spec);
+        part = part_of(self, spec);
     }
-    if (position == -1) {
+    if (part == NULL) {
         Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, text, NULL));
     }
-    return position < 0 ? -1 : position;
+    return part;
 }
 
-/* The position of the entry of a signature as written; -1 with an exception. */
-static inline Py_ssize_t position_at(NcCallable *self, PyObject *signature)
+/* The part of a signature as written; NULL with an exception. */
+static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
 {
-    NcCallSpec *spec = nc_callspec_of(signature);
-    Py_ssize_t position;
-    if (NC_UNLIKELY(spec == NULL)) {
-        return -1;
+    NcCallable *part = indexed(self, signature);
+    NcCallSpec *spec;
+    if (part != NULL) {
+        return part;
     }
-    position = position_of(self, spec);
-    if (NC_UNLIKELY(position < 0)) {
-        position = position == -1 ? missing(self, spec) : -1;
+    spec = nc_callspec_of(signature);
+    if (NC_UNLIKELY(spec == NULL)) {
+        return NULL;
+    }
+    part = part_of(self, spec);
+    if (NC_UNLIKELY(part == NULL)) {
+        part = missing(self, spec);
+    } else if (self->more->parts != NULL) {
+        index_part(self, signature, part);
     }
     Py_DECREF(spec);
-    return position;
+    return part;
+}
+
+NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
+{
+    NcCallSpec *spec = nc_callspec_of(signature);
+    NcCallable *part = spec != NULL ? part_of(self, spec) : NULL;
+    if (spec == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(spec);
+    return part;
+}
+
+NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
+{
+    if (signature != Py_None) {
+        return part_for(self, signature);
+    }
+    if (offered(self) != 1) {
+        Py_XDECREF(
+            PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, Py_None, NULL));
+        return NULL;
+    }
+    return self->more->parts != NULL ? part_at(self, 0) : self;
 }
 
 PyObject *nc_entries_only(NcCallable *self)
@@ -125,19 +168,21 @@ PyObject *nc_entries_only(NcCallable *self)
 
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 {
-    NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t position = position_at(self, signature);
-    if (position < 0) {
-        return NULL;
-    }
-    return Py_XNewRef(self->more->parts != NULL ? PyTuple_GET_ITEM(self->more->parts, position)
-                                                : nc_entries_only(self));
+    NcCallable *part = part_for((NcCallable *)(void *)object, signature);
+    return part == NULL                 ? NULL
+           : (PyObject *)part != object ? Py_NewRef((PyObject *)part)
+                                        : Py_XNewRef(nc_entries_only(part));
 }
 
 int nc_entries_contains(PyObject *object, PyObject *signature)
 {
-    NcCallSpec *spec = nc_callspec_of(signature);
-    Py_ssize_t position;
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcCallSpec *spec;
+    int found;
+    if (indexed(self, signature) != NULL) {
+        return 1;
+    }
+    spec = nc_callspec_of(signature);
     if (spec == NULL) {
         /* What is no signature has no entry. */
         if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -146,9 +191,9 @@ int nc_entries_contains(PyObject *object, PyObject *signature)
         }
         return -1;
     }
-    position = position_of((NcCallable *)(void *)object, spec);
+    found = part_of(self, spec) != NULL;
     Py_DECREF(spec);
-    return position == -2 ? -1 : position >= 0;
+    return found;
 }
 
 PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
@@ -156,7 +201,7 @@ PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t given = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
-    Py_ssize_t position = 0;
+    const NcCallable *part;
     if (given > 1) {
         PyErr_Format(PyExc_TypeError, "address() takes at most 1 argument (%zd given)", given);
         return NULL;
@@ -167,14 +212,8 @@ PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t
                      PyTuple_GET_ITEM(kwnames, 0));
         return NULL;
     }
-    if (given == 1 && args[0] != Py_None) {
-        position = position_at(self, args[0]);
-    } else if (offered(self) != 1) {
-        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, object, Py_None, NULL));
-        return NULL;
-    }
-    return position < 0 ? NULL
-                        : PyLong_FromVoidPtr(nc_calltable_funcptr(&self->calls->entries[position]));
+    part = nc_entries_part(self, given == 1 ? args[0] : Py_None);
+    return part != NULL ? PyLong_FromVoidPtr(NC_SINGLE_TARGET(part)) : NULL;
 }
 
 PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
@@ -193,7 +232,8 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
     if (more->signatures == NULL || PyTuple_GET_SIZE(more->signatures) != count) {
         texts = PyTuple_New(count);
         for (Py_ssize_t i = 0; texts != NULL && i < count; i++) {
-            PyTuple_SET_ITEM(texts, i, Py_NewRef(PyTuple_GET_ITEM(spec_at(self, i)->alone, 0)));
+            PyTuple_SET_ITEM(texts, i,
+                             Py_NewRef(PyTuple_GET_ITEM(part_at(self, i)->spec->alone, 0)));
         }
         if (texts == NULL) {
             return NULL;

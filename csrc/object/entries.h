@@ -11,6 +11,13 @@
  * reference, made when it is first asked for. NULL with an exception. */
 PyObject *nc_entries_only(NcCallable *self);
 
+/* The callable itself, or the part of it, that has the entry of a signature as written, or the only
+ * one for None: a borrowed reference. NULL with an exception. */
+NcCallable *nc_entries_part(NcCallable *self, PyObject *signature);
+
+/* The same of what is there: NULL without an exception where there is none, or no signature. */
+NcCallable *nc_entries_find(NcCallable *self, PyObject *signature);
+
 /* The slots and the getter of the type. */
 PyObject *nc_entries_subscript(PyObject *callable, PyObject *signature);
 int nc_entries_contains(PyObject *callable, PyObject *signature);

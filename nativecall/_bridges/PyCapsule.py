@@ -144,12 +144,6 @@ def _spell(ctype: CType) -> str:
     return _SPELLINGS.get(ctype.text) or ctype.c_declaration().strip()
 
 
-def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> object:
-    """A capsule of an entry, named by its C declaration."""
-    return from_entry(callable._for_box(wanted))
-
-
-def from_entry(entry: NativeCallable, name: str | None = None) -> object:
-    """A capsule with an entry in it, named by its C declaration or as a consumer spells that."""
-    spec, address, _ = entry._chosen(None)
-    return _lib.types.capsule(address, (name or spelling(spec.signature)).encode(), entry)
+def form(entry: NativeCallable) -> tuple[bytes]:
+    """What capsules of an entry are made of: the name, which is its C declaration."""
+    return (spelling(entry._chosen(None)[0].signature).encode(),)

@@ -136,18 +136,17 @@ def _pointee(kind: FFIType) -> CType | None:
     return found
 
 
-def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> FFIData:
-    """A cffi function pointer, which has its entry with it."""
-    entry = callable._for_box(wanted)
-    spec, address, flags = entry._chosen(None)
+def form(entry: NativeCallable) -> tuple[Any, ...]:
+    """What cffi's function pointers are made of, which have their entry with them: cast, the type,
+    what adds a destructor, and the destructor.
+    """
+    spec, _, flags = entry._chosen(None)
     signature = spec.signature
     if flags & _lib.FLAG_NEEDS_GIL:
         raise ValueError(
-            f"{callable.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
+            f"{entry.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
         )
     gap = types.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
-    ffi = cffitype.ffi()
-    made = ffi.cast(cffitype.to_ffi(signature), address)
-    return ffi.gc(made, cffitype.Keep(entry))
+    return _cffi_backend.cast, cffitype.to_ffi(signature), _cffi_backend.gcp, cffitype.Keep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from _ctypes import FUNCFLAG_PYTHONAPI
+from _ctypes import FUNCFLAG_PYTHONAPI, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
 from .. import _lib
 from .._errors import SignatureError
@@ -314,21 +314,16 @@ def _cast(obj: Foreign, kind: Foreign) -> Foreign:
         raise MemoryError from None
 
 
-def from_callable(callable: NativeCallable, wanted: str | Signature | None) -> Foreign:
-    """A ctypes function pointer, which has its entry with it.
+def form(entry: NativeCallable) -> tuple[Foreign, ...]:
+    """What function pointers of ctypes are made of, which have their entry with them: the class, a
+    class that ctypes casts, and what casts it.
 
-    Calls through it drop the GIL where the entry asks for that, else they hold it.
+    Calls drop the GIL where the entry asks for that, else they hold it.
     """
-    entry = callable._for_box(wanted)
-    spec, address, flags = entry._chosen(None)
+    spec, _, flags = entry._chosen(None)
     signature = spec.signature
     gap = types.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
     hold = not flags & _lib.FLAG_RELEASE_GIL
-    kind = types.prototype(signature, hold=hold, plain=True)
-    # A cast makes the dictionary of what is kept alive, which a pointer to a number has none of.
-    made = _cast(ctypes.c_void_p(address), kind)
-    made._objects.clear()  # the number, which has the same dictionary: a cycle
-    made._objects["nativecall"] = entry
-    return made
+    return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr

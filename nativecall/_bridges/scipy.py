@@ -19,7 +19,7 @@ from .._signature.spelling import canonical, parse
 from .._values import boxes
 from .._values.boxes import Function
 from .._values.failure import convention
-from .PyCapsule import context, from_entry, spelling
+from .PyCapsule import context, spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,29 +82,48 @@ def user_data(obj: LowLevelCallable) -> int | None:
     return context(tuple.__getitem__(obj, 0))
 
 
-def from_callable(
-    callable: NativeCallable, signature: str | Signature | None, user_data: object
-) -> object:
-    """A LowLevelCallable of one entry, converted where need be, which keeps the callable alive."""
+def _low_level_callable() -> type[LowLevelCallable]:
     try:
         from scipy import LowLevelCallable
     except ImportError as error:
         raise ImportError("to_scipy() needs SciPy; install it with 'pip install scipy'") from error
+    found: type[LowLevelCallable] = LowLevelCallable
+    return found
 
+
+def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
+    """What the box of an entry is made of: the class, and the name of its capsule.
+
+    None for an entry that SciPy does not call as it is.
+    """
+    box = _low_level_callable()
+    text = entry.signatures[0]
+    if text not in _SPELLINGS or not _reports(entry, text):
+        return None
+    return box, _SPELLINGS[text].encode()
+
+
+def from_callable(
+    callable: NativeCallable, signature: str | Signature | None, user_data: object
+) -> LowLevelCallable:
+    """A LowLevelCallable of one entry, converted where need be, which has the entry with it."""
+    box = _low_level_callable()
     part, meant = _chosen(callable, signature, user_data is not None)
-    found = part._chosen(None)[0].signature
+    entry = part._alone(None)
+    spec, address, _ = entry._chosen(None)
+    found = spec.signature
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
-    name = _SPELLINGS.get(found.text) or spelling(found)
-    capsule = from_entry(part._for_box(None, (callable, part)), name)
+    name = (_SPELLINGS.get(found.text) or spelling(found)).encode()
     if user_data is None:
-        return LowLevelCallable(capsule)
+        return _lib.types.scipy_box((box, name), entry)
     if not found.args or found.args[-1].kind != "voidptr":
         raise ValueError(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
-    return LowLevelCallable(capsule, _user_data(user_data, meant.readonly[-1]))
+    capsule = _lib.types.capsule(address, name, entry)
+    return box(capsule, _user_data(user_data, meant.readonly[-1]))
 
 
 # -- which function ------------------------------------------------------------------------------
@@ -157,13 +176,18 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
 
     A status without a convention is what SciPy takes it for.
     """
+    if not _reports(part, form):
+        return part.convert(form, errors="zero")
+    return part if part.signatures[0] == form else part.convert(form)
+
+
+def _reports(part: NativeCallable, form: str) -> bool:
+    """Whether failures of an entry are shown as SciPy expects it of a signature."""
     spec, _, flags = part._chosen(None)
     found = spec.signature
     errors = convention(flags).name
     status = errors == "zero" or (errors == "none" and found.result.kind == "int")
-    if form in _REPORTING and not status:
-        return part.convert(form, errors="zero")
-    return part if found.text == form else part.convert(form)
+    return status or form not in _REPORTING
 
 
 def _meant(part: NativeCallable) -> Signature:

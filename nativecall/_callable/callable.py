@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Iterator
-    from typing import Any, Unpack
+    from typing import Unpack
 
     from .._types import CallSpec
     from .._values.failure import Errors
@@ -326,75 +326,6 @@ class NativeCallable(_types.CallableBase):
         if len(available) != 1:
             self._refuse(None)
         return available[0][0]._entry()
-
-    def _for_box(self, signature: str | Signature | None, owner: object = None) -> NativeCallable:
-        """An entry as it is now, for a box to keep, so that nothing is lost on the way through it.
-
-        It keeps this callable alive, or `owner`, and is what it is when the entry is replaced.
-        """
-        spec, address, flags = self._chosen(signature)
-        return self._derived(spec, address, flags, self if owner is None else owner)
-
-    def to_ctypes(self, signature: str | Signature | None = None) -> Any:
-        """A ctypes function pointer to an entry; it keeps this callable alive.
-
-        Its calls drop the GIL for entries with ``gil="release"``, else they hold it.
-        """
-        return boxes.bridge("_ctypes").from_callable(self, signature)
-
-    def to_cffi(self, signature: str | Signature | None = None) -> Any:
-        """A cffi function pointer to an entry; it keeps this callable alive.
-
-        cffi drops the GIL around every call, so an entry that needs it is refused.
-        """
-        return boxes.bridge("_cffi_backend").from_callable(self, signature)
-
-    def to_capsule(self, signature: str | Signature | None = None) -> object:
-        """A PyCapsule of an entry, named by its C declaration; it keeps this callable alive.
-
-        The name does not say whether the entry needs the GIL. Callers that go by names (SciPy,
-        Cython) must call with the GIL what needs it; nativecall and its headers know from the
-        capsule.
-        """
-        return boxes.bridge("PyCapsule").from_callable(self, signature)
-
-    def to_scipy(
-        self, signature: str | Signature | None = None, user_data: object = None
-    ) -> object:
-        """A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.
-
-        SciPy calls the function directly, with no Python call in between. It looks only into
-        `LowLevelCallable`; any other callable object it calls through Python.
-
-        Parameters
-        ----------
-        signature : str, optional
-            In any spelling; an entry, or what one can be converted to (see `convert`). When it is
-            left out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,
-            ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``
-            (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``
-            (geometric_transform). Else the first entry that can be converted to what its arguments
-            say: numbers for quad, a buffer of doubles with its length for the filters.
-        user_data : buffer, ctypes pointer, cffi pointer or capsule, optional
-            What the function gets as its last argument, a pointer. A buffer stays exported, and
-            what is given stays alive, as long as the `LowLevelCallable`.
-
-        Raises
-        ------
-        SignatureError
-            Nothing here can be converted, or nothing that SciPy calls is meant.
-        TypeError, ValueError
-            User data that has no address, must not be written to, or has no argument to go to.
-
-        Examples
-        --------
-        >>> import nativecall
-        >>> from scipy.integrate import quad
-        >>> cos = nativecall.load("m", "double cos(double);").cos
-        >>> round(quad(cos.to_scipy(), 0, 1)[0], 12)
-        0.841470984808
-        """
-        return boxes.bridge("scipy").from_callable(self, signature, user_data)
 
     # -- thunks ----------------------------------------------------------------------------------
 

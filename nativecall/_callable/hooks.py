@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._errors import refuse_reload
-from .._values import callspec
+from .._values import boxes, callspec
 from .._values.failure import raise_failure
 from . import specialize
 
@@ -57,4 +57,5 @@ _lib.types.set_call_hooks(
     specialize.ask_for_native,
     callspec.of_text,
     _no_entry,
+    boxes.bridge,
 )

@@ -278,6 +278,15 @@ def _make_struct(struct: Struct, plain: bool) -> Foreign:
     return type("Struct", (ctypes.Structure,), members)
 
 
+def _set(pointer: Foreign, name: str, value: object) -> None:
+    """`__setattr__` of function pointers that people use: one that was changed is not given to
+    anybody else, which a callable sees from its entry (csrc/object/boxed.h)."""
+    CFuncPtr.__setattr__(pointer, name, value)
+    kept = pointer._objects
+    if kept is not None and "nativecall" in kept:
+        kept["nativecall"] = kept["nativecall"]._alone(None)
+
+
 # Any pointer after the fixed arguments.
 _prototypes: Cache[tuple[str, bool, bool, bool], Foreign] = Cache(_CACHE_LIMIT)
 
@@ -302,6 +311,8 @@ def prototype(
             "_argtypes_": tuple(_argument_types(signature, plain)),
             "_restype_": _result_type(result, plain),
         }
+        if plain:
+            members["__setattr__"] = _set
         found = _prototypes.keep(key, type("NativeFunction", (CFuncPtr,), members))
     return found
 

@@ -21,14 +21,17 @@ library is met, and imports nothing that this object's library has not imported.
     instance(obj, signature, errors) -> Function | None
                                           the C function that it has, or compiles, for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
-    from_callable(f, signature, ...)      makes a box of a native callable's entry
+    form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
+                                          core wants it (csrc/object/boxed.c)
+    from_callable(f, signature, user_data)
+                                          the box of whatever entry is meant, where there is no form
 
 and answers None for objects that it does not know after all. C code asks too (`wrap.open_box`): so
 a new box needs a bridge, and nothing else. Objects of other providers, which
 have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
 module they are of.
 
-Boxes that are made here keep the entry that they were made of (`NativeCallable._for_box`), because
+Boxes that are made here keep the entry that they were made of (csrc/object/boxed.h), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
 it reports failure. So `function` finds the entry itself in them. It is used only if its address
 is the one in the box.

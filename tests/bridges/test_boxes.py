@@ -219,11 +219,12 @@ def test_to_ctypes(cos):
     assert nc.wrap(box).address() == cos.address()
 
 
-def test_to_ctypes_keeps_the_callable(lib):
-    f = nc.wrap(lib.address("square"), "d:d")
-    alive = weakref.ref(f)
+def test_to_ctypes_keeps_what_the_callable_does(lib):
+    owner = set()
+    f = nc.wrap(lib.address("square"), "d:d", owner=owner)
+    alive = weakref.ref(owner)
     box = f.to_ctypes()
-    del f
+    del f, owner
     gc.collect()
     assert alive() is not None
     del box
@@ -387,13 +388,14 @@ def test_cffi_values_that_are_no_functions(fails):
 
 
 def test_to_cffi(lib):
-    f = nc.wrap(lib.address("square"), "d:d")
+    owner = set()
+    f = nc.wrap(lib.address("square"), "d:d", owner=owner)
     box = f.to_cffi()
     assert box(3.0) == 9.0
     assert ORACLE.typeof(box).cname == "double(*)(double)"
     assert nc.wrap(box).address() == f.address()
-    alive = weakref.ref(f)
-    del f
+    alive = weakref.ref(owner)
+    del f, owner
     gc.collect()
     assert alive() is not None
     del box
@@ -440,11 +442,12 @@ def test_to_capsule(lib, signature, name):
     assert (back.signatures, back.address()) == (f.signatures, f.address())
 
 
-def test_capsules_keep_the_callable(lib):
-    f = nc.wrap(lib.address("square"), "d:d")
-    alive = weakref.ref(f)
+def test_capsules_keep_what_the_callable_does(lib):
+    owner = set()
+    f = nc.wrap(lib.address("square"), "d:d", owner=owner)
+    alive = weakref.ref(owner)
     capsule = f.to_capsule()
-    del f
+    del f, owner
     gc.collect()
     assert nc.wrap(capsule)(3.0) == 9.0
     assert alive() is not None
@@ -492,13 +495,14 @@ def test_low_level_callables(cdll, abi, lib):
 
 
 def test_to_scipy(lib):
-    f = nc.wrap(lib.address("square"), "d:d")
+    owner = set()
+    f = nc.wrap(lib.address("square"), "d:d", owner=owner)
     box = f.to_scipy()
     assert type(box) is LowLevelCallable
     assert box.signature == "double (double)"
     assert nc.wrap(box).address() == f.address()
-    alive = weakref.ref(f)
-    del f
+    alive = weakref.ref(owner)
+    del f, owner
     gc.collect()
     assert alive() is not None
     del box

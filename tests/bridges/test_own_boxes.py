@@ -201,13 +201,14 @@ def test_a_box_comes_back_whole(c, entry, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_box_that_was_looked_into_keeps_the_callable_and_itself_not(c, form):
-    f = nc.wrap(address(), "d:d")
-    alive = weakref.ref(f)
+def test_a_box_that_was_looked_into_keeps_the_owner_and_itself_not(c, form):
+    owner = set()
+    f = nc.wrap(address(), "d:d", owner=owner)
+    alive = weakref.ref(owner)
     box = FORMS[form](f)
     c.entry(box)
     assert nc.wrap(box)(0.0) == 1.0
-    del f
+    del f, owner
     gc.collect()
     assert alive() is not None
     del box

@@ -707,7 +707,7 @@ def test_a_view_travels_as_an_attribute_of_its_callable():
     view = pickle.loads(pickle.dumps(cos.builtin))
     assert type(view) is type(len)
     assert view(0.0) == 1.0
-    assert cos.cos is cos.builtin
+    assert nc.wrap(view).builtin is view
 
 
 def test_c_names_that_python_cannot_use_are_positional(lib):
