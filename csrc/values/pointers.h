@@ -1,9 +1,9 @@
 /* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C uses them.
  *
  * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, and
- * what the pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer). A buffer stays exported until
- * nc_release_pointer. On failure an exception is set that names the argument and the callable, and
- * nothing is left exported or owned.
+ * what the pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer). A
+ * buffer stays exported until nc_release_pointer. On failure an exception is set that names the
+ * argument and the callable, and nothing is left exported or owned.
  *
  * A Pin is a converted pointer argument as a Python object, for calls that Python code makes, and
  * for what is inside of structs: what it points to is kept, and buffers stay exported, while it
@@ -64,6 +64,18 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
 extern int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
                                PyObject *value, NcPointer *out);
 
+/* How the buffer of a value is exported for a pointer. */
+static inline int nc_export_flags(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+{
+    int flags = spec->arguments[index].export.flags;
+    if (flags == 0) {
+        /* bytes can stand for a string whatever the declaration said: plain C has char * for
+         * both. */
+        flags = PyBytes_Check(value) ? spec->export : spec->export | PyBUF_WRITABLE;
+    }
+    return flags;
+}
+
 /* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call spec
  * points to, 0 when not, -1 with an exception. */
 int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
@@ -72,14 +84,6 @@ int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
 int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
 /* Whether the elements of a buffer that suits are where C code may access them as what they are. */
 int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
-
-/* Sets the exception for a buffer that is shorter than the array that is wanted, and for a value
- * whose buffer does not suit, has gaps, is in another order or must not be written to. With a
- * negative index `name` is the whole subject. Messages tell of the type of `shown`. */
-void nc_refuse_short(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
-                     const Py_buffer *buffer);
-void nc_refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                      PyObject *shown);
 
 /* A pointer result: a cffi pointer of the type that the call spec says, None for NULL. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);

@@ -42,8 +42,9 @@ _NO = -1
 def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple[object, ...]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
-    A Python function has a third item, the core's Stash for its exceptions. The core calls this
-    after None and buffers. With an index `who` is the callable's name.
+    A Python function has a third item, the core's Stash for its exceptions. An array without a
+    buffer has one instead of the address, which the core goes on with. The core calls this after
+    None and buffers. With an index `who` is the callable's name.
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
@@ -77,6 +78,13 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
             _types.take_pointers(ctype, value, found.kind, alignment)
         return found.address, found.owner
+    leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
+    if leads_to_data and type(value).__module__ != "builtins":
+        from .._values import arrays
+
+        memory = arrays.memory(value, ctype.text, who)
+        if memory is not None:
+            return memory
     hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
     raise TypeError(
         f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
@@ -228,7 +236,10 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
             return _REFUSED
         return _EXACT if code in ("", callspec.letter(ctype.item)) else _WIDER
     try:
-        pointer_argument(ctype, value, "it", -1)
+        found = pointer_argument(ctype, value, "it", -1)
+        if not isinstance(found[0], int):
+            spec = callspec.of_argument(ctype, policies, readonly)
+            return int(_types.match(spec, found[0]))
     except TypeError:
         return _NO
     except ValueError:

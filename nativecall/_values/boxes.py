@@ -15,6 +15,8 @@ library is met, and imports nothing that this object's library has not imported.
                                           the entry that a box of ours was made of
     user_data(obj) -> int | None          what the function inside a box must get for user data
     pointer(obj) -> Pointer | None        the data pointer inside a box
+    array(obj) -> object | None           what follows a protocol of arrays (arrays.py) for an
+                                          object; TypeError, ValueError where it has none
     struct(obj) -> Struct | None          the struct by value that a box has
     layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
                                           does not tell; SignatureError where there is none
@@ -402,6 +404,12 @@ def is_python_function(obj: object) -> bool:
 def pointer(obj: object) -> Pointer | None:
     """The data pointer inside `obj`, None when no bridge knows one."""
     found: Pointer | None = _ask(obj, "pointer")
+    return found
+
+
+def array(obj: object) -> object | None:
+    """What has the memory of an array, None when no bridge knows one."""
+    found: object | None = _ask(obj, "array")
     return found
 
 

@@ -1,0 +1,238 @@
+/* csrc/values/exporters.c: pointer arguments that are not told by a glance: buffers of other formats,
+ * boxes, arrays without a buffer, and why a buffer is refused; pointers.h has the rules. */
+#include "pointers.h"
+
+#include "names.h"
+
+/* ---- whether a buffer suits ------------------------------------------------------------------ */
+
+/* An array of structs, or bytes that hold a whole number of them. */
+static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                         const Py_buffer *buffer)
+{
+    size_t size = spec->arguments[index].size;
+    char found = nc_buffer_letter(buffer);
+    PyObject *answer;
+    if (found != '\0' || size == 0) {
+        return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
+    }
+    answer =
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(spec->types, index),
+                              value, buffer->format, buffer->itemsize);
+    if (answer == NULL) {
+        return -1;
+    }
+    int truth = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return truth;
+}
+
+/* char, signed and unsigned, is bytes of any kind; void is anything but objects, which are no
+ * scalar. */
+int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                    const Py_buffer *buffer)
+{
+    char wanted = spec->arguments[index].pointee;
+    if (wanted == 'v' || wanted == 'T') {
+        return nc_buffer_holds_objects(buffer) ? 0
+               : wanted == 'v'                 ? 1
+                                               : holds_structs(spec, index, value, buffer);
+    }
+    char found = nc_buffer_letter(buffer);
+    if (wanted == 'b' || wanted == 'B') {
+        return found != '\0' && buffer->itemsize == 1;
+    }
+    return wanted != '\0' && found == wanted;
+}
+
+int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
+{
+    size_t size = spec->arguments[index].size;
+    return size != 0 && (size_t)buffer->len / size < spec->arguments[index].count;
+}
+
+int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
+{
+    return ((uintptr_t)buffer->buf & spec->arguments[index].export.mask) == 0 || buffer->len == 0;
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refuse_short(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+                         const Py_buffer *buffer)
+{
+    Py_ssize_t index = place < 0 ? 0 : place;
+    PyObject *pointer = PyTuple_GET_ITEM(spec->types, index);
+    PyObject *array = PyObject_GetAttrString(pointer, "pointee");
+    PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
+    if (item != NULL) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be a buffer of at least %zu items of '%S' (got %zu)",
+                            spec->arguments[index].count, item,
+                            (size_t)buffer->len / spec->arguments[index].size);
+    }
+    Py_XDECREF(item);
+    Py_XDECREF(array);
+}
+
+/* Of a buffer that suits, but is not in the order that is wanted, or has gaps. */
+static void order_error(char wanted, PyObject *name, Py_ssize_t place, const Py_buffer *buffer,
+                        const char *given)
+{
+    static const char *const orders[] = {"C", "Fortran"};
+    int fortran = wanted == 'F';
+    if (wanted != 'A' && PyBuffer_IsContiguous(buffer, fortran ? 'C' : 'F')) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be in %s order, this %.200s is in %s order; %sload the function "
+                            "with order=\"%c\" or order=\"A\" if C expects that",
+                            orders[fortran], given, orders[!fortran],
+                            fortran ? "pass numpy.asfortranarray() of it, or " : "",
+                            fortran ? 'C' : 'F');
+    } else {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must be %s, this %.200s is not; pass a contiguous copy%s",
+                            fortran         ? "contiguous in Fortran order"
+                            : wanted == 'A' ? "contiguous"
+                                            : "C-contiguous",
+                            given, fortran ? ", as numpy.asfortranarray() makes one" : "");
+    }
+}
+
+/* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */
+static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                          PyObject *shown)
+{
+    Py_ssize_t index = place < 0 ? 0 : place;
+    Py_buffer buffer;
+    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        if (nc_clear_refusal()) {
+            nc_conversion_type_error(name, place, "an object with a readable buffer", value);
+        }
+        return;
+    }
+    int suits = nc_buffer_suits(spec, index, value, &buffer);
+    /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
+    PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(shown));
+    if (suits == 0) {
+        nc_conversion_error(PyExc_TypeError, name, place,
+                            "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
+                            buffer.format != NULL ? buffer.format : "B", class_->tp_name);
+    } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, spec->order)) {
+        order_error(spec->order, name, place, &buffer, class_->tp_name);
+    } else if (suits > 0) {
+        nc_conversion_error(
+            PyExc_ValueError, name, place,
+            "must be writable, this %.200s is read-only; a C declaration with const "
+            "makes the argument read-only",
+            class_->tp_name);
+    }
+    Py_DECREF(class_);
+    PyBuffer_Release(&buffer);
+}
+
+/* ---- conversion ------------------------------------------------------------------------------ */
+
+/* nc_convert_exporter of a value; messages tell of the type of `shown`. */
+static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+                                   PyObject *value, PyObject *shown, NcPointer *out, int exported)
+{
+    Py_ssize_t index = place < 0 ? 0 : place;
+    if (!exported) {
+        out->buffer.obj = NULL;
+        if (nc_clear_refusal()) {
+            refuse_buffer(spec, name, place, value, shown);
+        }
+        return -1;
+    }
+    /* A __buffer__ in Python, or the hook that is asked about structs. */
+    int ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
+    int boxed = nc_buffer_is_pointer(&out->buffer);
+    int suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
+    if (suits > 0 && (spec->order == 'F' || shown != value) &&
+        !PyBuffer_IsContiguous(&out->buffer, spec->order)) {
+        /* ctypes exports its arrays, which are in C order, and Memory exports any array, however
+         * they are asked. */
+        suits = 0;
+    } else if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
+        refuse_short(spec, name, place, &out->buffer);
+    } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
+        nc_conversion_error(PyExc_ValueError, name, place,
+                            "must have its elements at multiples of %zu bytes, those of this "
+                            "%.200s are not; pass an aligned copy, as numpy.require(a, "
+                            "requirements='A') makes one of an array",
+                            spec->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name);
+    } else if (suits > 0) {
+        out->address = out->buffer.buf;
+        return ran;
+    }
+    PyBuffer_Release(&out->buffer);
+    out->buffer.obj = NULL;
+    if (boxed) {
+        return nc_convert_box(spec, name, place, value, out);
+    }
+    if (suits == 0) {
+        refuse_buffer(spec, name, place, value, shown);
+    }
+    return -1;
+}
+
+int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                        NcPointer *out, int exported)
+{
+    return convert_exporter(spec, name, place, value, value, out, exported);
+}
+
+int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                        NcPointer *out);
+
+int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                   NcPointer *out)
+{
+    PyObject *wanted = PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place);
+    int is_taken = nc_take_pointer(wanted, value, out);
+    if (is_taken != 0) {
+        return is_taken > 0 ? 0 : -1;
+    }
+    name = nc_name(name);
+    if (name == NULL) {
+        return -1;
+    }
+    if (place >= 0 && spec->arguments[place].pointee == '\0') {
+        int status = nc_pass_function(spec, name, place, value, out);
+        if (status != 0) {
+            return status;
+        }
+    }
+    PyObject *number = PyLong_FromSsize_t(place);
+    if (number == NULL) {
+        return -1;
+    }
+    PyObject *found =
+        PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument, wanted, value, name, number, NULL);
+    Py_DECREF(number);
+    if (found == NULL) {
+        return -1;
+    }
+    PyObject *first = PyTuple_GET_ITEM(found, 0);
+    if (!PyLong_Check(first)) {
+        /* The memory of an array that has no buffer itself. */
+        Py_ssize_t index = place < 0 ? 0 : place;
+        int exported =
+            PyObject_GetBuffer(first, &out->buffer, nc_export_flags(spec, index, first)) == 0;
+        int status = convert_exporter(spec, name, place, first, value, out, exported);
+        if (status < 0) {
+            Py_DECREF(found);
+            return -1;
+        }
+        out->keep = found;
+        return 1;
+    }
+    out->address = PyLong_AsVoidPtr(first);
+    if (out->address == NULL && PyErr_Occurred()) {
+        Py_DECREF(found);
+        return -1;
+    }
+    out->keep = found;
+    return 1;
+}

@@ -1,0 +1,43 @@
+"""pandas: the memory of columns, indexes and extension arrays.
+
+What pandas says is read-only stays so, and so is what has a mask: pandas shares columns until it is
+told of a change, and is not told of what C code does.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def array(obj: Any) -> Any:
+    """The array of NumPy or Arrow that has the elements; None for what is no column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When there is none, or elements are missing.
+    """
+    if getattr(obj, "ndim", None) == 2:
+        raise TypeError("a table is many columns; pass one of them")
+    dtype = getattr(obj, "dtype", None)
+    if dtype is None:
+        return None
+    if "RangeIndex" in [cls.__name__ for cls in type(obj).__mro__]:
+        raise TypeError("a range has no memory; pass to_numpy() of it")
+    held = getattr(obj, "array", obj)
+    if hasattr(dtype, "pyarrow_dtype"):
+        return held.__arrow_array__()
+    is_numpy = hasattr(dtype, "newbyteorder")
+    if not is_numpy and not hasattr(dtype, "numpy_dtype"):
+        raise TypeError(f"its elements, of dtype {str(dtype)!r}, are no numbers in memory")
+    # Of pandas' own types of numbers, those with a mask have a value that stands for a missing one.
+    if is_numpy or type(dtype.na_value).__name__ != "NAType":
+        return obj.to_numpy(copy=False)
+    missing = int(obj.isna().sum())
+    if missing:
+        raise ValueError(f"{missing} of its {len(obj)} elements are missing")
+    found: Any = held.to_numpy(dtype=dtype.numpy_dtype, copy=False)[:]
+    found.flags.writeable = False
+    return found

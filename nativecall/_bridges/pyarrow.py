@@ -1,0 +1,17 @@
+"""pyarrow: arrays in chunks; those of one piece follow Arrow's C data interface themselves."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def array(obj: Any) -> object | None:
+    """The only chunk of an array in chunks."""
+    if not hasattr(type(obj), "num_chunks"):
+        return None
+    if obj.num_chunks != 1:
+        raise ValueError(f"it is in {obj.num_chunks} chunks; pass combine_chunks() of it")
+    chunk: object = obj.chunk(0)
+    return chunk

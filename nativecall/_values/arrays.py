@@ -1,0 +1,199 @@
+"""Arrays that have no buffer: their memory, as the protocols tell that they follow.
+
+Arrow's C data interface, DLPack and NumPy's array interface, and what a bridge says of the objects
+of its library (`boxes.array`). No library is imported. What is found becomes a buffer, which the
+core judges as any other: elements, order, alignment, whether it may be written to.
+
+Guarantees: no element is copied; whoever exported the memory gets it back when the call has
+returned, and just once, for a capsule that nobody has renamed frees what is in it with itself.
+Memory of another device, nulls, and elements that no C type has are refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+
+from .. import _lib
+from . import boxes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    #: A buffer, and what keeps its memory.
+    _Found: TypeAlias = tuple[object, object]
+
+_types = _lib.types
+_ffi = _lib.ffi
+# A prototype of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
+_LONG_DOUBLE = ctypes.sizeof(ctypes.c_longdouble)
+#: PEP 3118's letters of NumPy's kinds and bytes.
+_LETTERS = {
+    **dict(zip(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"], "bhiqBHIQ", strict=True)),
+    "b1": "?",
+    "f2": "e",
+    "f4": "f",
+    "f8": "d",
+    "c8": "Zf",
+    "c16": "Zd",
+    f"f{_LONG_DOUBLE}": "g",
+    f"c{2 * _LONG_DOUBLE}": "Zg",
+}
+
+
+def memory(value: object, text: str, who: str) -> _Found | None:
+    """The memory of an array without a buffer, and what keeps it; None for what is no array.
+
+    Raises
+    ------
+    TypeError, ValueError, BufferError
+        When it is an array, but not of such memory as C code can read; `text` is the pointer.
+    """
+    try:
+        return _memory(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
+        given = type(value).__name__
+        problem = kind(f"{who} must be a {text!r} pointer, and this {given} is none: {error}")
+    raise problem  # without a traceback of what was exported
+
+
+def _memory(value: object) -> _Found | None:
+    inner = boxes.array(value)
+    if inner is not None:
+        return _memory(inner)
+    for name, read in _PROTOCOLS.items():
+        # Of NumPy's interface alone instances may have one of their own.
+        if hasattr(type(value), name) or (name == _INTERFACE and hasattr(value, name)):
+            found = read(value)
+            if found is not None:
+                return found
+    return None
+
+
+def _unpack(layout: str, address: int) -> tuple[Any, ...]:
+    return struct.unpack(layout, _bytes(address, struct.calcsize(layout)))
+
+
+def _bytes(address: int, count: int) -> bytes:
+    return bytes(_ffi.buffer(_ffi.cast("char *", address), count))
+
+
+# -- Arrow ---------------------------------------------------------------------------------------
+
+_ARROW = dict(zip("cCsSiIlLefg", "bBhHiIqQefd", strict=True))
+
+
+def _arrow(value: Any) -> _Found:
+    """A primitive array without nulls, which nobody writes to."""
+    capsules = value.__arrow_c_array__()
+    (name,) = _unpack("@P", _get_pointer(capsules[0], b"arrow_schema"))
+    form = _ffi.string(_ffi.cast("char *", name)).decode()
+    array = _get_pointer(capsules[1], b"arrow_array")
+    length, nulls, offset, _, _, buffers = _unpack("@5qP", array)
+    code = _ARROW.get(form)
+    if code is None:
+        what = str(getattr(value, "type", form))
+        raise TypeError(f"its elements are {what!r} to Arrow, no numbers of C")
+    valid, data = _unpack("@2P", buffers)
+    if nulls and valid:  # a negative number is not known
+        bits = int.from_bytes(_bytes(valid, (offset + length + 7) // 8), "little") >> offset
+        nulls = length - (bits & ((1 << length) - 1)).bit_count()
+        if nulls:
+            raise ValueError(f"{nulls} of its {length} elements are null")
+    size = struct.calcsize(code)
+    return _types.Memory(data + offset * size, code.encode(), size, (length,), None, True), capsules
+
+
+# -- DLPack --------------------------------------------------------------------------------------
+
+_DLTENSOR = "PiiiBBHPPQ"
+_READONLY, _COPIED = 1, 2
+#: Devices whose memory is the CPU's: its own, and what CUDA and ROCm keep in place for theirs.
+_HOST = (1, 3, 11)
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA", 14: "oneAPI"}
+_DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+
+
+def _dlpack(value: Any) -> _Found:
+    device = int(value.__dlpack_device__()[0])
+    if device not in _HOST:
+        name = _DEVICES.get(device, f"number {device}")
+        raise ValueError(f"its memory is that of a device ({name}); copy it to the CPU's")
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0), copy=False)
+    except TypeError:
+        capsule = value.__dlpack__()  # before version 1
+    flags = 0
+    if _is_valid(capsule, b"dltensor_versioned"):
+        start = _get_pointer(capsule, b"dltensor_versioned")
+        major, minor, _, _, flags, *tensor = _unpack("@IIPPQ" + _DLTENSOR, start)
+        if major != 1:
+            raise BufferError(f"its version of DLPack, {major}.{minor}, is not known")
+    else:
+        tensor = [*_unpack("@" + _DLTENSOR, _get_pointer(capsule, b"dltensor"))]
+    data, _, _, ndim, code, bits, lanes, lengths, steps, offset = tensor
+    if flags & _COPIED:
+        raise BufferError("it gives a copy")
+    letter = _LETTERS.get(f"{_DLPACK_KINDS.get(code)}{bits // 8}")
+    if letter is None or bits % 8 or lanes != 1:
+        what = f"{bits} bits of DLPack's type {code}" + (f", {lanes} times" if lanes != 1 else "")
+        raise TypeError(f"its elements are no numbers of C ({what})")
+    size = bits // 8
+    shape = _unpack(f"@{ndim}q", lengths) if ndim else ()
+    strides = None
+    if ndim and steps:
+        strides = tuple([size * step for step in _unpack(f"@{ndim}q", steps)])
+    start, locked = data + offset, bool(flags & _READONLY)
+    return _types.Memory(start, letter.encode(), size, shape, strides, locked), capsule
+
+
+# -- NumPy's array interface ---------------------------------------------------------------------
+
+_INTERFACE = "__array_interface__"
+
+
+def _interface(value: Any) -> _Found | None:
+    told = value.__array_interface__
+    if not isinstance(told, dict):
+        return None
+    kind = told["typestr"]
+    letter = _LETTERS.get(kind[1:])
+    if letter is None:
+        what = "Python objects" if kind[1:] == "O" else f"{kind!r} to NumPy, no numbers of C"
+        raise TypeError(f"its elements are {what}")
+    size = int(kind[2:])
+    if kind[0] == _OTHER_ORDER and size > 1:
+        raise TypeError("its elements have another byte order; pass a copy in this machine's")
+    if told.get("mask") is not None:
+        raise ValueError("it has a mask")
+    data, keep = told.get("data"), value
+    if isinstance(data, tuple):
+        address, readonly = data
+    else:
+        keep, *_, readonly = _types.export(value if data is None else data)
+        address = keep.address + told.get("offset", 0)
+    strides = told.get("strides")
+    shape = tuple(told["shape"])
+    strides = None if strides is None else tuple(strides)
+    form = letter.encode()
+    return _types.Memory(address, form, size, shape, strides, bool(readonly)), keep
+
+
+_PROTOCOLS: dict[str, Callable[[Any], _Found | None]] = {
+    "__arrow_c_array__": _arrow,
+    _INTERFACE: _interface,
+    "__dlpack__": _dlpack,
+}
