@@ -268,8 +268,8 @@ NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
 
 /* Entries that the object itself publishes, or those of the box that it is. 1, 0 when none fits, or
  * -1 with an exception. */
-NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const NcBox *box,
-                                       const NcCallbackSignature *accepted, size_t count)
+NC_COLD int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const NcBox *box,
+                                     const NcCallbackSignature *accepted, size_t count)
 {
     uintptr_t refuse = nc_callback_refuses(callback->options);
     PyObject *asked = nc_native_behind(obj);
@@ -311,8 +311,8 @@ NC_STATIC int nc_callback_from_entries(NcCallback *callback, PyObject *obj, cons
 
 /* A callback function for a Python callable. 1, 0 when no accepted signature has one, -1 with an
  * exception. */
-NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
-                                      const NcCallbackSignature *accepted, size_t count)
+NC_COLD int nc_callback_from_python(NcCallback *callback, PyObject *obj,
+                                    const NcCallbackSignature *accepted, size_t count)
 {
     NcCallbackState *state;
     size_t chosen = count;
@@ -336,7 +336,7 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
     callback->thread = &nc_callback_thread;
     callback->depth = nc_callback_thread.depth;
     callback->finalizing = nc_is_finalizing();
-    Py_INCREF(obj);
+    Py_IncRef(obj);
     state->callable = obj;
     state->owner = callback;
     state->users = 1;
@@ -357,8 +357,8 @@ NC_STATIC int nc_callback_from_python(NcCallback *callback, PyObject *obj,
 
 /* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
  * to be released; or -1 with an exception, and it is not (but may). GIL required. */
-NC_NOINLINE int nc_callback_prepare(NcCallback *callback, PyObject *obj,
-                                    NcCallbackSignature *accepted, size_t count, unsigned options)
+NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackSignature *accepted,
+                                size_t count, unsigned options)
 {
     NcBox box;
     int found;
@@ -407,7 +407,7 @@ NC_NOINLINE int nc_callback_prepare(NcCallback *callback, PyObject *obj,
  * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
  * 0 as long as the callback function goes on in which the first was made. Any other does nothing.
  * GIL required. */
-NC_NOINLINE int nc_callback_release(NcCallback *callback)
+NC_COLD int nc_callback_release(NcCallback *callback)
 {
     NcCallbackState *state = callback->state;
     PyObject *object = callback->object;
@@ -415,8 +415,6 @@ NC_NOINLINE int nc_callback_release(NcCallback *callback)
     int goes_on = state != NULL && nc_callback_end(callback);
     int is_native = object != NULL;
     NcRaised raised;
-    NcRaised pending;
-    memset(&raised, 0, sizeof raised);
     if (failed == NC_FAILED_RELEASED && callback->thread == &nc_callback_thread &&
         callback->depth <= nc_callback_thread.depth) {
         failed = 0;
@@ -427,22 +425,21 @@ NC_NOINLINE int nc_callback_release(NcCallback *callback)
     callback->state = NULL;
     callback->object = NULL;
     nc_store_release_intptr(&callback->failed, goes_on ? NC_FAILED_RELEASED : 0);
-    nc_raised_take(&pending);
+    nc_raised_take(&raised);
     if (state != NULL) {
-        raised = state->raised;
-        memset(&state->raised, 0, sizeof state->raised);
-        if (nc_raised_is_set(&raised) && nc_raised_is_set(&pending)) {
-            nc_raised_restore(&pending);
-            PyErr_WriteUnraisable(state->callable);
-            memset(&pending, 0, sizeof pending);
+        if (nc_raised_is_set(&state->raised)) {
+            if (nc_raised_is_set(&raised)) {
+                nc_raised_restore(&raised);
+                PyErr_WriteUnraisable(state->callable);
+            }
+            raised = state->raised;
+            memset(&state->raised, 0, sizeof state->raised);
         }
         nc_callback_state_drop(state);
     }
     Py_DecRef(object);
     if (nc_raised_is_set(&raised)) {
         nc_raised_restore(&raised);
-    } else if (nc_raised_is_set(&pending)) {
-        nc_raised_restore(&pending);
         failed |= is_native;
     } else if (failed == NC_FAILED_SHUTDOWN) {
         PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");

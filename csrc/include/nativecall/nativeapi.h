@@ -76,15 +76,18 @@ NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
     return value;
 }
 
-/* Checks what a class has under the attribute. 0, or -1 with an exception. */
-NC_COLD int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNativeApi **out)
+/* What a class has under the attribute; NULL for None, or with an exception. */
+NC_COLD const NcNativeApi *nc_nativeapi_accept(PyTypeObject *owner, PyObject *value)
 {
+    if (value == Py_None) {
+        return NULL;
+    }
     if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
                      "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
                      owner->tp_name, value);
-        return -1;
+        return NULL;
     }
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
     if (api->size < NC_ABI_SIZE(NcNativeApi, entry) || api->name != NC_NATIVEAPI_NAME ||
@@ -99,44 +102,33 @@ NC_COLD int nc_nativeapi_accept(PyTypeObject *owner, PyObject *value, const NcNa
                      api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME
                          ? ", with a 'find' that is not NULL"
                          : "");
-        return -1;
+        return NULL;
     }
-    *out = api;
-    return 0;
+    return api;
 }
 
 /* Walks the MRO. 0 with *out (NULL: none), or -1 with an exception. */
 NC_COLD int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
 {
     PyObject *mro = type->tp_mro; /* NULL while the type is under construction */
-    int status = 0;
+    PyObject *value = NULL;
     *out = NULL;
     if (mro == NULL) {
         return 0;
     }
     Py_IncRef(mro);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
-        PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i);
-        PyObject *value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
+    for (Py_ssize_t i = 0; value == NULL && !PyErr_Occurred() && i < PyTuple_Size(mro); i++) {
+        PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GetItem(mro, i);
+        value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
         if (value != NULL) {
-            if (value != Py_None) {
-                status = nc_nativeapi_accept(base, value, out);
-            }
-            Py_DecRef(value);
-            break;
-        }
-        value = PyErr_Occurred() ? NULL : nc_type_own(base, "__call__");
-        if (value != NULL) {
-            Py_DecRef(value);
-            break;
-        }
-        if (PyErr_Occurred()) {
-            status = -1;
-            break;
+            *out = nc_nativeapi_accept(base, value);
+        } else if (!PyErr_Occurred()) {
+            value = nc_type_own(base, "__call__");
         }
     }
+    Py_DecRef(value);
     Py_DecRef(mro);
-    return status;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* The interface of obj's type: 0 with *out (NULL: none), or -1 with TypeError. GIL required. */

@@ -112,7 +112,7 @@ static inline const char *nc_abi_intern(const char *signature)
     void *pointer = PyCapsule_GetPointer(capsule, "_extensibletype.runtime_v1");
     const NcRuntime *found = (const NcRuntime *)pointer;
     const char *interned = NULL;
-    Py_XDECREF(capsule);
+    Py_DecRef(capsule);
     PyErr_Clear();
     if (found != NULL && found->abi_version == NC_ABI_VERSION && found->provider && found->ready &&
         found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype && found->intern &&
@@ -126,9 +126,10 @@ static inline const char *nc_abi_intern(const char *signature)
 }
 static inline PyObject *nc_abi_behind(PyObject *obj) /* what it is a built-in view of, else obj */
 {
-    PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : NULL;
-    uintptr_t at = self != NULL ? (uintptr_t)((PyCFunctionObject *)(void *)obj)->m_ml : 0;
-    return self && at - (uintptr_t)self < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
+    PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
+    PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
+    size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
+    return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
 /* What a slot leads to in the object, or in what it is a built-in view of; else an empty table. */
 static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
@@ -173,8 +174,7 @@ static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t ref
     uintptr_t id = sizeof(void *) == 8 ? PYCUSTOMSLOT_PACKEDCALLABLE_ID : 0;
     const uint64_t *at = (const uint64_t *)nc_abi_table(obj, id);
     uint64_t found, mask = ~((0x7F & ~(uint64_t)refuse) << 56);
-    while ((found = (uintptr_t)NC_ABI_LOAD(at)) != 0 && ((found ^ word) & mask) != 0) {
-        at += 2;
+    for (; (found = (uintptr_t)NC_ABI_LOAD(at)) != 0 && ((found ^ word) & mask) != 0; at += 2) {
     }
     return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
 }
@@ -184,8 +184,8 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const cha
 {
     PyObject *obj = nc_abi_behind(given), *mro = Py_TYPE(obj)->tp_mro, *found = NULL;
     const PyNativeCallableEntry *entry = NULL;
-    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_GET_SIZE(mro); i++) {
-        PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))->tp_dict;
+    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
+        PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
         found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
         found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
     }

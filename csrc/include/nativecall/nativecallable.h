@@ -45,8 +45,7 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 /* The callable itself, a borrowed reference: what obj is a view of, else obj. */
 NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
 {
-    PyObject *viewed = nc_native_viewed(obj);
-    return viewed != NULL ? viewed : obj;
+    return nc_abi_behind(obj);
 }
 
 /* The call table of obj or of what it is a view of, by the offset in its type or else by the slot;

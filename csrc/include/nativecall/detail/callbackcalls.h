@@ -224,7 +224,7 @@ NC_STATIC void nc_callback_state_drop(NcCallbackState *state)
         if (state->slots == NULL) {
             PyMem_Free(state);
         }
-        Py_DECREF(callable);
+        Py_DecRef(callable);
     }
 }
 

@@ -76,8 +76,8 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
     if (traceback != NULL) {
         (void)PyException_SetTraceback(value, traceback);
     }
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
+    Py_DecRef(type);
+    Py_DecRef(traceback);
     return value;
 #endif
 }

@@ -273,31 +273,19 @@ NC_BOX_COMPLEX(complex128, double _Complex, double, nc_narrow_double)
 
 #define NC_BOXED_MAX_ARGUMENTS 8
 
-typedef struct {
-    PyObject *values[NC_BOXED_MAX_ARGUMENTS + 1]; /* [0] is vectorcall's to use */
-    size_t count;
-    int failed; /* whether an argument could not be boxed; its exception is set */
-} NcBoxedArguments;
-
-NC_STATIC_INLINE void nc_boxed_add(NcBoxedArguments *arguments, PyObject *value)
-{
-    if (value == NULL) {
-        arguments->failed = 1;
-    } else {
-        arguments->values[++arguments->count] = value;
-    }
-}
-
-/* Calls and drops the arguments: a new reference, or NULL with an exception. */
-NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *arguments)
+/* Drops the arguments, values[1] to values[count] ([0] is vectorcall's to use), after the call, which
+ * is made if they are the whole of them: a new reference, or NULL with an exception, which is set
+ * already where an argument could not be boxed. */
+NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t count, int whole)
 {
     PyObject *result = NULL;
-    if (!arguments->failed) {
-        result = PyObject_Vectorcall(callable, arguments->values + 1,
-                                     arguments->count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (whole) {
+        result =
+            PyObject_Vectorcall(callable, values + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
-    for (size_t i = 1; i <= arguments->count; i++) {
-        Py_DECREF(arguments->values[i]);
+    while (count > 0) {
+        Py_DECREF(values[count]);
+        count--;
     }
     return result;
 }
@@ -415,8 +403,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
     NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words))
 
 #define NC_DATA_NO_BOX(box, value)                                                                 \
-    if (!nc_arguments.failed) {                                                                    \
-        nc_boxed_add(&nc_arguments, box(value));                                                   \
+    if (nc_count == nc_wanted++ && (nc_values[nc_count + 1] = box(value)) != NULL) {               \
+        nc_count++;                                                                                \
     }
 #define NC_DATA_YES_BOX(box, value) (void)value;
 #define NC_DATA_TOLD_BOX(box, value) (void)value;
@@ -427,13 +415,13 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, NcBoxedArguments *argument
     NC_STATIC int name##_call(PyObject *nc_callable,                                               \
                               NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
     {                                                                                              \
-        NcBoxedArguments nc_arguments;                                                             \
+        PyObject *nc_values[NC_BOXED_MAX_ARGUMENTS + 1];                                           \
         PyObject *nc_object;                                                                       \
+        size_t nc_count = 0, nc_wanted = 0;                                                        \
         int nc_status;                                                                             \
-        nc_arguments.count = 0;                                                                    \
-        nc_arguments.failed = 0;                                                                   \
+        nc_values[1] = NULL;                                                                       \
         NC_EXPAND(NC_EACH(NC_M_BOX, NC_LIST words))                                                \
-        nc_object = nc_boxed_call(nc_callable, &nc_arguments);                                     \
+        nc_object = nc_boxed_call(nc_callable, nc_values, nc_count, nc_count == nc_wanted);        \
         if (nc_object == NULL) {                                                                   \
             return -1;                                                                             \
         }                                                                                          \
