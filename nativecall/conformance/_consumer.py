@@ -110,6 +110,17 @@ def slot_elsewhere(it: Consumer) -> None:
     _plain(it, "a type with the slot in row 20 of 42", it.types.elsewhere)
     padded = make_type("Padded", [(1, 0, 0), (1, 0, 0), call_row()])
     _plain(it, "a type with two rows of padding before the slot", padded)
+    _plain(it, "a type whose slots have one place in 'expected'", it.types.met)
+
+
+@rule("Step 3: the call table", "each type has its own offset")
+def offsets(it: Consumer) -> None:
+    near = provider(it.types.unpacked, PLAIN)
+    far = provider(it.types.far, [])
+    _hostile.set_word(far, 1, _abi.call_table([("d:d", 0, F[4])]))
+    for _ in range(2):
+        it.finds("an object with its call table in its first word", near, "d:d", F[0])
+        it.finds("an object with its call table in its second word", far, "d:d", F[4])
 
 
 @rule("Step 4: the entry", "an object may have the call table alone")
@@ -139,6 +150,11 @@ def refuse(it: Consumer) -> None:
     it.finds(what, obj, "d:d", None, _abi.NEEDS_GIL)
     it.finds(what, obj, "d:d", F[0], _abi.ERRORS)
     it.finds("an entry with an error convention", obj, "i:i", None, _abi.ERRORS)
+    for flags in (0x10, 0x20, 0x40, 0x50):
+        obj = provider(it.types.both, [("i:i", flags, F[2])])
+        what = f"an entry with the convention {flags:#x}"
+        it.finds(what, obj, "i:i", F[2])
+        it.finds(what, obj, "i:i", None, _abi.ERRORS)
 
 
 @rule("Step 4: the entry", "of equal signatures the first that suits counts")
@@ -173,6 +189,7 @@ def unknown_convention(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [("d:d", 0x70, F[0]), ("d:d", 0, F[1])])
     what = "an entry with the convention 0x70 before one without"
     it.finds(what, obj, "d:d", F[1], _abi.ERRORS)
+    it.finds(what, obj, "d:d", F[0])
 
 
 # -- tables that change --------------------------------------------------------------------------
@@ -304,6 +321,8 @@ def past_the_metaclass(it: Consumer) -> None:
     if _abi.call_offset(made) == 0:
         raise Absent("the runtime of this process noticed the override")
     it.finds_nothing("a class that was given a __call__ past the metaclass", provider(made, PLAIN))
+    derived = meta("Further", (made,), {"__slots__": ()})
+    it.finds_nothing("a class that derives from one", provider(derived, PLAIN))
 
 
 @rule("Step 3: the call table", "objects of Python subclasses have the entries")
@@ -359,7 +378,8 @@ def references(it: Consumer) -> None:
 
 def _looking(it: Consumer) -> Consumer:
     """Absent for consumers that do not look at `__nativecall_api__` at all."""
-    if not it.found(tier2(it.types.plain, _hostile.api_capsule(), PLAIN), "d:d"):
+    obj = tier2(it.types.plain, _hostile.api_capsule(), [])
+    if not it.found(_hostile.offer(obj, PLAIN, interned=True), "d:d"):
         raise Absent("this consumer does not look at '__nativecall_api__'")
     return it
 
@@ -382,6 +402,12 @@ def api(it: Consumer) -> None:
         it.finds("an object with '__nativecall_api__'", obj, text, function)
     it.finds("an object with '__nativecall_api__'", obj, "d:dd", None, _abi.NEEDS_GIL)
     it.finds_nothing("an object with '__nativecall_api__'", obj, "f:f")
+    called = {"__call__": lambda self, *args: -2.0}
+    obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN, **called)
+    it.finds("one whose class has '__call__' beside it", obj, "d:d", F[0])
+    lies = {"__class__": property(lambda self: int)}
+    obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN, **lies)
+    it.finds("one that says it is of another class", obj, "d:d", F[0])
     untold = tier2(it.types.plain, _hostile.api_capsule(entry=None), PLAIN)
     it.finds("one whose 'entry' is NULL", untold, "d:d", F[0])
     endless = tier2(it.types.plain, _hostile.api_capsule(entry="entry_always"), PLAIN)
@@ -455,8 +481,10 @@ def api_wrong(it: Consumer) -> None:
         "a number in place of the capsule": 5,
         "a list in place of the capsule": [],
     }
+    right = type(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     for what, capsule in wrong.items():
         _refuses(it, what, tier2(it.types.plain, capsule, PLAIN))
+        _refuses(it, f"{what}, before a base's that is right", tier2(right, capsule, PLAIN))
 
 
 @tier2_rule("what a careless 'find' gives is checked")

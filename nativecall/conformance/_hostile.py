@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from . import _abi, _providers
 from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
 
@@ -61,6 +63,16 @@ def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, i
     return key, 0, WORDS[word]
 
 
+def _met() -> list[int]:
+    """Four keys that have the place of the call table's key in `expected`."""
+
+    def place(key: int) -> int:
+        return (key * 0xE220A8397B1DCDAF & 2**64 - 1) >> 56
+
+    keys = (key for key in range(0x05000001, 0x06000000, 2) if place(key) == place(NATIVECALLABLE))
+    return list(islice(keys, 4))
+
+
 class Types:
     """The types that several cases share."""
 
@@ -71,12 +83,16 @@ class Types:
         self.unpacked = make_type("Unpacked", [call_row()], offset=WORDS[_CALLS])
         others = [(0x05000001 + 256 * n, 0, n) for n in range(40)]
         self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
+        # A place in `expected` is one key's, which is the first or the last where keys meet.
+        met = [(key, 0, 0) for key in _met()]
+        self.met = make_type("Met", [*met[:2], call_row(), packed, *met[2:]])
+        self.far = make_type("Far", [call_row(word=_PACKED)], offset=WORDS[_PACKED])
         self.no_table = make_type("NoTable", others[:3])
         self.imposter = make_type("Imposter", kind="imposter", offset=WORDS[_CALLS])
         self.plain = make_type("Plain", kind="plain")
 
 
-def _set_word(made: object, word: int, memory: Foreign) -> None:
+def set_word(made: object, word: int, memory: Foreign) -> None:
     """Have a word of an object, which nobody reads yet, lead to memory."""
     ffi.cast("uintptr_t *", id(made) + WORDS[word])[0] = _abi.number(memory)
 
@@ -85,10 +101,10 @@ def provider(kind: type, entries: Entries, packed: Entries | None = None, room: 
     """An object whose call table, and packed table, have these entries."""
     made = kind()
     table = _abi.call_table(entries, room)
-    _set_word(made, _CALLS, table)
+    set_word(made, _CALLS, table)
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
     words = _abi.packed_table(known if packed is None else packed)
-    _set_word(made, _PACKED, words)
+    set_word(made, _PACKED, words)
     return made
 
 
@@ -140,12 +156,14 @@ def offering(kind: type, entries: Entries) -> Foreign:
     return offer(kind(), entries)
 
 
-def offer(made: Foreign, entries: Entries) -> Foreign:
+def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
     """The same for an object that is there."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, (text, flags, function) in enumerate(entries):
         memory[position].flags, memory[position].funcptr = flags, function
-        # Not interned: a provider of tier 2 compares characters.
-        memory[position].signature = _abi.kept(ffi.new("char[]", text.encode()))
-    _set_word(made, _API, memory)
+        # Mostly not interned: characters are compared in tier 2.
+        given = text.encode()
+        own = _abi.intern(given) if interned else _abi.kept(ffi.new("char[]", given))
+        memory[position].signature = ffi.cast("char *", own)
+    set_word(made, _API, memory)
     return made

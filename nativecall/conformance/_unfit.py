@@ -110,7 +110,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "ABI version 2": _sizes(abi_version=2),
     "a struct of 16 bytes": _sizes(struct_size=16),
     "smaller types": _sizes(type_size=_abi.HEAP_TYPE),
-    "other slots": _sizes(slot_size=16),
+    "smaller slots": _sizes(slot_size=16),
+    "larger slots": _sizes(slot_size=32),
     "another version without a provider": _sizes(abi_version=2, provider=0),
 } | {
     f"'{field}' that is NULL": _null(field)

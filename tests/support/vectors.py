@@ -25,6 +25,8 @@ import cffi
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall._signature.ctype import CType
+from nativecall._signature.spelling import parse
 
 from . import build
 from .spellings import Maker
@@ -259,6 +261,14 @@ def spelled(text: str, platform: str) -> str:
     )
 
 
+def largest(ctype: CType) -> int:
+    """The size of the largest type that a type is made of."""
+    parts = [getattr(ctype, name, None) for name in ("pointee", "item", "result")]
+    parts += getattr(ctype, "args", ())
+    parts += [field.type for field in getattr(ctype, "fields", ())]
+    return max([ctype.size, *[largest(one) for one in parts if one is not None]])
+
+
 def signatures(core: Core) -> tuple[str, list[Vector]]:
     vectors = []
     maker = Maker(13)
@@ -268,6 +278,8 @@ def signatures(core: Core) -> tuple[str, list[Vector]]:
             continue  # larger than the address space
         forms: dict[str, list[str]] = {}
         for platform in PLATFORMS:
+            if platform == "linux-i386" and largest(parse(text).function) >= 2**31:
+                continue  # larger than the address space there
             canonical = core.canonical(spelled(text, platform))[1]
             forms.setdefault(str(canonical), []).append(platform)
         for canonical, platforms in forms.items():
@@ -350,7 +362,7 @@ def slottables(core: Core) -> tuple[str, list[Vector]]:
         asked = [(id, 0) for id, _, _ in rows if id != 1]
         asked += [(id, at) for at, (id, _, _) in enumerate(rows) if id != 1]
         asked += [(CALLS, 0), (CALLS, 1), (PACKED, 0), (PACKED, 1), (PACKED, len(rows) + 5)]
-        asked += [(key, 0) for key in (0, 1, 2**64 - 1, 0x06000001, 0x7F0000001000)]
+        asked += [(key, 0) for key in (2**64 - 1, 0x06000001, 0x7F0000001000)]
         probes = [
             {"id": hexadecimal(id), "position": position, "row": core.probe(table, id, position)}
             for id, position in dict.fromkeys(asked)
