@@ -176,6 +176,8 @@ typedef struct {
     PyObject *spec_of;       /* (signature in any spelling) -> its call spec */
     PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
     PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
+    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
+    PyObject *thunk_specs;   /* dict with put(key, spec), which keeps a number of them */
 } NcHooks;
 
 extern NcHooks nc_hooks;

@@ -16,6 +16,7 @@
 #include "core/core.h"
 #include "object/offer.h"
 #include "object/failure.h"
+#include "object/thunkobject.h"
 #include "codegen/symbols.h"
 #include "values/memory.h"
 #include "ground/address.h"
@@ -36,14 +37,15 @@ static int refuse_again(PyObject *hook)
     return 0;
 }
 
-/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry,
- * bridge) */
+/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry, bridge, thunks,
+ * thunk_specs) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     if (refuse_again(nc_hooks.generate) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOO", &nc_hooks.generate, &nc_hooks.make_fallback,
+        !PyArg_ParseTuple(args, "OOOOOOOOO!", &nc_hooks.generate, &nc_hooks.make_fallback,
                           &nc_hooks.failure, &nc_hooks.specialize, &nc_hooks.spec_of,
-                          &nc_hooks.no_entry, &nc_hooks.bridge)) {
+                          &nc_hooks.no_entry, &nc_hooks.bridge, &nc_hooks.thunks, &PyDict_Type,
+                          &nc_hooks.thunk_specs)) {
         return NULL;
     }
     Py_INCREF(args); /* keeps them as long as the process */
@@ -320,7 +322,6 @@ static PyMethodDef functions[] = {
     {"code_layout", nc_code_layout, METH_NOARGS, NULL},
     {"code_symbols", nc_code_symbols, METH_NOARGS, NULL},
     {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
-    {"thunk_services", nc_thunk_services, METH_NOARGS, NULL},
     {"convert_number", nc_convert_number, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -353,7 +354,8 @@ static int module_exec(PyObject *module)
     nc_pass_function = nc_pycallback_pass;
     if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
         PyModule_AddType(module, &NcGenerated_Type) < 0 ||
-        PyModule_AddType(module, &NcStub_Type) < 0 || nc_buffers_ready() < 0 ||
+        PyModule_AddType(module, &NcThunkSpec_Type) < 0 ||
+        PyModule_AddType(module, &NcThunk_Type) < 0 || nc_buffers_ready() < 0 ||
         nc_exceptions_ready(module) < 0 || PyModule_AddType(module, &NcCallbackSpec_Type) < 0 ||
         PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
         PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||

@@ -3,9 +3,11 @@ from collections.abc import Callable
 from typing import Any, Self, TypedDict, final
 
 from ._callable.callable import NativeCallable
+from ._callable.entry import HowCalled
 from ._callable.specialize import Specializer
 from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
+from ._values.failure import Errors
 from ._values.policies import Policies
 
 runtime_provider: str
@@ -48,13 +50,7 @@ class CallableBase:
     def _describe(self, name: str | None, doc: str | None, /) -> None: ...
     def _set_entry(self, spec: CallSpec, address: int, flags: int, owner: object, /) -> None: ...
     def _derived(
-        self,
-        spec: CallSpec,
-        address: int,
-        flags: int,
-        owner: object,
-        name: str | None = None,
-        /,
+        self, spec: CallSpec, address: int, flags: int, owner: object, /
     ) -> NativeCallable: ...
     def _set_overloads(self, overloads: tuple[CallableBase, ...], /) -> None: ...
     def _replace(self, position: int, address: int, owner: object, spec: CallSpec, /) -> None: ...
@@ -63,6 +59,17 @@ class CallableBase:
     def _table_memory(self) -> tuple[int, int]: ...
     def _trampoline_kind(self) -> str: ...
     def _choose(self, way: str | int, /) -> None: ...
+    def bind(self, *values: object, **named: object) -> NativeCallable: ...
+    def convert(
+        self,
+        signature: str | Signature,
+        *,
+        errors: Errors | None = None,
+        name: str | None = None,
+    ) -> NativeCallable: ...
+    def _converted(
+        self, wanted: CallSpec, errors: Errors | None, name: str | None, /
+    ) -> NativeCallable: ...
 
 @final
 class CallSpec:
@@ -78,11 +85,29 @@ class Trampoline:
     def __new__(cls, flags: int, address: int, keep: object, /) -> Self: ...
 
 @final
-class Stub:
-    address: int
-    data: int
-    keep: object
-    def __new__(cls, address: int, size: int, keep: object, rest: object = ..., /) -> Self: ...
+class ThunkSpec:
+    def __new__(
+        cls,
+        inner: CallSpec,
+        wanted: CallSpec | None,
+        outer: CallSpec,
+        flags: int,
+        stack: int,
+        bytes: int,
+        places: tuple[tuple[int, int], ...],
+        helper: object,
+        code: tuple[int, object] | None,
+        lasts: bool,
+        /,
+    ) -> Self: ...
+
+@final
+class Thunk:
+    function: NativeCallable
+    kept: tuple[object, ...] | None
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: HowCalled, /
+    ) -> tuple[object, ...]: ...
 
 @final
 class Pin:
@@ -187,6 +212,8 @@ def set_call_hooks(
     spec_of: Callable[..., object],
     no_entry: Callable[..., object],
     bridge: Callable[..., object],
+    thunks: Callable[..., object],
+    thunk_specs: dict[bytes, ThunkSpec],
     /,
 ) -> None: ...
 def set_callable_class(type: type[NativeCallable], /) -> None: ...
@@ -252,5 +279,4 @@ def raise_left(result: object, function: object, arguments: object, /) -> object
 def code_layout() -> dict[str, int]: ...
 def code_symbols() -> dict[str, int]: ...
 def stubs_refused() -> str: ...
-def thunk_services() -> tuple[int, tuple[str, ...]]: ...
 def convert_number(source: str, at: int, target: str, made: int, exact: bool, /) -> bool: ...

@@ -158,7 +158,30 @@ def _boxes(tools: Tools) -> list[Line]:
     ]
 
 
-LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _boxes)
+# -- functions of functions ----------------------------------------------------------------------
+
+THUNKS = "a function of a function"
+FFI_CALLBACK_CALLED = "ffi.callback, called"
+
+
+def _thunks(tools: Tools) -> list[Line]:
+    libm = tools.nc.load("m", "double pow(double x, double y); double cos(double x);")
+    names = {
+        "callback": tools.ffi.callback,
+        "g": lambda x: x,
+        "pow": libm.pow,
+        "cos": libm.cos,
+        "x": 0.5,
+    }
+    statements = {FFI_CALLBACK: "callback('double (double)', g)"}
+    statements |= {"f.bind(…)": "pow.bind(2.0)", "f.convert(…)": "cos.convert('f:f')"}
+    statements |= {f"{what}, called": f"{text}(x)" for what, text in statements.items()}
+    return [
+        Line(THUNKS, FFI_CALLBACK, {what: Call(text, names) for what, text in statements.items()})
+    ]
+
+
+LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _boxes, _thunks)
 GOALS = (
     *[
         Most(LOOKUPS, what, DICT, 2.0)
@@ -174,6 +197,11 @@ GOALS = (
     Most(WRAPS, "wrap(…), named", FFI_CAST, 3.0),
     *[Most(BOXES, f"f.{to}(), first", FFI_CALLBACK, 1.0, less="wrap(…)") for to in TO],
     *[Most(BOXES, f"f.{to}(), again", DICT, 4.0) for to in TO],
+    *[Most(THUNKS, what, FFI_CALLBACK, 0.75) for what in ("f.bind(…)", "f.convert(…)")],
+    *[
+        Most(THUNKS, f"{what}, called", FFI_CALLBACK_CALLED, 0.75)
+        for what in ("f.bind(…)", "f.convert(…)")
+    ],
 )
 
 
@@ -181,11 +209,17 @@ GOALS = (
 
 
 def _kept(tools: Tools) -> dict[str, Callable[[], object]]:
-    return {"wrap(…)": lambda: tools.nc.wrap(tools.address, "d:d")}
+    one = tools.nc.wrap(tools.address, "d:d")
+    two = tools.nc.wrap(address_of("pow"), "d:dd")
+    return {
+        "wrap(…)": lambda: tools.nc.wrap(tools.address, "d:d"),
+        "f.bind(…)": lambda: two.bind(2.0),
+        "f.convert(…)": lambda: one.convert("f:f"),
+    }
 
 
 #: Most bytes of one of what `_kept` makes.
-BYTES = {"wrap(…)": 200.0}
+BYTES = {"wrap(…)": 200.0, "f.bind(…)": 320.0, "f.convert(…)": 320.0}
 
 
 def resident() -> int:

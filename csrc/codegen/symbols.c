@@ -1,6 +1,8 @@
 /* csrc/codegen/symbols.c: generated trampolines as objects, and what generated code needs. */
 #include "symbols.h"
 
+#include "thunk.h"
+
 #include "values/aggregates.h"
 #include "callback/pycallback.h"
 #include "object/callablecalls.h"
@@ -237,6 +239,8 @@ static const Number layout[] = {
     {"pycallback_call_ending", offsetof(NcPyCallbackCall, ending)},
     {"pycallback_failed", NC_PYCALLBACK_FAILED},
     {"stub_context", offsetof(NcStubSlot, context)},
+    {"thunk_target", offsetof(NcThunk, target)},
+    {"thunk_values", sizeof(NcThunk)},
     {"pointer_bytes", sizeof(NcPointer)},
     {"pointer_address", offsetof(NcPointer, address)},
     {"pointer_buffer", offsetof(NcPointer, buffer)},
@@ -309,7 +313,12 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
     FUNCTION(nc_require_stack)                                                                     \
-    FUNCTION(nc_take_object)
+    FUNCTION(nc_take_object)                                                                       \
+    FUNCTION(nc_thunk_convert)                                                                     \
+    FUNCTION(nc_thunk_errno)                                                                       \
+    FUNCTION(nc_thunk_failed)                                                                      \
+    FUNCTION(nc_thunk_raised)                                                                      \
+    FUNCTION(nc_thunk_set_errno)
 
 #define SYMBOL_NAME(name) #name,
 #define DATA_NAME(name, address) #name,

@@ -2,6 +2,7 @@
 #include "thunk.h"
 
 #include "ground/exceptions.h"
+#include "values/names.h"
 #include "values/scalars.h"
 #include "nativecall/detail/callbackcalls.h"
 
@@ -11,10 +12,9 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
+void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
-    PyObject *maker = (PyObject *)data[1];
     NcRaised before;
     if (nc_is_finalizing()) {
         return;
@@ -27,10 +27,16 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
         return;
     }
     nc_raised_take(&before);
-    Py_INCREF(maker); /* Python code runs, and may drop the thunk */
-    int reported = nc_report_taken(data[0]);
-    PyObject *made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step,
-                                           (unsigned long long)bits, reported);
+    int reported = nc_report_taken(thunk->target);
+    /* Python code runs, and may drop the thunk. */
+    PyObject *helper = Py_NewRef(thunk->spec->helper);
+    PyObject *maker = PyObject_CallMethod(helper, "maker", "O", nc_name(thunk->function));
+    PyObject *made = NULL;
+    if (maker != NULL) {
+        Py_SETREF(helper, maker);
+        made = PyObject_CallFunction(maker, "KKi", (unsigned long long)step,
+                                     (unsigned long long)bits, reported);
+    }
     if (made == Py_None) {
         /* The function's own exception, or what follows from it. */
         nc_raised_restore(&before);
@@ -42,15 +48,15 @@ void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep)
     Py_XDECREF(made);
     if (PyErr_Occurred()) {
         int may_leave = !nc_raised_is_set(&before) && (keep || nc_is_called_from_python());
-        PyObject *left = nc_exception_place(NULL, may_leave, maker, NULL);
+        PyObject *left = nc_exception_place(NULL, may_leave, helper, NULL);
         if (left != NULL) {
-            nc_exception_leave(left, maker);
+            nc_exception_leave(left, helper);
         }
     }
     if (nc_raised_is_set(&before)) {
         nc_raised_restore(&before);
     }
-    Py_DECREF(maker);
+    Py_DECREF(helper);
     PyGILState_Release(gil);
     errno = code;
 }
@@ -174,34 +180,4 @@ PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     return PyBool_FromLong(nc_thunk_convert(source, from, target, to, exact));
-}
-
-/* ---- what generated code finds --------------------------------------------------------------- */
-
-#define SERVICES(FUNCTION)                                                                         \
-    FUNCTION(nc_thunk_failed)                                                                      \
-    FUNCTION(nc_thunk_raised)                                                                      \
-    FUNCTION(nc_thunk_errno)                                                                       \
-    FUNCTION(nc_thunk_set_errno)                                                                   \
-    FUNCTION(nc_thunk_convert)
-
-#define SERVICE_NAME(name) #name,
-#define SERVICE_ADDRESS(name) (void (*)(void))(name),
-
-static const char *const service_names[] = {SERVICES(SERVICE_NAME)};
-static void (*const services[])(void) = {SERVICES(SERVICE_ADDRESS)};
-
-PyObject *nc_thunk_services(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    size_t count = sizeof(service_names) / sizeof(service_names[0]);
-    PyObject *names = PyTuple_New((Py_ssize_t)count);
-    for (size_t i = 0; names != NULL && i < count; i++) {
-        PyObject *name = PyUnicode_FromString(service_names[i]);
-        if (name == NULL) {
-            Py_CLEAR(names);
-            break;
-        }
-        PyTuple_SET_ITEM(names, (Py_ssize_t)i, name);
-    }
-    return Py_BuildValue("NN", PyLong_FromVoidPtr((void *)(uintptr_t)services), names);
 }

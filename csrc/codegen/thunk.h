@@ -1,23 +1,19 @@
 /* csrc/codegen/thunk.h: what C -> C thunks call. _codegen/thunk.py writes them, _libffi/thunk.py
  * stands in for them; the usual way through a thunk calls nothing of this.
  *
- * A thunk's data, the context of its stub, begins with three words: the function to call, the
- * Python object that makes exceptions (borrowed; the stub keeps it), and nc_thunk_services.
+ * The context of its stub is the object that owns it (object/thunkobject.h).
  *
  * Everything here may be called without the GIL unless it says otherwise. */
 #ifndef NC_THUNK_H
 #define NC_THUNK_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "object/thunkobject.h"
 
-#include <stdint.h>
-
-/* Raises what the maker of the thunk's data returns for (step, bits, reported): an exception, or
+/* Raises what the maker of the thunk's helper returns for (step, bits, reported): an exception, or
  * None where the function raised one itself, or is a Python one that has just reported one. It goes
  * where those of callbacks go (ground/exceptions.h); with `keep` it stays set in any case, for
  * callers that have the GIL and look. Takes the GIL; errno stays. */
-void nc_thunk_failed(void *const *data, uint64_t step, uint64_t bits, int keep);
+void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep);
 /* Whether an exception is set. Needs the GIL. */
 int nc_thunk_raised(void);
 int nc_thunk_errno(void);
@@ -27,8 +23,6 @@ void nc_thunk_set_errno(int code);
  * fit, and the target is undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact);
 
-/* thunk_services(): the address of the table of the above, and their names in its order. */
-PyObject *nc_thunk_services(PyObject *module, PyObject *none);
 /* convert_number(source, address, target, address, exact): the same. */
 PyObject *nc_convert_number(PyObject *module, PyObject *args);
 

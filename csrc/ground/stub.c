@@ -1,7 +1,6 @@
 /* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
 #include "stub.h"
 
-#include "address.h"
 #include "links.h"
 
 #include "nativecall/detail/callbackcalls.h"
@@ -20,7 +19,6 @@
 #endif
 
 #define STUB_BYTES 16
-#define CONTEXT_ALIGNMENT 16
 
 /* ---- machine code ---------------------------------------------------------------------------- */
 
@@ -259,129 +257,3 @@ PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
     }
     return PyUnicode_FromString(reason != NULL ? reason : "");
 }
-
-/* ---- the object ------------------------------------------------------------------------------ */
-
-/* What a call that outlives its stub may still use: memory, code and what else `rest` is. A call
- * says nowhere that it runs, for that would cost more than the call, so these stay until as many
- * others have come to their end. */
-#define ENDED 256
-
-static struct {
-    void *block;
-    PyObject *rest;
-} ended_stubs[ENDED];
-static size_t next_ended;
-
-static void end_later(void *block, PyObject *rest)
-{
-    size_t place = next_ended;
-    void *old_block = ended_stubs[place].block;
-    PyObject *old_rest = ended_stubs[place].rest;
-    next_ended = (place + 1) % ENDED;
-    ended_stubs[place].block = block;
-    ended_stubs[place].rest = rest;
-    PyMem_Free(old_block);
-    Py_XDECREF(old_rest); /* may end others */
-}
-
-typedef struct {
-    PyObject_HEAD
-    void *stub;     /* owned */
-    void *block;    /* owned; `data` is in it */
-    void *data;     /* the stub's context: aligned, zero at first */
-    PyObject *keep; /* what the data points to */
-    PyObject *rest; /* what code needs to the end of a call, itself to begin with; or NULL */
-} Stub;
-
-static PyObject *stub_object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *address;
-    PyObject *keep;
-    PyObject *rest = NULL;
-    Py_ssize_t size;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "Stub() takes no keyword arguments");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "O!nO|O", &PyLong_Type, &address, &size, &keep, &rest)) {
-        return NULL;
-    }
-    void *code = PyLong_AsVoidPtr(address);
-    if (code == NULL || size < 0) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "Stub() takes the address of code, a size and an "
-                                              "object");
-        }
-        return NULL;
-    }
-    if (size > PY_SSIZE_T_MAX - CONTEXT_ALIGNMENT) {
-        return PyErr_NoMemory();
-    }
-    Stub *self = (Stub *)(void *)type->tp_alloc(type, 0);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->block = PyMem_Calloc(1, (size_t)size + CONTEXT_ALIGNMENT);
-    if (self->block == NULL) {
-        PyErr_NoMemory();
-        goto fail;
-    }
-    self->data = (void *)(((uintptr_t)self->block + CONTEXT_ALIGNMENT - 1) &
-                          ~(uintptr_t)(CONTEXT_ALIGNMENT - 1));
-    self->keep = Py_NewRef(keep);
-    self->rest = Py_XNewRef(rest);
-    self->stub = nc_stub_new(code, self->data);
-    if (self->stub == NULL) {
-        goto fail;
-    }
-    return (PyObject *)self;
-
-fail:
-    Py_DECREF(self);
-    return NULL;
-}
-
-static int stub_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Py_VISIT(((Stub *)(void *)object)->keep);
-    Py_VISIT(((Stub *)(void *)object)->rest);
-    return 0;
-}
-
-/* No tp_clear: what is kept must be there as long as the stub can be called. Cycles end elsewhere,
- * for native callables let go of their owners. */
-static void stub_dealloc(PyObject *object)
-{
-    Stub *self = (Stub *)(void *)object;
-    void *block = self->block;
-    PyObject *rest = self->rest;
-    PyObject_GC_UnTrack(object);
-    if (nc_is_finalizing()) {
-        /* C code may call until the process ends: the stub stays, with all that it leads to. */
-        Py_TYPE(object)->tp_free(object);
-        return;
-    }
-    nc_stub_free(self->stub);
-    Py_XDECREF(self->keep);
-    Py_TYPE(object)->tp_free(object);
-    end_later(block, rest);
-}
-
-static PyMemberDef stub_members[] = {
-    {"address", NC_T_ADDRESS, offsetof(Stub, stub), READONLY, "the C function pointer"},
-    {"data", NC_T_ADDRESS, offsetof(Stub, data), READONLY, "the address of the context"},
-    {"keep", T_OBJECT, offsetof(Stub, keep), READONLY, "what lives as long as the stub"},
-    {NULL, 0, 0, 0, NULL},
-};
-
-PyTypeObject NcStub_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stub",
-    .tp_doc = "A C function pointer with data in it.",
-    .tp_basicsize = sizeof(Stub),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = stub_object_new,
-    .tp_dealloc = stub_dealloc,
-    .tp_traverse = stub_traverse,
-    .tp_members = stub_members,
-};

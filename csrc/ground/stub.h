@@ -32,12 +32,6 @@ void *nc_stub_new(void *code, void *context);
 /* Ends a stub; NULL is none. */
 void nc_stub_free(void *stub);
 
-/* A Python object that owns a stub whose context is a block of memory:
- * Stub(code, size, keep[, rest]), with attributes `address`, `data` and `keep`. What is kept is let
- * go of with the stub; the block and `rest` stay until 256 other stubs have ended, for calls
- * that run when the last reference goes. */
-extern PyTypeObject NcStub_Type;
-
 /* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *module, PyObject *none);
 

@@ -9,6 +9,7 @@
  * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
 #include "callable.h"
 
+#include "adapt.h"
 #include "boxed.h"
 #include "builtinview.h"
 #include "callablecalls.h"
@@ -144,19 +145,17 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _derived(spec, address, flags, owner, name=None): a callable of one entry that comes of this one:
- * an overload of it, a thunk of it. To make one takes no class. Its name, unless one is given, and
- * its doc are ours. */
+/* _derived(spec, address, flags, owner): a callable of one entry that comes of this one, as an
+ * overload of it. To make one takes no class. Its name and its doc are ours. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     PyObject *spec;
     PyObject *address;
     PyObject *owner;
-    PyObject *name = Py_None;
     void *target;
     Py_ssize_t flags;
-    if (!PyArg_ParseTuple(args, "O!O!nO|O", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
-                          &owner, &name)) {
+    if (!PyArg_ParseTuple(args, "O!O!nO", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
+                          &owner)) {
         return NULL;
     }
     target = PyLong_AsVoidPtr(address);
@@ -164,7 +163,7 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
         return NULL;
     }
     return nc_callable_derive((NcCallable *)(void *)object, (NcCallSpec *)(void *)spec, target,
-                              (uintptr_t)flags, owner, name != Py_None ? name : NULL);
+                              (uintptr_t)flags, owner, NULL);
 }
 
 static int is_single(PyObject *object)
@@ -397,6 +396,11 @@ static PyMethodDef callable_methods[] = {
      nc_doc_to_capsule},
     {"to_scipy", (PyCFunction)(void (*)(void))nc_boxed_scipy, METH_FASTCALL | METH_KEYWORDS,
      nc_doc_to_scipy},
+    {"bind", (PyCFunction)(void (*)(void))nc_adapt_bind, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_bind},
+    {"convert", (PyCFunction)(void (*)(void))nc_adapt_convert, METH_FASTCALL | METH_KEYWORDS,
+     nc_doc_convert},
+    {"_converted", nc_adapt_converted, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

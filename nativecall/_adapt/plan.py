@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .._signature.ctype import VOIDPTR, CType
+from .. import _lib
+from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._values.failure import Convention
 
-#: Bytes at the start of a thunk's data that bound values follow.
-HEADER: Final = 3 * VOIDPTR.size
+#: Bytes at the start of a Thunk that bound values follow (csrc/object/thunkobject.h).
+HEADER: Final = _lib.types.code_layout()["thunk_values"]
 # errno of thunks that fail.
 INPUT_OUTPUT_ERROR: Final = 5  # EIO
 OUT_OF_RANGE: Final = 34  # ERANGE
@@ -73,7 +74,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A value in the thunk's data."""
+    """A value at an offset in the Thunk."""
 
     offset: int
     type: CType
@@ -145,7 +146,7 @@ class Plan:
     tested: int  # the step that is the function's own failure; -1 where none is tested for
     steps: tuple[Step, ...]
     flags: int  # of the thunk's entry
-    size: int = HEADER  # bytes of the thunk's data
+    size: int = HEADER  # bytes of the Thunk
 
     def follows_call(self, step: int) -> bool:
         """Whether a step is taken when the function has returned."""

@@ -1,19 +1,23 @@
 """What the core asks Python for: trampolines, fallbacks, missing entries, call specs, exceptions.
 
-Importing this module tells the core, once and for all. Trampolines and calls through libffi are
-imported when the core asks, so that functions with an ahead-of-time trampoline load neither.
+Importing this module tells the core, once and for all. Trampolines, thunks and calls through libffi
+are imported when the core asks, so that functions with an ahead-of-time trampoline load none.
 """
 
 from __future__ import annotations
 
 from .. import _lib
 from .._errors import refuse_reload
+from .._fifo import Fifo
 from .._values import boxes, callspec
 from .._values.failure import raise_failure
 from . import specialize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .._types import ThunkSpec
     from .._values.boxes import Native
 
 refuse_reload(globals(), "_generate")
@@ -50,6 +54,17 @@ def _no_entry(callable: Native, signature: str | None) -> None:
     callable._refuse(signature)
 
 
+#: What thunks share, with its code, also when no thunk uses it.
+_thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
+
+
+def _thunks() -> ModuleType:
+    """The module that `bind` and `convert` leave to what they have not seen yet."""
+    from . import thunk
+
+    return thunk
+
+
 _lib.types.set_call_hooks(
     _generate,
     _make_fallback,
@@ -58,4 +73,6 @@ _lib.types.set_call_hooks(
     callspec.of_text,
     _no_entry,
     boxes.bridge,
+    _thunks,
+    _thunk_specs,
 )

@@ -1,9 +1,9 @@
 """Thunks: generated C functions that call a function of another signature; one for each shape.
 
 A shape is both signatures with every pointer written ``P``, and what the plan says. A thunk is
-entered through a stub, whose context is the thunk's data (csrc/codegen/thunk.h): what is called,
-and the values that `bind` gave. So one piece of code serves all functions of a shape. What the code
-does is told in thunkcode.py.
+entered through a stub, whose context is the Thunk (csrc/object/thunkobject.h): it has what is
+called, and the values that `bind` gave. So one piece of code serves all functions of a shape. What
+the code does is told in thunkcode.py.
 """
 
 from __future__ import annotations

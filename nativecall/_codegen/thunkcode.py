@@ -19,7 +19,6 @@ from typing import Final
 
 from llvmlite import ir
 
-from .. import _lib
 from .._adapt.plan import (
     INPUT_OUTPUT_ERROR,
     OUT_OF_RANGE,
@@ -41,15 +40,13 @@ from .._values.callspec import letter
 from .._values.storage import sentinel_of
 from . import abi
 from .abi.lowering import POINTER, float_type, reserve
-from .writer import WORD
+from .writer import PLACES, WORD, layout
 
 #: The name of the function in its object file.
 EXPORT: Final = "thunk"
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
-_names: tuple[str, ...] = _lib.types.thunk_services()[1]
-_PLACES: Final = {name: index * WORD for index, name in enumerate(_names)}
 
 
 class ThunkCode:
@@ -74,9 +71,9 @@ class ThunkCode:
         """The module's text."""
         plan, builder = self.plan, self.builder
         self.prologue = self.outer.emit_prologue(builder, self.function)
-        data = self.load(POINTER, self.function.args[0], WORD)
+        data = self.load(POINTER, self.function.args[0], layout["stub_context"])
         self.data = data
-        target = self.load(POINTER, data, 0)
+        target = self.load(POINTER, data, layout["thunk_target"])
         for check in plan.checks:
             given = self.prologue.arguments[check.index]
             wanted = ir.Constant(given.type, check.count)
@@ -119,8 +116,8 @@ class ThunkCode:
 
     def serve(self, name: str, result: ir.Type, *values: ir.Value) -> ir.Value:
         """A call of a function of the core."""
-        table = self.load(POINTER, self.data, 2 * WORD)
-        pointer = self.load(POINTER, table, _PLACES[name])
+        table = self.load(POINTER, self.data, layout["thunk_values"])
+        pointer = self.load(POINTER, table, PLACES[name])
         function = ir.FunctionType(result, [value.type for value in values])
         return self.builder.call(abi.Callee(pointer, function), values)
 

@@ -421,9 +421,9 @@ def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
     made = rules.bind(parse("d:bdiT{dd}P"), 0, [True, False, True, True, True])
     assert made.outer.text == "d:d"
     offsets = [node.offset for node in made.arguments if isinstance(node, Bound)]
-    assert offsets == [24, 28, 32, 48]
+    assert offsets == [56, 60, 64, 80]
     assert made.arguments[1] == Given(0, D)
-    assert made.size == 56
+    assert made.size == 88
 
 
 def test_what_stays_open_keeps_its_name_and_promise() -> None:

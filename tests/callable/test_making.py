@@ -13,7 +13,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
-from support.modes import DEBUG
+from support.modes import DEBUG, generated
 
 libm = nc.load("m")
 hypot, pow_ = libm.address("hypot"), libm.address("pow")
@@ -236,6 +236,7 @@ address, count = nc.load("m").address("hypot"), int(sys.argv[1])
 make = {make}
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
+power = nc.load("m", "double pow(double x, double y);").pow
 kept = [0] * (2 * count)
 for i in range(count):
     kept[i] = make(i)
@@ -250,15 +251,18 @@ print((resident() - before) / count)
 @pytest.mark.skipif(DEBUG, reason="objects of a debug build of Python are larger")
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is told by /proc")
 @pytest.mark.parametrize(
-    "make",
+    ("make", "most"),
     [
-        "lambda i: nc.wrap(address, 'd:dd')",
-        "lambda i: nc.wrap(address, 'd:dd', name='hypot')",
-        "lambda i: nc.wrap(address, 'd:dd', owner=gc)",
+        ("lambda i: nc.wrap(address, 'd:dd')", 200),
+        ("lambda i: nc.wrap(address, 'd:dd', name='hypot')", 200),
+        ("lambda i: nc.wrap(address, 'd:dd', owner=gc)", 200),
+        pytest.param("lambda i: power.bind(2.0)", 320, marks=generated),
+        pytest.param("lambda i: power.bind(i / 2)", 320, marks=generated),
+        pytest.param("lambda i: power.convert('f:ff')", 320, marks=generated),
     ],
-    ids=["unnamed", "named", "owned"],
+    ids=["unnamed", "named", "owned", "bound", "bound anew", "converted"],
 )
-def test_a_callable_takes_200_bytes(make, tmp_path):
+def test_what_a_callable_weighs(make, most, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WEIGHT.format(make=make), "100000"],
         cwd=tmp_path,
@@ -266,7 +270,7 @@ def test_a_callable_takes_200_bytes(make, tmp_path):
         text=True,
         check=True,
     )
-    assert float(done.stdout) <= 200, done.stdout
+    assert float(done.stdout) <= most, done.stdout
 
 
 LEVEL = """
@@ -275,6 +279,7 @@ import nativecall as nc
 address, count = nc.load("m").address("hypot"), int(sys.argv[1])
 f = nc.wrap({{"d:d": address, "d:dd": address}})
 single = nc.wrap(address, "d:dd")
+power = nc.load("m", "double pow(double x, double y);").pow
 def make():
     {make}
 def resident():
@@ -297,8 +302,10 @@ print(levels[-1] - levels[2])
         "nc.wrap(address, 'd:dd'); nc.wrap(address, 'd:dd', name='h')",
         "f['d:dd']; f.address('d:d'); 'd:d' in f; f.signatures; single['d:dd']",
         "g = nc.wrap(address, 'd:dd'); g['d:dd']; g.__name__",
+        pytest.param("power.bind(2.0)(3.0)", marks=generated),
+        pytest.param("power.convert('f:ff')(2.0, 3.0)", marks=generated),
     ],
-    ids=["wrap", "look up", "restrict"],
+    ids=["wrap", "look up", "restrict", "bind", "convert"],
 )
 def test_making_is_level(make, tmp_path):
     """Ten rounds of so many leave the resident size where it was."""

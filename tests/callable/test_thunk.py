@@ -21,7 +21,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import draft
-from nativecall._callable import thunk as thunks
+from nativecall._callable import hooks
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 from support.modes import GENERATED, SCALE, generated
@@ -145,7 +145,7 @@ def test_a_rule_of_single_values_stands_in_one_place(c, monkeypatch):
         return {"rounded": "exact"}.get(rule(source, target), rule(source, target))
 
     monkeypatch.setattr(draft, "_number", stricter)
-    monkeypatch.setattr(thunks, "_recent", type(thunks._recent)())
+    hooks._thunk_specs.clear()
     narrow = c.sum3.convert("f:ddd")
     assert narrow(0.5, 0, 0) == 0.5
     assert narrow(math.inf, 0, 0) == math.inf
@@ -160,6 +160,7 @@ def test_a_rule_of_single_values_stands_in_one_place(c, monkeypatch):
         with pytest.raises(OverflowError) as caught:
             thunk(*values)
         assert str(caught.value).startswith(message)
+    hooks._thunk_specs.clear()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a POSIX thread")

@@ -1,4 +1,4 @@
-"""csrc/ground/stub.c: pointers that share code and each have data of their own."""
+"""csrc/ground/stub.c: pointers that share code and each have data of their own, those of thunks."""
 
 from __future__ import annotations
 
@@ -11,100 +11,100 @@ import textwrap
 
 import pytest
 
+import nativecall as nc
 from nativecall import _lib
 from nativecall._codegen import engine
+from nativecall._values import callspec
+from support.modes import generated
 
 types = _lib.types
 
-# double f(double x) { return x * data[0] + data[1]; }, in terms of its slot.
 LINE = """
-define double @line(ptr nest %slot, double %x) nounwind {
-  %at = getelementptr i8, ptr %slot, i64 8
-  %data = load ptr, ptr %at
-  %a = load double, ptr %data
-  %second = getelementptr i8, ptr %data, i64 8
-  %b = load double, ptr %second
+define double @line(double %a, double %b, double %x) nounwind {
   %product = fmul double %x, %a
   %sum = fadd double %product, %b
   ret double %sum
 }
 """
 
-pytestmark = pytest.mark.skipif(
-    not engine.available() or bool(types.stubs_refused()),
-    reason=f"no generated code: {engine.reason() or types.stubs_refused()}",
-)
+pytestmark = generated
 
 
 @pytest.fixture(scope="module")
-def code() -> engine.Code:
-    return engine.compile("test of stubs", lambda: LINE, {}, ("line",))
+def line() -> nc.NativeCallable:
+    code = engine.compile("test of stubs", lambda: LINE, {}, ("line",))
+    return nc.wrap(code.address("line"), "d:ddd", owner=code)
 
 
-def line(code: engine.Code, a: float, b: float):
-    stub = types.Stub(code.address("line"), 16, code)
-    (ctypes.c_double * 2).from_address(stub.data)[:] = (a, b)
-    return stub
+def call(stub: nc.NativeCallable, x: float) -> float:
+    return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(stub.address())(x)
 
 
-def call(stub, x: float) -> float:
-    return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(stub.address)(x)
-
-
-def test_each_has_data_of_its_own(code):
-    stubs = [line(code, a, -a) for a in range(2000)]
-    assert len({stub.address for stub in stubs}) == 2000
+def test_each_has_data_of_its_own(line):
+    stubs = [line.bind(a, -a) for a in range(2000)]
+    assert len({stub.address() for stub in stubs}) == 2000
     assert [call(stub, 3.0) for stub in stubs] == [2.0 * a for a in range(2000)]
 
 
-def test_data_is_zero_and_aligned(code):
-    for size in (0, 1, 8, 24, 1000):
-        stub = types.Stub(code.address("line"), size, code)
-        assert stub.data % 16 == 0
-        assert bytes((ctypes.c_char * size).from_address(stub.data)) == bytes(size)
+def test_data_is_aligned_as_any_type_asks_for(line):
+    """It lies in the object, at an offset that is chosen as if that were so aligned."""
+    for count in range(1, 4):
+        kept = [line.bind(*range(count)) for _ in range(50)]
+        assert {id(one.entries[0].owner) % 16 for one in kept} == {0}
 
 
-def test_stubs_come_and_go_in_any_order(code):
+def test_stubs_come_and_go_in_any_order(line):
     chosen = random.Random(20261121)
-    living: dict[int, object] = {}
+    living: dict[int, nc.NativeCallable] = {}
     for number in range(20_000):
         if living and chosen.random() < 0.5:
             del living[chosen.choice(list(living))]
         else:
-            living[number] = line(code, number, 1.0)
+            living[number] = line.bind(number, 1.0)
     assert all(call(stub, 2.0) == 2.0 * number + 1 for number, stub in living.items())
 
 
-def test_the_code_lives_as_long_as_the_stub(code):
-    kept = types.Stub(code.address("line"), 16, code)
-    assert kept.keep is code
-    before = sys.getrefcount(code)
-    more = [types.Stub(code.address("line"), 16, code) for _ in range(10)]
-    assert sys.getrefcount(code) == before + 10
+def test_the_function_lives_as_long_as_the_stub(line):
+    kept = line.bind(1.0)
+    assert kept.entries[0].owner.function is line
+    before = sys.getrefcount(line)
+    more = [line.bind(1.0) for _ in range(10)]
+    assert sys.getrefcount(line) == before + 10
     del more
     gc.collect()
-    assert sys.getrefcount(code) == before
+    assert sys.getrefcount(line) == before
 
 
-@pytest.mark.parametrize("arguments", [(0, 8, None), (4096, -1, None)])
-def test_wrong_arguments(arguments):
-    with pytest.raises(ValueError, match="address of code, a size"):
-        types.Stub(*arguments)
-    with pytest.raises(MemoryError):
-        types.Stub(4096, sys.maxsize, None)
+def test_wrong_arguments(line):
+    spec = callspec.of_text("d:d")
+    header = types.code_layout()["thunk_values"]
+    good = (spec, None, spec, 0, 0, header + 8, ((0, header),), object(), (0, None), True)
+    types.ThunkSpec(*good)
+    for place, wrong, error, message in (
+        (0, "d:d", TypeError, "must be nativecall._types.CallSpec"),
+        (1, "d:d", TypeError, "takes a call spec or None"),
+        (5, header - 1, TypeError, "the size of a Thunk"),
+        (5, sys.maxsize, TypeError, "the size of a Thunk"),
+        (6, ((1, header),), ValueError, "a place is an argument"),
+        (6, ((-1, header),), ValueError, "a place is an argument"),
+        (6, ((0, header - 1),), ValueError, "lies in the Thunk"),
+        (6, ((0, header + 1),), ValueError, "lies in the Thunk"),
+        (8, 4096, TypeError, "code as"),
+    ):
+        with pytest.raises(error, match=message):
+            types.ThunkSpec(*good[:place], wrong, *good[place + 1 :])
     with pytest.raises(TypeError, match="no keyword arguments"):
-        types.Stub(4096, 8, keep=None)
+        types.ThunkSpec(*good[:-1], lasts=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")
 def test_a_call_after_the_end_says_so(tmp_path):
-    script = f"""
+    script = """
         import ctypes
-        from nativecall import _lib
-        from nativecall._codegen import engine
-        code = engine.compile("test of stubs", lambda: {LINE!r}, {{}}, ("line",))
-        stubs = [_lib.types.Stub(code.address("line"), 16, code) for _ in range(2)]
-        function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(stubs[0].address)
+        import nativecall as nc
+        power = nc.load("m", "double pow(double, double);").pow
+        stubs = [power.bind(0.0) for _ in range(2)]
+        function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(stubs[0].address())
         assert function(1.0) == 0.0
         del stubs[0]
         function(1.0)

@@ -59,7 +59,9 @@ class Raising:
     def __float__(self): raise LookupError
 def raising(x): raise LookupError
 thing = object()
-watched = (f, g, overloaded, lib, m, box, doubles, matrix, mixed, builtin, thing, None, Raising)
+power = nc.load("m", "double pow(double x, double y);").pow
+watched = (f, g, power, overloaded, lib, m, box, doubles, matrix, mixed, builtin, thing, None,
+           Raising)
 """
 OPERATIONS = {
     "wrap": "nc.wrap(square, 'd:d', name='n', doc='d', owner=thing)",
@@ -85,6 +87,11 @@ OPERATIONS = {
     "h.add('d:d', cos, replace=True, owner=thing); h.add('d:d', square, replace=True); h(2.0)",
     "load": "l = nc.load('m'); l.function('cos', 'd:d')(1.0); l.close()",
     "load declarations": "l = nc.load('m', 'double cos(double); enum e {A = 1};'); l.cos(0.0); l.A",
+    "bind": "power.bind(2.0)(3.0); power.bind(y=2.0)(3.0); pointed.bind(doubles)(4); "
+    "structs.bind(mixed)(); task.bind((doubles, 4, f))(); refused(power.bind, 1, 'x'); "
+    "refused(power.bind, 1, Raising()); refused(pointed.bind, 'x'); refused(power.bind, 1, 2, 3)",
+    "adapt": "h = f.convert('f:f'); h(1.0); h.convert('d:d').bind(1.0)(); f.convert('d:dP'); "
+    "refused(g.convert('d:d'), 0.5); refused(f.convert, 'd:Zd'); overloaded.convert('d:&d')",
     "convert": "f.to_ctypes()(1.0); f.to_cffi()(1.0); f.to_capsule(); nc.wrap(f.to_capsule())",
     "boxes for SciPy": "f.to_scipy(); nc.wrap(square, 'd:dP').to_scipy(user_data=doubles); "
     "nc.wrap(square, 'd:d&d').to_scipy(user_data=doubles); nc.wrap(square, 'd:dd').to_scipy(); "

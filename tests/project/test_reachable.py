@@ -27,7 +27,7 @@ TAKES_ADDRESSES = {
     "_replace": "the address of a function",
     "capsule": "the address of a function",
     "Trampoline": "the address of code",
-    "Stub": "the address of code",
+    "ThunkSpec": "the address of code",
     "PyCallback": "the address of code",
     "Memory": "the address of memory",
     "PointerReader": "makes pointers of addresses",

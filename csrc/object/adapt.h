@@ -1,0 +1,26 @@
+/* csrc/object/adapt.h: `f.bind` and `f.convert`: a callable that calls another one by a thunk.
+ *
+ * What is made again, of the same signature and for the same, is made here, by one lookup. All else
+ * is Python code's (nativecall/_callable/thunk.py): what was not seen before, options, several
+ * entries, what is wrong.
+ *
+ * Threads: everything here needs the GIL. */
+#ifndef NC_ADAPT_H
+#define NC_ADAPT_H
+
+#include "layout.h"
+
+/* bind(*values, **named) and convert(signature, *, errors, name), METH_FASTCALL | METH_KEYWORDS. */
+PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames);
+PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames);
+
+/* _converted(wanted, errors, name): a single as another call spec says, its only entry as it is; by
+ * an error convention and with a name, or None. */
+PyObject *nc_adapt_converted(PyObject *callable, PyObject *args);
+
+extern const char nc_doc_bind[];
+extern const char nc_doc_convert[];
+
+#endif
