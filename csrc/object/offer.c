@@ -44,7 +44,7 @@ static Py_ssize_t table_offset(PyObject *object)
 
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    PyObject *behind = nc_native_behind(object);
+    PyObject *behind = nc_abi_behind(object);
     Py_ssize_t offset = table_offset(behind);
     const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
@@ -84,7 +84,7 @@ PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
             return described(entry, 0);
         }
     }
-    if (nc_nativeapi_find(nc_native_behind(object), signature, 0, &entry) < 0) {
+    if (nc_nativeapi_find(nc_abi_behind(object), signature, 0, &entry) < 0) {
         return NULL;
     }
     if (entry == NULL) {

@@ -58,7 +58,7 @@ EXCLUDED = {
         *("nc_slots_of_object", "nc_slot_id_valid", "nc_slots_of", "nc_object_slots_place"),
         *("nc_metatype_derives", "nc_type_has_metatype"),
         *("nc_native_first", "nc_native_first_by_slot", "nc_native_find_else"),
-        *("nc_native_behind", "nc_native_packed_else", "nc_native_is_exact"),
+        *("nc_native_packed_else", "nc_native_is_exact"),
         *("nc_native_find_either", "nc_native_next_three"),
         *("nc_native_at_slot", "nc_native_first_packed", "nc_native_packed_in_calls"),
         *("nc_packed_nibble", "nc_packed_is_text"),

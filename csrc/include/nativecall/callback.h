@@ -272,7 +272,7 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const 
                                      const NcCallbackSignature *accepted, size_t count)
 {
     uintptr_t refuse = nc_callback_refuses(callback->options);
-    PyObject *asked = nc_native_behind(obj);
+    PyObject *asked = nc_abi_behind(obj);
     size_t tier, i;
     if (box->named && (callback->options & NC_CALLBACK_DISTRUSTS_NAMES) != 0) {
         return 0;

@@ -173,7 +173,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (call->function != NULL) {
         return 1;
     }
-    obj = nc_native_behind(obj);
+    obj = nc_abi_behind(obj);
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }

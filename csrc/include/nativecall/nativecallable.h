@@ -42,12 +42,6 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
     return NC_LIKELY(within < (uintptr_t)Py_TYPE(self)->tp_basicsize) ? self : NULL;
 }
 
-/* The callable itself, a borrowed reference: what obj is a view of, else obj. */
-NC_STATIC_INLINE PyObject *nc_native_behind(PyObject *obj)
-{
-    return nc_abi_behind(obj);
-}
-
 /* The call table of obj or of what it is a view of, by the offset in its type or else by the slot;
  * NULL without one. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
