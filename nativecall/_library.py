@@ -1,21 +1,21 @@
 """Shared libraries: their functions as native callables.
 
-`load` opens a library by name or path; C declarations, where they are given, say which functions it
-has and how they are called. A library stays open as long as anything found in it lives, whether
-or not it was closed meanwhile: closing only ends the looking-up.
+`load` opens a library by name or path; C declarations or headers, where they are given, say which
+functions it has and how they are called. A library stays open as long as anything found in it
+lives, whether or not it was closed meanwhile: closing only ends the looking-up.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import namedtuple
+from types import MappingProxyType
 
 from . import _lib
 from ._callable.callable import NativeCallable
 from ._callable.wrap import plain, wrap
 from ._errors import LibraryError, SignatureError, SymbolError
-from ._fifo import Cache
+from ._locate import exported_like, find, open_bytes
 from ._signature.ctype import Scalar
 from ._signature.signature import Signature
 from ._signature.spelling import parse
@@ -24,6 +24,7 @@ from ._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -39,14 +40,14 @@ _POINTERS = ("pointer", "voidptr", "function")
 # What C variables point to since they were assigned, by their addresses: it lives until another
 # value is assigned, since C code may follow the pointer at any time.
 _pointed: dict[int, list[object]] = {}
-_NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
 
 
 _Opened = _lib.types.Library
 
 
-class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
-    """What owns a function that was found in a library: the open library and the names.
+class Symbol(namedtuple("Symbol", ["handle", "library", "name", "place"])):
+    """What owns a function that was found in a library: the open library and the names, and the
+    file and line of a header that declares it, or None.
 
     Immutable, since the function's code is there as long as `handle` is.
     """
@@ -55,6 +56,7 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
     handle: OpenLibrary
     library: str | None
     name: str
+    place: tuple[str, int] | None
 
     def __repr__(self) -> str:
         return f"<symbol {self.name!r} of {self.library!r}>"
@@ -69,14 +71,27 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name"])):
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def declaration(self, signature: Signature) -> str:
-        """The function in C, with a signature."""
-        return signature.c_declaration(self.name)
+        """The function in C, with a signature, and the comment that the header has before it."""
+        declared = signature.c_declaration(self.name)
+        if self.place is None:
+            return declared
+        from ._signature.header import doc
+
+        comment = doc(*self.place)
+        return f"{declared}\n\n{comment}" if comment else declared
 
     def pickled(
         self, signature: Signature, name: str, doc: str | None, options: HowCalled
     ) -> tuple[object, ...]:
         """For `pickle`: how another process finds the function."""
+        if self.library is None and self.place is not None:
+            raise TypeError(f"cannot pickle {name!r}, which was compiled here; load it there")
         return _restore, (self.library, self.name, signature, name, doc, options)
+
+
+def _again(name: str | None, declarations: str | None, options: dict[str, Any]) -> Library:
+    """For `pickle`."""
+    return load(name, declarations, **options)
 
 
 def _restore(
@@ -95,8 +110,8 @@ class Library:
 
     Declared functions are attributes, made once; so are the constants of declared enums and
     macros. A declared variable that is a number or a pointer is read and assigned as an attribute;
-    a struct or an array is a pointer to it. Nothing else can be assigned. Usable in a ``with``
-    statement, which closes it.
+    a struct or an array is a pointer to it. Nothing else can be assigned. ``library["close"]`` is
+    what C calls `close`, which here is a method. Usable in a ``with`` statement, which closes it.
 
     Attributes
     ----------
@@ -112,7 +127,8 @@ class Library:
     path: str | None = None
     declarations: Declarations | None = None
     _handle: OpenLibrary | None = None
-    _text: str | None = None
+    _given: tuple[object, ...] = ()
+    _inlines: OpenLibrary | None = None
     _policies: Policies = DEFAULT
 
     def __init__(
@@ -120,7 +136,7 @@ class Library:
         name: str | None,
         handle: OpenLibrary | None,
         declarations: Declarations | None,
-        text: str | None,
+        given: tuple[object, ...],
         policies: Policies,
     ) -> None:
         if not isinstance(handle, _Opened):
@@ -130,7 +146,8 @@ class Library:
             path=_lib.library_path(handle),
             declarations=declarations,
             _handle=handle,
-            _text=text,
+            _given=given,
+            _hidden={},
             _policies=policies,
         )
 
@@ -143,7 +160,7 @@ class Library:
     def __reduce__(self) -> tuple[object, ...]:
         """By name and declarations: another process opens the library itself."""
         self._open()
-        return _load_again, (self.path or self.name, self._text, self._policies._asdict())
+        return _again, (self.path or self.name, *self._given)
 
     @property
     def closed(self) -> bool:
@@ -184,7 +201,9 @@ class Library:
         # Lone surrogates are in no symbol.
         address = handle.symbol(symbol.encode(errors="replace")) if "\0" not in symbol else 0
         if address == 0:
-            raise SymbolError.missing(symbol, self.name or "the process", self._names_like(symbol))
+            raise SymbolError.missing(
+                symbol, self.name or "the process", exported_like(symbol, self._handle, self.path)
+            )
         return address
 
     def function(
@@ -217,7 +236,7 @@ class Library:
         >>> nativecall.load("m").function("cbrt", "d:d")(27)
         3.0
         """
-        handle = self._open()
+        self._open()
         declared = None
         if self.declarations is not None and symbol in self.declarations.functions:
             declared = self.declarations.functions[symbol]
@@ -232,8 +251,7 @@ class Library:
                 f"{declared.text!r}"
             )
         signature = parse(signature)
-        address = self.address(symbol)
-        owner = Symbol._make((handle, self.path or self.name, symbol))
+        address, owner = self._found(symbol)
         policies = self._policies._replace(**check(order=order))
         if (name, doc, gil, errors, errno) == _PLAIN:
             return plain(address, callspec.of(signature, 0, policies), symbol, owner)
@@ -249,20 +267,73 @@ class Library:
             **policies._asdict(),
         )
 
+    def _found(self, name: str) -> tuple[int, Symbol]:
+        """The address of a function by its name in C, and what owns it."""
+        handle = self._open()
+        declarations = self.declarations
+        symbol, place = name, None
+        if declarations is not None:
+            symbol = declarations.symbols.get(name, name)
+            if name in declarations.places:
+                file, line = declarations.places[name]
+                place = declarations.files[file], line
+            if name in declarations.inlines and not _lib.library_symbol(handle, symbol):
+                return self._inline(symbol, place)
+        return self.address(symbol), Symbol(handle, self.path or self.name, symbol, place)
+
+    def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
+        """The address of an inline function, compiled with the others of the headers or alone."""
+        from ._signature.inlines import PREFIX, compiled
+
+        declarations = self.declarations
+        assert declarations is not None
+        assert declarations.wanted is not None
+        given = declarations.wanted, declarations.files
+        opened = self._inlines
+        if opened is None or not _lib.library_symbol(opened, PREFIX + name):
+            several = [name for name in declarations.inlines if name not in declarations.symbols]
+            try:
+                made = compiled(*given, sorted({*several, name}), self.path)
+            except SignatureError:
+                try:
+                    made = compiled(*given, [name], self.path)
+                except SignatureError as error:
+                    raise SymbolError(f"{name!r} is an inline function: {error}", name) from None
+            except LibraryError as error:
+                raise SymbolError(f"{name!r} cannot be offered: {error}", name) from None
+            self.__dict__["_inlines"] = opened = open_bytes(made)
+        pointer = _lib.library_symbol(opened, PREFIX + name)
+        address = int(_lib.ffi.cast("uintptr_t *", pointer)[0])
+        return address, Symbol(opened, None, name, place or ("", 0))
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        return self._named(name, self.__dict__)
+
+    def __getitem__(self, name: str) -> Any:
+        """What C calls `name`, also where a method is called so."""
+        if not isinstance(name, str):
+            raise TypeError(f"a library has names (got {type(name).__name__})")
+        if hasattr(type(self), name) or name.startswith("__"):
+            hidden: dict[str, object] = self.__dict__["_hidden"]
+            return hidden[name] if name in hidden else self._named(name, hidden)
+        return getattr(self, name)
+
+    def _named(self, name: str, made: dict[str, object]) -> Any:
+        """What C calls `name`; a function is remembered in `made`."""
         declarations = self.declarations
         if declarations is not None:
             row = declarations.rows.get(name)
             if row is not None:
-                address = self.address(name)
-                owner = Symbol._make((self._open(), self.path or self.name, name))
-                made = plain(address, callspec.of_row(row, self._policies), name, owner)
-                self.__dict__[name] = made
-                return made
+                address, owner = self._found(name)
+                function = plain(address, callspec.of_row(row, self._policies), name, owner)
+                made[name] = function
+                return function
             if name in declarations.constants:
                 return declarations.constants[name]
+            if name in declarations.pointers:
+                return self._pointer_constant(*declarations.pointers[name])
             if name in declarations.variables:
                 return self._variable(name, declarations.variables[name])
             self._raise_refused(name)
@@ -276,14 +347,34 @@ class Library:
         known: list[str] = []
         if declarations is not None:
             known = [*declarations.functions, *declarations.constants, *declarations.variables]
-        raise SymbolError.missing(name, self.name or "the process", known or self._names_like(name))
+        raise SymbolError.missing(
+            name, self.name or "the process", known or exported_like(name, self._handle, self.path)
+        )
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """What the declarations have and cannot be offered: reasons by name.
+
+        Asking for such a name is a `SymbolError` with the reason.
+        """
+        declarations = self.declarations
+        if declarations is None:
+            return {}
+        refused = {name: error.reason for name, error in declarations.refused.items()}
+        return {**declarations.skipped, **refused}
 
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""
-        if self.declarations is not None and name in self.declarations.refused:
+        declarations = self.declarations
+        if declarations is None:
+            return
+        if name in declarations.refused:
             from copy import copy
 
-            raise copy(self.declarations.refused[name])
+            raise copy(declarations.refused[name])
+        if name in declarations.skipped:
+            reason = declarations.skipped[name]
+            raise SymbolError(f"{name!r} of library {self.name!r} is left out: {reason}", name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
@@ -310,7 +401,8 @@ class Library:
         from ._signature.derived import pointer
         from ._values import storage
 
-        address = self.address(name)
+        assert self.declarations is not None
+        address = self.address(self.declarations.symbols.get(name, name))
         if isinstance(ctype, Scalar):
             return storage.load(ctype, address)
         if ctype.kind not in _POINTERS:
@@ -319,11 +411,19 @@ class Library:
         # What it points to is often the library's own.
         return None if word == 0 else pointer_from(ctype, word, owner=self._open())
 
+    @staticmethod
+    def _pointer_constant(named: str, address: int) -> object:
+        """A constant that is a pointer; None for NULL."""
+        from ._signature.cffitype import pointer_from
+        from ._signature.grammar import read_type
+
+        return pointer_from(read_type(named), address) if address else None
+
     def _write(self, name: str, ctype: CType, value: object) -> None:
         from ._values import storage
 
         assert self.declarations is not None
-        address = self.address(name)
+        address = self.address(self.declarations.symbols.get(name, name))
         who = f"variable {name!r}"
         if name in self.declarations.readonly:
             raise AttributeError(f"{who} of library {self.name!r} is const")
@@ -355,6 +455,7 @@ class Library:
             for names in (
                 self.declarations.functions,
                 self.declarations.constants,
+                self.declarations.pointers,
                 self.declarations.variables,
             ):
                 declared += names
@@ -364,79 +465,16 @@ class Library:
         state = "closed " if self.closed else ""
         return f"<{state}library {self.name!r} at {self.path!r}>"
 
-    def _names_like(self, symbol: str) -> list[str]:
-        """Names of about the length of `symbol` that the library exports: to suggest one.
-
-        Every binary format keeps them as text that ends in a null, a name that ends another
-        one sometimes within it; the loader confirms each.
-        """
-        if self.path is None or self._handle is None:
-            return []
-        import re
-
-        try:
-            with open(self.path, "rb") as file:
-                content = file.read(_NAMES_LIMIT)
-        except OSError:
-            return []
-        found = set()
-        for match in re.findall(rb"[A-Za-z_]\w+(?=\0)", content):
-            for length in range(len(symbol) - 2, len(symbol) + 3):
-                if 1 < length <= len(match):
-                    found.add(match[-length:].decode("ascii", "replace"))
-        handle = self._handle
-        return sorted(name for name in found if _lib.library_symbol(handle, name))
-
-
-#: The files of libraries that only ctypes.util finds, which starts other programs for that.
-_located: Cache[str, str] = Cache(1024)
-
-
-def _candidates(name: str) -> list[str]:
-    """Files that a library name may mean, the likeliest first."""
-    if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
-        return [name]
-    if sys.platform == "win32":
-        return [f"{name}.dll", name]
-    if sys.platform == "darwin":
-        return [f"lib{name}.dylib", f"{name}.framework/{name}", name]
-    return [f"lib{name}.so", name]
-
-
-def _find(name: str) -> OpenLibrary:
-    reasons = []
-    for candidate in _candidates(name):
-        try:
-            return _lib.library_open(candidate)
-        except LibraryError as error:
-            reasons.append(str(error))
-    # Linux often has libm.so.6 only; or libm.so is a text for the linker.
-    found = None if os.path.dirname(name) else _located.get(name)
-    if found is None and not os.path.dirname(name):
-        from ctypes.util import find_library
-
-        found = find_library(name)
-    if found is not None:
-        try:
-            opened = _lib.library_open(found)
-        except LibraryError as error:
-            _located.pop(name, None)
-            reasons.append(str(error))
-        else:
-            _located.keep(name, found)
-            return opened
-    raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
-
-
-def _load_again(name: str | None, declarations: str | None, policies: dict[str, Any]) -> Library:
-    """For `pickle`."""
-    return load(name, declarations, **policies)
-
 
 def load(
     name: str | os.PathLike[str] | None,
     declarations: str | None = None,
     *,
+    header: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    define: Mapping[str, str | int | None] = MappingProxyType({}),
+    only: str | Sequence[str] | None = None,
+    skip: bool | None = None,
     order: Order = "C",
 ) -> Library:
     """Open a shared library.
@@ -449,6 +487,21 @@ def load(
     declarations : str, optional
         C declarations: functions and variables, with the typedefs, structs and enums that they
         need. Functions, variables and constants become attributes of the library.
+    header : str, path or sequence of these, optional
+        The same from headers: a name as in ``#include <sqlite3.h>``, a path or several; a `str` is
+        a path if it begins with ``.`` or ``/``. What the headers include is declared, too.
+        They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), or
+        without one that of the package pcpp (extra `headers`), and kept in the cache until a file
+        changes. Functions and variables are looked up when they are first used.
+    include : path or sequence of paths
+        Where to look for headers first.
+    define : mapping of str to str, int or None
+        Macros for the headers.
+    only : str or sequence of str, optional
+        Names, or patterns such as ``"sqlite3_*"``, to which the declarations are limited.
+    skip : bool, optional
+        Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
+        so for headers; for `declarations` it is an error.
     order : {"C", "F", "A"}
         How its functions expect arrays of several dimensions in memory: rows first, columns first
         as in Fortran, or either; for one function as an argument of `Library.function`.
@@ -460,11 +513,11 @@ def load(
     Raises
     ------
     LibraryError
-        An `OSError`, when the library cannot be loaded.
+        An `OSError`, when the library cannot be loaded, or a header is not found.
     SymbolError
         An `AttributeError`, when a declared function is not in it; close matches are named.
     SignatureError
-        When the declarations cannot be read.
+        When the declarations cannot be read, or the preprocessor refuses the headers.
 
     Examples
     --------
@@ -479,11 +532,21 @@ def load(
             raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
         if not name or "\0" in name:
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
+    if declarations is not None and not isinstance(declarations, str):
+        raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
     policies = Policies(**check(order=order))
-    known = None
-    if declarations is not None:
-        if not isinstance(declarations, str):
-            raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+    options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
+    options |= {"only": only, "skip": skip, **policies._asdict()}
+    lenient = header is not None or only is not None or bool(skip)
+    known: Declarations | None = None
+    if lenient:
+        if (header is None) == (declarations is None):
+            raise TypeError("either 'declarations' or 'header' must be given, one of them")
+        from ._signature import header as headers
+
+        wanted = headers.wanted(header, include, define, declarations)
+        known = headers.read(wanted, only, skip is None or bool(skip))
+    elif declarations is not None:
         from ._signature.declared import kept
 
         known = kept(declarations)
@@ -491,8 +554,10 @@ def load(
             from ._signature.declarations import read
 
             known = read(declarations)
-    handle = _lib.library_open(None) if name is None else _find(name)
-    library = Library(name, handle, known, declarations, policies)
+    opened = _lib.library_open(None) if name is None else find(name)
+    library = Library(name, opened, known, (declarations, options), policies)
+    if lenient:
+        return library
     if known is not None:
         found = library._open().symbol
         for symbol in known.functions:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .csyntax import Node
 
-_INT = typed_integer("0")[1]  # its bits
+INT = typed_integer("0")[1]  # its bits
 
 
 class Unknown(Exception):
@@ -40,38 +40,41 @@ def evaluate(node: Node, known: Mapping[str, Integer]) -> Integer:
     if kind == "ID" and node.name in known:
         return known[node.name]
     if kind == "UnaryOp" and node.op in ("+", "-", "~", "!"):
-        value, bits, signed = evaluate(node.expr, known)
-        if node.op == "!":
-            return int(not value), _INT, True
-        value = {"+": value, "-": -value, "~": ~value}[node.op]
-        return _fitting(value, bits, signed)
+        return unary(node.op, evaluate(node.expr, known))
     if kind == "TernaryOp":
         condition = evaluate(node.cond, known)[0]
         yes, no = evaluate(node.iftrue, known), evaluate(node.iffalse, known)
-        return _converted(yes if condition else no, *_common(yes, no))
+        return converted(yes if condition else no, *common(yes, no))
     if kind == "BinaryOp":
-        return _binary(node.op, evaluate(node.left, known), evaluate(node.right, known))
+        return binary(node.op, evaluate(node.left, known), evaluate(node.right, known))
     raise Unknown("")
 
 
-def _common(left: Integer, right: Integer) -> tuple[int, bool]:
+def unary(op: str, operand: Integer) -> Integer:
+    value, bits, signed = operand
+    if op == "!":
+        return int(not value), INT, True
+    return fitting({"+": value, "-": -value, "~": ~value}[op], bits, signed)
+
+
+def common(left: Integer, right: Integer) -> tuple[int, bool]:
     """The type that both operands are converted to."""
     bits = max(left[1], right[1])
     return bits, all([one[2] for one in (left, right) if one[1] == bits])
 
 
-def _converted(number: Integer, bits: int, signed: bool) -> Integer:
+def converted(number: Integer, bits: int, signed: bool) -> Integer:
     return fit(number[0], bits, signed), bits, signed
 
 
-def _fitting(value: int, bits: int, signed: bool) -> Integer:
+def fitting(value: int, bits: int, signed: bool) -> Integer:
     found = fit(value, bits, signed)
     if signed and found != value:
         raise Unknown("a constant overflows its type")
     return found, bits, signed
 
 
-def _binary(op: str, left: Integer, right: Integer) -> Integer:
+def binary(op: str, left: Integer, right: Integer) -> Integer:
     if op in ("<<", ">>"):
         value, bits, signed = left
         if not 0 <= right[0] < bits:
@@ -79,18 +82,18 @@ def _binary(op: str, left: Integer, right: Integer) -> Integer:
         return fit(value << right[0] if op == "<<" else value >> right[0], bits, signed), *left[1:]
     if op in ("&&", "||"):
         both = (left[0] != 0, right[0] != 0)
-        return int(all(both) if op == "&&" else any(both)), _INT, True
-    bits, signed = _common(left, right)
-    a, b = _converted(left, bits, signed)[0], _converted(right, bits, signed)[0]
+        return int(all(both) if op == "&&" else any(both)), INT, True
+    bits, signed = common(left, right)
+    a, b = converted(left, bits, signed)[0], converted(right, bits, signed)[0]
     compared = {"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b, "==": a == b, "!=": a != b}
     if op in compared:
-        return int(compared[op]), _INT, True
+        return int(compared[op]), INT, True
     if op in ("/", "%"):
         if b == 0:
             raise Unknown("a constant is divided by zero")
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return _fitting(quotient if op == "/" else a - quotient * b, bits, signed)
+        return fitting(quotient if op == "/" else a - quotient * b, bits, signed)
     simple = {"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b}
     if op not in simple:
         raise Unknown("")
-    return _fitting(simple[op], bits, signed)
+    return fitting(simple[op], bits, signed)

@@ -70,7 +70,7 @@ class Converter:
             case "void":
                 return VOID
             case "primitive" | "enum":
-                return _scalar(ctype)
+                return scalar_of(ctype)
             case "pointer":
                 return self._pointer(ctype.item, holder)
             case "function":
@@ -82,14 +82,14 @@ class Converter:
             case "struct":
                 return self._struct(ctype)
         hint = "pass a pointer to it"
-        raise SignatureError(f"{_name(ctype)} cannot be passed by value", hint=hint)
+        raise SignatureError(f"{name_of(ctype)} cannot be passed by value", hint=hint)
 
     def function(self, ctype: FFIType, holder: FFIType = None) -> FunctionPointer:
         """Our type for cffi's function pointer type, with what cannot be passed refused."""
-        if ctype.abi != _default_abi():
+        if ctype.abi != default_abi():
             raise SignatureError("the calling convention is not the platform's usual one")
         args = [self.type(arg, holder) for arg in ctype.args]
-        return FunctionPointer(self.type(ctype.result, holder), args, is_variadic(ctype))
+        return FunctionPointer(self.type(ctype.result, holder), args, self._variadic(ctype))
 
     def _pointer(self, item: FFIType, holder: FFIType) -> CType:
         if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
@@ -133,12 +133,14 @@ class Converter:
 
     def _build(self, ctype: FFIType) -> Struct:
         if ctype.fields is None:
-            reason = f"{_name(ctype)} is not declared in full and cannot be passed by value"
+            reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
             raise SignatureError(reason, hint="pass a pointer to it")
         fields: list[tuple[str | None, CType]] = []
         for name, field in ctype.fields:
             if field.bitsize >= 0:
-                reason = f"{_name(ctype)} has the bit-field {name!r} and cannot be passed by value"
+                reason = (
+                    f"{name_of(ctype)} has the bit-field {name!r} and cannot be passed by value"
+                )
                 raise SignatureError(reason, hint="pass a pointer to it")
             try:
                 fields.append((name or None, self._member(field.type, ctype)))
@@ -148,16 +150,16 @@ class Converter:
                 if len(path) > 2 * _SHOWN:
                     path[_SHOWN : -_SHOWN + 1] = ["…"]
                 self._faults[ctype] = path, why
-                reason = f"{_name(ctype)} cannot be passed by value: its field "
+                reason = f"{name_of(ctype)} cannot be passed by value: its field "
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint="pass a pointer to it") from None
         if self._packed:
             return Struct(fields, packed=ctype in self._packed)
         for packed in (False, True):
             struct = Struct(fields, packed)
-            if _same_layout(struct, ctype):
+            if self._same_layout(struct, ctype):
                 return struct
-        raise SignatureError(f"{_name(ctype)} has a layout that no signature describes")
+        raise SignatureError(f"{name_of(ctype)} has a layout that no signature describes")
 
     def _member(self, ctype: FFIType, holder: FFIType) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
@@ -165,6 +167,17 @@ class Converter:
         if inner.kind == "struct" and inner not in self._structs:
             self._structs[inner] = self._attempt(inner)
         return self.type(ctype, holder)
+
+    def _variadic(self, ctype: FFIType) -> bool:
+        return is_variadic(ctype)
+
+    def _layout(self, ctype: FFIType) -> tuple[int, int]:
+        return ffi().sizeof(ctype), ffi().alignof(ctype)
+
+    def _same_layout(self, struct: Struct, ctype: FFIType) -> bool:
+        offsets = [field.offset for _, field in ctype.fields]
+        mine = [field.offset for field in struct.fields]
+        return (struct.size, struct.alignment) == self._layout(ctype) and offsets == mine
 
     def _postorder(self, ctype: FFIType) -> Iterator[FFIType]:
         """The structs that can be reached from `ctype`, those that others need first."""
@@ -232,7 +245,7 @@ def _element(ctype: FFIType) -> FFIType:
     return ctype
 
 
-def _name(ctype: FFIType) -> str:
+def name_of(ctype: FFIType) -> str:
     """How a message names a struct or union of cffi."""
     tag = ctype.cname.removeprefix(ctype.kind + " ")
     if tag.startswith(ANONYMOUS):
@@ -240,13 +253,7 @@ def _name(ctype: FFIType) -> str:
     return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
 
 
-def _same_layout(struct: Struct, ctype: FFIType) -> bool:
-    sizes = (struct.size, struct.alignment) == (ffi().sizeof(ctype), ffi().alignof(ctype))
-    offsets = [field.offset for _, field in ctype.fields]
-    return sizes and offsets == [field.offset for field in struct.fields]
-
-
-def _default_abi() -> int:
+def default_abi() -> int:
     import _cffi_backend
 
     return int(_cffi_backend.FFI_DEFAULT_ABI)
@@ -263,7 +270,7 @@ _PRIMITIVES = {
 }
 
 
-def _scalar(ctype: FFIType) -> Scalar:
+def scalar_of(ctype: FFIType) -> Scalar:
     code = _PRIMITIVES.get(ctype.cname)
     if code is None:
         code = {1: "b", 2: "h", 4: "i", 8: "q"}[ffi().sizeof(ctype)]

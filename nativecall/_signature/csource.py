@@ -59,8 +59,8 @@ _COMPLEX_NAMES = {"float": "__nc_Zf", "double": "__nc_Zd", "long double": "__nc_
 _SUFFIX = r"(?:[uU](?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU]?)?"
 INTEGER = rf"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*){_SUFFIX}"
 # What translation phases 2 and 3 take away or spell otherwise, and what hides it.
-_SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
-_LEXICAL = (
+SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
+LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
     r"|'(?:\\.|[^'\\\n])*'"
     r"|/\*.*?\*/|//[^\n]*|/\*|<:|:>|<%|%>|%:|[\f\v]|\r(?=\n)"
@@ -131,13 +131,13 @@ class CSource:
         self.bodies = 0
         self.packed: set[int] = set()
         self._lines: list[int] = []  # where the lines of `clean` begin, once it is asked
-        self._spliced = re.sub(_SPLICE, "", text)
+        self._spliced = re.sub(SPLICE, "", text)
         self._places: list[int] | None = None  # in `text`, where it is another one
         if len(self._spliced) != len(text):
-            gone = {at for match in re.finditer(_SPLICE, text) for at in range(*match.span())}
+            gone = {at for match in re.finditer(SPLICE, text) for at in range(*match.span())}
             self._places = [at for at in range(len(text)) if at not in gone]
         self._characters = list(self._spliced)
-        for match in re.finditer(_LEXICAL, self._spliced, re.DOTALL):
+        for match in re.finditer(LEXICAL, self._spliced, re.DOTALL):
             found = match.group()
             if found == "/*":
                 raise self.error("a comment is never closed", match.start())

@@ -21,16 +21,19 @@ from .grammar import from_row, read_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import TypedDict, TypeVar
+    from typing import Any, TypedDict, TypeVar
 
     from .ctype import CType
     from .grammar import Row
+    from .preprocessor import Wanted
     from .signature import Signature
 
     Made = TypeVar("Made")
 
-    class Table(TypedDict):
-        """What declarations say; of an error the arguments but for the text that was read."""
+    class Table(TypedDict, total=False):
+        """What declarations say; of an error the arguments but for the text that was read. Headers
+        have all keys, texts that are read strictly those up to `refused`.
+        """
 
         functions: dict[str, Row]
         variables: dict[str, str]
@@ -38,8 +41,16 @@ if TYPE_CHECKING:
         typedefs: dict[str, str]
         structs: dict[str, str]
         opaque: list[str]
-        constants: dict[str, int]
+        constants: dict[str, Any]
         refused: dict[str, tuple[str, int | None, int | None, str | None]]
+        skipped: dict[str, str]
+        pointers: dict[str, tuple[str, int]]
+        symbols: dict[str, str]
+        inlines: list[str]
+        files: list[str]
+        places: dict[str, tuple[int, int]]
+        layouts: dict[str, tuple[object, ...]]
+        types: dict[str, str]
 
 
 class _Lazy(Mapping[str, "Made"]):
@@ -91,21 +102,49 @@ class Declarations:
     refused : mapping of str to SignatureError
         Why there is nothing of a function, or of a pointer to one, that takes or returns too much
         by value.
+    skipped : dict of str to str
+        Why there is nothing of a name of a header.
+    symbols : dict of str to str
+        The symbols of functions and variables that have another name in C.
+    pointers : dict of str to (str, int)
+        Constants that are pointers: their types and addresses.
+    inlines : frozenset of str
+        Functions with a body in the header.
+    files : list of str
+    places : dict of str to (int, int)
+        Where functions are declared: the index of the file, and the line.
+    layouts : dict of str to (str, int, int, tuple)
+        The structs and unions of a header, by how C names them: the kind, the size, the alignment,
+        and of each member the name, how C declares it, the offset, and of a bit-field (else -1, 0)
+        the bits and the first of them in its byte.
+    types : dict of str to str
+        How C declares what the typedefs of a header name.
+    wanted : Wanted or None
+        The headers, as preprocessor.py has them.
     """
 
     __slots__ = (
         "constants",
+        "files",
         "functions",
+        "inlines",
+        "layouts",
         "opaque",
+        "places",
+        "pointers",
         "readonly",
         "refused",
         "rows",
+        "skipped",
         "structs",
+        "symbols",
         "typedefs",
+        "types",
         "variables",
+        "wanted",
     )
 
-    def __init__(self, table: Table, text: str) -> None:
+    def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
         def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
             return SignatureError(row[0], text, *row[1:])
 
@@ -118,6 +157,15 @@ class Declarations:
         self.opaque = tuple(table["opaque"])
         self.constants = table["constants"]
         self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
+        self.skipped = table.get("skipped", {})
+        self.symbols = table.get("symbols", {})
+        self.pointers = table.get("pointers", {})
+        self.inlines = frozenset(table.get("inlines", ()))
+        self.files = table.get("files", [])
+        self.places = table.get("places", {})
+        self.layouts = table.get("layouts", {})
+        self.types = table.get("types", {})
+        self.wanted = wanted
 
     def __repr__(self) -> str:
         counts = ", ".join(
@@ -146,14 +194,14 @@ def keep(text: str, table: Table) -> None:
 
 
 def _key(text: str) -> bytes:
-    whole = f"declarations {_edition()!r}\n{str.__str__(text)}"
+    whole = f"declarations {edition()!r}\n{str.__str__(text)}"
     return _cache.sha256(whole.encode(errors="backslashreplace")).digest()
 
 
 _editions: list[tuple[object, ...]] = []
 
 
-def _edition() -> tuple[object, ...]:
+def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
         from importlib.machinery import PathFinder

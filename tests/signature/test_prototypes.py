@@ -260,8 +260,8 @@ def test_an_edition_is_told_by_what_reads_declarations(monkeypatch, tmp_path):
     kept = _cache.Cache(str(tmp_path))
     monkeypatch.setattr(_cache, "shared", lambda: kept)
     nc.load(None, "int abs(int);")
-    for index, part in enumerate(declared._edition()):
-        other = [*declared._edition()]
+    for index, part in enumerate(declared.edition()):
+        other = [*declared.edition()]
         other[index] = f"not {part}"
         monkeypatch.setattr(declared, "_editions", [tuple(other)])
         nc.load(None, "int abs(int);")

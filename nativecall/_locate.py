@@ -1,0 +1,89 @@
+"""The files of libraries: found by the names that linkers take, and searched for names."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import _lib
+from ._errors import LibraryError
+from ._fifo import Cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._types import Library as OpenLibrary
+
+_NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
+
+#: The files of libraries that only ctypes.util finds, which starts other programs for that.
+_located: Cache[str, str] = Cache(1024)
+
+
+def _candidates(name: str) -> list[str]:
+    """Files that a library name may mean, the likeliest first."""
+    if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
+        return [name]
+    if sys.platform == "win32":
+        return [f"{name}.dll", name]
+    if sys.platform == "darwin":
+        return [f"lib{name}.dylib", f"{name}.framework/{name}", name]
+    return [f"lib{name}.so", name]
+
+
+def find(name: str) -> OpenLibrary:
+    reasons = []
+    for candidate in _candidates(name):
+        try:
+            return _lib.library_open(candidate)
+        except LibraryError as error:
+            reasons.append(str(error))
+    # Linux often has libm.so.6 only; or libm.so is a text for the linker.
+    found = None if os.path.dirname(name) else _located.get(name)
+    if found is None and not os.path.dirname(name):
+        from ctypes.util import find_library
+
+        found = find_library(name)
+    if found is not None:
+        try:
+            opened = _lib.library_open(found)
+        except LibraryError as error:
+            _located.pop(name, None)
+            reasons.append(str(error))
+        else:
+            _located.keep(name, found)
+            return opened
+    raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def open_bytes(made: bytes) -> OpenLibrary:
+    """Open a shared object that is in no file."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "inlines.so")
+        with open(path, "wb") as file:
+            file.write(made)
+        return _lib.library_open(path)
+
+
+def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:
+    """Names of about the length of `symbol` that a library exports: to suggest one.
+
+    Every binary format keeps them as text that ends in a null, a name that ends another
+    one sometimes within it; the loader confirms each.
+    """
+    if path is None or handle is None:
+        return []
+    import re
+
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_NAMES_LIMIT)
+    except OSError:
+        return []
+    found = set()
+    for match in re.findall(rb"[A-Za-z_]\w+(?=\0)", content):
+        for length in range(len(symbol) - 2, len(symbol) + 3):
+            if 1 < length <= len(match):
+                found.add(match[-length:].decode("ascii", "replace"))
+    return sorted(name for name in found if _lib.library_symbol(handle, name))

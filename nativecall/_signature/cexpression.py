@@ -1,0 +1,303 @@
+"""Constant expressions of C from tokens: integers, floats, characters, strings and pointers.
+
+`Expressions` is the part of a parser of headers that computes them, as gcc does: by type, width and
+sign, with casts and `sizeof`. `Unknown` says why an expression is no constant, or none that is
+known here.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import pack, unpack
+
+from .cconstant import INT, Unknown, binary, common, converted, unary
+from .cnodes import BASICS, FunctionOf, Node, Number, PointerTo, Record
+from .csource import typed_integer
+from .ctype import SCALARS, WORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .csource import Integer
+
+    #: An integer with its type, or another value with its code (`"f"`, `"d"`, `"g"`, `"bytes"`),
+    #: or a pointer with its node.
+    Value = Integer | tuple[float | bytes, str] | tuple[int, Node]
+
+_LEVELS = {
+    word: level
+    for level, words in enumerate(
+        ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), 1
+    )
+    for word in words.split()
+}
+_ESCAPES = dict(zip("abefnrtv", b"\a\b\x1b\f\n\r\t\v", strict=True))
+_ESCAPE = rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))"
+_BUILTINS = {
+    "__builtin_inff": (float("inf"), "f"),
+    "__builtin_inf": (float("inf"), "d"),
+    "__builtin_huge_valf": (float("inf"), "f"),
+    "__builtin_huge_val": (float("inf"), "d"),
+    "__builtin_nanf": (float("nan"), "f"),
+    "__builtin_nan": (float("nan"), "d"),
+}
+
+
+class Expressions:
+    """What computes expressions from `tokens`, of which the one at `at` is next."""
+
+    tokens: list[str]
+    at: int
+    values: dict[str, Value]
+
+    def starts_type(self, token: str) -> bool:
+        """Whether a token begins the name of a type."""
+        raise NotImplementedError
+
+    def type_name(self) -> Node:
+        """The type that is named next."""
+        raise NotImplementedError
+
+    def accept(self, token: str) -> bool:
+        if self.tokens[self.at] == token:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            raise Unknown(f"expected {token!r}, found {self.tokens[self.at]!r}")
+
+    def integer(self) -> int:
+        """The value of an integer constant expression."""
+        value = self.expression()
+        if len(value) != 3:
+            raise Unknown("a constant is no integer")
+        return value[0]
+
+    def expression(self, level: int = 0) -> Value:
+        """The value of what comes next, up to an operator that binds less than `level`."""
+        left = self._unary()
+        while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
+            op = self.tokens[self.at]
+            self.at += 1
+            left = _operate(op, left, self.expression(found))
+        if level == 0 and self.accept("?"):
+            yes = self.expression()
+            self.expect(":")
+            no = self.expression()
+            if len(left) == 3 and len(yes) == 3 and len(no) == 3:
+                yes, no = _promoted(yes), _promoted(no)
+                return converted(yes if left[0] else no, *common(yes, no))
+            if type(left[0]) is bytes or yes[1:] != no[1:]:
+                raise Unknown("a choice between values of several types")
+            return yes if left[0] else no
+        return left
+
+    def _unary(self) -> Value:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token[:1].isdigit() or (token[:1] == "." and token[1:2].isdigit()):
+            return _number(token)
+        if token == "(":
+            if self.starts_type(self.tokens[self.at]):
+                node = self.type_name()
+                self.expect(")")
+                if self.tokens[self.at] == "{":
+                    raise Unknown("a compound literal is no constant")
+                return cast(self._unary(), node)
+            value = self.expression()
+            self.expect(")")
+            return value
+        if token in ("+", "-", "~", "!"):
+            value = self._unary()
+            if len(value) == 3:
+                return unary(token, _promoted(value))
+            if not isinstance(value[0], float) or token == "~":
+                raise Unknown("an operator on what is no number")
+            if token == "!":
+                return int(not value[0]), INT, True
+            return (-value[0] if token == "-" else value[0]), str(value[1])
+        if token in ("sizeof", "_Alignof", "alignof", "__alignof__", "__alignof"):
+            return self._size(token == "sizeof"), 8 * WORD, False
+        if token == "__extension__":
+            return self._unary()
+        if token in _BUILTINS and self.accept("("):
+            while not self.accept(")"):
+                self.at += 1 if self.tokens[self.at] else self._end()
+            return _BUILTINS[token]
+        if token == "__builtin_offsetof":
+            return self._offset(), 8 * WORD, False
+        if token in self.values and self.tokens[self.at] != "(":
+            return self.values[token]
+        prefix = token if token in ("L", "u", "U", "u8") else ""
+        if prefix and self.tokens[self.at][:1] in ("'", '"'):
+            token = self.tokens[self.at]
+            self.at += 1
+        if token[:1] == "'" and len(token) > 2:
+            return _character(token, prefix)
+        if token[:1] == '"':
+            if prefix not in ("", "u8"):
+                raise Unknown("a string of wide characters is not offered")
+            text = _bytes(token)
+            while self.tokens[self.at][:1] == '"':
+                text += _bytes(self.tokens[self.at])
+                self.at += 1
+            return text, "bytes"
+        if token.isidentifier():
+            raise Unknown(f"{token!r} is no constant")
+        raise Unknown(f"{token or 'nothing'!r} is no constant expression")
+
+    def _end(self) -> int:
+        raise Unknown("unexpected end")
+
+    def _size(self, size: bool) -> int:
+        """What `sizeof`, or `_Alignof`, says of what comes next."""
+        if self.tokens[self.at] == "(" and self.starts_type(self.tokens[self.at + 1]):
+            self.at += 1
+            node = self.type_name()
+            self.expect(")")
+        else:
+            value = self._unary()
+            if len(value) == 3:
+                return value[1] // 8
+            if isinstance(value[0], bytes):
+                return len(value[0]) + 1
+            node = Number(SCALARS[value[1]]) if isinstance(value[1], str) else value[1]
+        if node.size is None:
+            raise Unknown("the size of a type is not known")
+        return node.size if size else node.alignment
+
+    def _offset(self) -> int:
+        self.expect("(")
+        node = self.type_name()
+        offset = 0
+        while not self.accept(")"):
+            self.at += 1  # ',' or '.'
+            name = self.tokens[self.at]
+            self.at += 1
+            member = dict(node.fields or ()).get(name) if isinstance(node, Record) else None
+            if member is None or member.bitsize >= 0:
+                raise Unknown("the offset of a member is not known")
+            offset += member.offset
+            node = member.type
+        return offset
+
+
+def _promoted(value: Integer) -> Integer:
+    return value if value[1] >= INT else (value[0], INT, True)
+
+
+def _operate(op: str, left: Value, right: Value) -> Value:
+    if len(left) == 3 and len(right) == 3:
+        return binary(op, _promoted(left), _promoted(right))
+    if not all([len(one) == 3 or isinstance(one[0], float) for one in (left, right)]):
+        raise Unknown("arithmetic with what is no number")
+    a, b = float(left[0]), float(right[0])
+    compared = {"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b, "==": a == b, "!=": a != b}
+    if op in compared:
+        return int(compared[op]), INT, True
+    if op in ("&&", "||"):
+        return int(bool(a and b) if op == "&&" else bool(a or b)), INT, True
+    code = max(["f" if len(one) == 3 else str(one[1]) for one in (left, right)], key="fdg".index)
+    if code == "g":
+        raise Unknown("arithmetic of long double is not computed")
+    if op not in ("+", "-", "*", "/") or (op == "/" and b == 0):
+        raise Unknown(f"{op!r} of floats is not computed")
+    return _float(
+        a + b if op == "+" else a - b if op == "-" else a * b if op == "*" else a / b, code
+    )
+
+
+def _float(value: float, code: str) -> Value:
+    if code == "f":
+        try:
+            value = unpack("f", pack("f", value))[0]
+        except OverflowError:
+            raise Unknown("a float is beyond its type") from None
+    return value, code
+
+
+def _number(token: str) -> Value:
+    text = token.replace("'", "").lower()
+    if text[:2] in ("0x", "0b") and "." not in text and "p" not in text:
+        floating = False
+    else:
+        floating = "." in text or "e" in text or "p" in text
+    try:
+        if not floating:
+            if not text.isalnum():
+                raise ValueError
+            return typed_integer(text)
+        match = re.fullmatch(r"(.*?[0-9.])(f(?:16|32x?|64x?|128)?|l|)", text)
+        if text.startswith("0x"):
+            match = re.fullmatch(r"(.*p[-+]?[0-9]+)(f|l|)", text)
+        if match is None or "_" in text:
+            raise ValueError
+        digits, suffix = match.groups()
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+        code = {"": "d", "f": "f", "l": "g", "f32": "f", "f64": "d", "f32x": "d"}.get(suffix)
+    except (ValueError, OverflowError):
+        raise Unknown(f"{token!r} is no number") from None
+    if (
+        code is None
+        or value in (float("inf"),)
+        or (value == 0 and re.search("[1-9]", digits.split("e")[0]))
+    ):
+        raise Unknown(f"{token!r} is beyond a double")
+    return _float(value, code)
+
+
+def _bytes(token: str) -> bytes:
+    """What a string or character literal consists of."""
+
+    def escaped(match: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, short, long, other = match.groups()
+        if octal or hexadecimal:
+            number = int(octal, 8) if octal else int(hexadecimal, 16)
+            if number > 255:
+                raise Unknown("an escape sequence is out of range")
+            return bytes([number])
+        if short or long:
+            return chr(int(short or long, 16)).encode()
+        return bytes([_ESCAPES.get(chr(other[0]), other[0])])
+
+    return re.sub(_ESCAPE, escaped, token[1:-1].encode(errors="surrogateescape"), flags=re.DOTALL)
+
+
+def _character(token: str, prefix: str) -> Value:
+    found = _bytes(token)
+    if prefix:
+        text = found.decode(errors="replace")
+        code = {"L": "i", "u": "H", "U": "I", "u8": "B"}[prefix]
+        if len(text) != 1:
+            raise Unknown(f"{token} is no single character")
+        return ord(text), 8 * SCALARS[code].size, SCALARS[code].signed
+    if len(found) > INT // 8:
+        raise Unknown(f"{token} has too many characters")
+    if len(found) == 1 and BASICS["char"].scalar.signed:  # type: ignore[attr-defined]
+        return int.from_bytes(found, "big", signed=True), INT, True
+    return converted((int.from_bytes(found, "big"), INT, True), INT, True)
+
+
+def cast(value: Value, node: Node) -> Value:
+    number = value[0]
+    if isinstance(number, bytes):
+        if isinstance(node, PointerTo) and node.item.size == 1:
+            return value
+        raise Unknown("the address of a string is no constant")
+    if isinstance(node, (PointerTo, FunctionOf)):
+        if isinstance(number, float):
+            raise Unknown("a float is no address")
+        return number % 2 ** (8 * WORD), node
+    if not isinstance(node, Number):
+        raise Unknown("a cast to a type that has no constants")
+    scalar = node.scalar
+    if scalar.kind == "bool":
+        return int(number != 0), 8, False
+    if scalar.kind == "int":
+        if isinstance(number, float) and not abs(number) < 2.0 ** (8 * scalar.size - scalar.signed):
+            raise Unknown("a float is beyond an integer type")
+        return converted((int(number), 0, True), 8 * scalar.size, scalar.signed)
+    if scalar.kind == "float" and scalar.native:
+        return _float(float(number), scalar.code)
+    raise Unknown("a cast to a type that has no constants")

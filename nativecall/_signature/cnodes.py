@@ -1,0 +1,277 @@
+"""The types of headers while they are read: what C says of them, and how gcc lays them out.
+
+Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …), so that one
+`Converter` makes ours of both, and what cffi does not tell: alignments that were asked for,
+bit-fields, and the reason where no value of a type can be passed.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .._errors import SignatureError
+from .cffitype import Converter, default_abi, name_of
+from .ctype import SCALARS, WORD, CType, Scalar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+#: A member: its name ("" for one without), its type, byte offset, width in bits (-1 for none), and
+#: the bit of the byte where it begins.
+Member = namedtuple("Member", ["name", "type", "offset", "bitsize", "bitshift"])
+
+
+class Node:
+    """A type. `size` is None for what has none."""
+
+    kind = "void"
+    size: int | None = None
+    alignment = 1
+    cname = "void"
+
+    def __init__(self) -> None:
+        self._pointers: dict[bool, Node] = {}
+
+    def spell(self, declarator: str) -> str:
+        """C that declares `declarator` with the type, which knows structs and typedefs by name."""
+        return f"{self.cname} {declarator}".rstrip()
+
+    def pointer(self, const: bool = False) -> Node:
+        """A pointer to the type, to a `const` one perhaps."""
+        found = self._pointers.get(const)
+        if found is None:
+            found = self._pointers[const] = PointerTo(self, const)
+        return found
+
+
+class Number(Node):
+    """A scalar, or an enum; a pointer's size and alignment may be asked of others."""
+
+    kind = "primitive"
+
+    def __init__(self, scalar: Scalar, alignment: int = 0, cname: str = "") -> None:
+        super().__init__()
+        self.scalar = scalar
+        self.size = scalar.size
+        self.alignment = alignment or scalar.alignment
+        self.cname = cname or scalar.c_name
+
+
+class Unusable(Node):
+    """A type of which no value can be passed, and why."""
+
+    kind = "unusable"
+
+    def __init__(self, reason: str, size: int | None = None, alignment: int = 1) -> None:
+        super().__init__()
+        self.reason = reason
+        self.size = size
+        self.alignment = alignment
+
+
+class PointerTo(Node):
+    kind = "pointer"
+    size = alignment = WORD
+
+    def __init__(self, item: Node, const: bool) -> None:
+        super().__init__()
+        self.item = item
+        self.const = const
+
+    def spell(self, declarator: str) -> str:
+        star = f"*{declarator}"
+        return self.item.spell(f"({star})" if self.item.kind == "array" else star)
+
+
+class ArrayOf(Node):
+    kind = "array"
+
+    def __init__(self, item: Node, length: int | None) -> None:
+        super().__init__()
+        if item.kind == "raw":
+            raise SignatureError("an array of functions is none")
+        if length is not None and length < 0:
+            raise SignatureError(f"an array of {length} elements is none")
+        self.item = item
+        self.length = length
+        self.alignment = item.alignment
+        if length is not None and item.size is not None:
+            self.size = length * item.size
+
+    def spell(self, declarator: str) -> str:
+        return self.item.spell(f"{declarator}[{'' if self.length is None else self.length}]")
+
+
+class FunctionOf(Node):
+    """A pointer to a function, as cffi has it; `Raw` is the function."""
+
+    kind = "function"
+    size = alignment = WORD
+
+    def __init__(
+        self,
+        result: Node,
+        args: Sequence[Node],
+        ellipsis: bool,
+        names: Sequence[str | None],
+        readonly: Sequence[bool],
+        reason: str = "",
+    ) -> None:
+        super().__init__()
+        self.result = result
+        self.args = args
+        self.ellipsis = ellipsis
+        self.names = names
+        self.readonly = readonly
+        self.reason = reason  # why it cannot be called
+        self.abi = default_abi()
+
+    def spell(self, declarator: str) -> str:
+        return self.spell_function(f"(*{declarator})")
+
+    def spell_function(self, declarator: str) -> str:
+        args = [arg.spell("") for arg in self.args] + ["..."] * self.ellipsis
+        return self.result.spell(f"{declarator}({', '.join(args) or 'void'})")
+
+
+class Raw(Node):
+    kind = "raw"
+
+    def __init__(self, function: FunctionOf) -> None:
+        super().__init__()
+        self.function = function
+
+    def pointer(self, const: bool = False) -> Node:
+        return self.function
+
+    def spell(self, declarator: str) -> str:
+        return self.function.spell_function(declarator)
+
+
+class Record(Node):
+    """A struct or union; its `fields` are None until its body has been read."""
+
+    def __init__(self, kind: str, tag: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.cname = f"{kind} {tag}"
+        self.fields: list[tuple[str, Member]] | None = None
+        self.reason = ""  # why its layout is not known
+        self.transparent = False  # a union that is passed as its first member
+        self.typedef = ""  # what names it that has no tag
+
+    def spell(self, declarator: str) -> str:
+        return f"{self.typedef or self.cname} {declarator}".rstrip()
+
+    def lay_out(
+        self,
+        members: Sequence[tuple[str | None, Node, int | None, int, bool]],
+        aligned: int,
+        pack: int,
+    ) -> None:
+        """Place `members`, each (name, type, width in bits, alignment that is asked for, whether
+        it is packed), as gcc does; `pack` is the most that ``#pragma pack`` allows, 0 without one.
+        """
+        at = end = 0  # in bits
+        alignment = 1
+        fields = []
+        for name, node, width, wanted, packed in members:
+            size, own = node.size, node.alignment
+            if size is None and node.kind == "array" and node.item.size is not None:  # type: ignore[attr-defined]
+                size = 0
+            if size is None:
+                reason = f": {node.reason}" if isinstance(node, (Record, Unusable)) else ""
+                self.reason = f"its member {name!r} has no size that is known{reason}"
+                size = 0
+            if self.kind == "union":
+                at = 0
+            if width is None:
+                place = max(wanted or 1, 1 if packed else own)
+                if pack:
+                    place = min(place, pack)
+                alignment = max(alignment, place)
+                at = -(-at // (8 * place)) * 8 * place
+                fields.append((name or "", Member(name or "", node, at // 8, -1, 0)))
+                at += 8 * size
+            else:
+                if width > 8 * size or width < 0:
+                    raise SignatureError(f"the bit-field {name!r} has {width} bits")
+                unit = 8 * own
+                if width == 0:
+                    end = at = -(-at // unit) * unit
+                    continue
+                place = min(wanted, pack) if pack else wanted
+                if place:
+                    at = -(-at // (8 * place)) * 8 * place
+                # It spans no more units of its type than the type itself.
+                if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
+                    at = -(-at // unit) * unit
+                if name is not None:
+                    limit = pack or (1 if packed else own)
+                    alignment = max(alignment, min(own, limit), place)
+                    fields.append((name, Member(name, node, at // 8, width, at % 8)))
+                at += width
+            end = max(end, at)
+        self.alignment = max(alignment, aligned)
+        if not self.reason:
+            self.size = -(-end // (8 * self.alignment)) * self.alignment
+        self.fields = fields
+
+
+class NodeConverter(Converter):
+    """`Converter` for nodes."""
+
+    def type(self, ctype: Node, holder: Any = None) -> CType:
+        if isinstance(ctype, Number):
+            return ctype.scalar
+        if isinstance(ctype, Unusable):
+            raise SignatureError(ctype.reason)
+        if isinstance(ctype, Record) and ctype.reason:
+            raise SignatureError(f"{name_of(ctype)} cannot be passed by value: {ctype.reason}")
+        return super().type(ctype, holder)
+
+    def function(self, ctype: Any, holder: Any = None) -> Any:
+        if ctype.reason:
+            raise SignatureError(ctype.reason)
+        return super().function(ctype, holder)
+
+    def argument(self, node: Node) -> CType:
+        if isinstance(node, Record) and node.transparent and node.fields:
+            node = node.fields[0][1].type
+        return self.type(node)
+
+    def _variadic(self, ctype: Any) -> bool:
+        return bool(ctype.ellipsis)
+
+    def _layout(self, ctype: Any) -> tuple[int, int]:
+        return ctype.size, ctype.alignment
+
+
+#: What C calls its own types, by the words of `csource.basic_type`.
+BASICS: dict[str, Node] = {
+    name: Number(SCALARS[code], cname=name)
+    for name, code in {
+        "_Bool": "?",
+        "char": "c",
+        "signed char": "b",
+        "unsigned char": "B",
+        "short": "h",
+        "unsigned short": "H",
+        "int": "i",
+        "unsigned": "I",
+        "unsigned int": "I",
+        "long": "l",
+        "unsigned long": "L",
+        "long long": "q",
+        "unsigned long long": "Q",
+        "float": "f",
+        "double": "d",
+        "long double": "g",
+        "__nc_Zf": "Zf",
+        "__nc_Zd": "Zd",
+        "__nc_Zg": "Zg",
+    }.items()
+} | {"void": Node()}

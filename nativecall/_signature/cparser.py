@@ -1,0 +1,336 @@
+"""A parser of headers: tokens of preprocessed C to the nodes of what they declare.
+
+It reads what compilers and libraries write: GNU attributes and words, `__asm__` names, inline
+functions, ``#pragma pack``, C11's and C23's words. A declaration that it cannot read is left out
+with its reason, and what depends on it has that reason, too; the rest is read. Bodies of functions
+are passed over.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from .._errors import SignatureError
+from .cconstant import Unknown
+from .cexpression import cast
+from .cffitype import ANONYMOUS
+from .cnodes import ArrayOf, FunctionOf, Node, Number, PointerTo, Raw, Record, Unusable
+from .csource import KEYWORDS
+from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cexpression import Value
+
+
+class Parser(Specifiers):
+    """What tokens declare.
+
+    Attributes
+    ----------
+    functions : dict of str to (FunctionOf, int, int)
+        With the tokens that declare them.
+    inlines : set of str
+        Functions with a body that no library need have.
+    variables : dict of str to (Node, bool, int)
+        And whether they are `const`, and their first token.
+    typedefs : dict of str to (Node, bool)
+    tags : dict of str to Node
+        By ``"struct name"``.
+    values : dict of str to Value
+        Enumerators and initialised constants.
+    symbols : dict of str to str
+        What `__asm__` calls functions and variables.
+    skipped : dict of str to (str, int)
+        Reasons, and the first tokens.
+    """
+
+    def __init__(self, tokens: list[str]) -> None:
+        super().__init__()
+        self.tokens = [*tokens, *[""] * 8]
+        self.at = 0
+        self.functions: dict[str, tuple[FunctionOf, int, int]] = {}
+        self.inlines: set[str] = set()
+        self.variables: dict[str, tuple[Node, bool, int]] = {}
+        self.typedefs: dict[str, tuple[Node, bool]] = {
+            name: (node, False) for name, node in OTHER_TYPES.items()
+        }
+        self.tags: dict[str, Node] = {}
+        self.values: dict[str, Value] = {}
+        self.symbols: dict[str, str] = {}
+        self.skipped: dict[str, tuple[str, int]] = {}
+        self._linkages = 0
+
+    def read(self) -> None:
+        """Read all declarations."""
+        while self.tokens[self.at]:
+            start = self.at
+            try:
+                self._external()
+            except (Unknown, SignatureError) as error:
+                reason = error.reason if isinstance(error, SignatureError) else str(error)
+                self._leave_out(start, reason)
+            except RecursionError:
+                self._leave_out(start, "nested too deeply")
+
+    def starts_type(self, token: str) -> bool:
+        return token in WORDS or token in self.typedefs
+
+    def type_name(self) -> Node:
+        said, node = self.specifiers()
+        _, node, _ = self.declarator(node, said.const)
+        return said.type(node)
+
+    # -- declarations -----------------------------------------------------------------------------
+
+    def _external(self) -> None:
+        tokens, start = self.tokens, self.at
+        token = tokens[start]
+        if token[0] == "#":
+            self.pragma()
+            return
+        if token == "extern" and tokens[start + 1][:1] == '"':
+            self.at += 2
+            self._linkages += self.accept("{")
+            return
+        if token == "}" and self._linkages:
+            self._linkages -= 1
+            self.at += 1
+            return
+        if token in ("_Static_assert", "static_assert") or (
+            token in ASM and tokens[start + 1] == "("
+        ):
+            self.at = self.closing(start + 1)
+            self.accept(";")
+            return
+        said, node = self.specifiers()
+        if self.accept(";"):
+            return
+        alone = True
+        while True:
+            begun = self.at
+            name, declared, const = self.declarator(node, said.const)
+            end = self.at
+            one = copy.copy(said)
+            self.trailing(one)
+            if name is None:
+                raise Unknown(f"expected a name, found {tokens[self.at]!r}")
+            if one.odd == TRANSPARENT and isinstance(declared, Record):
+                declared.transparent = True
+            elif one.odd:
+                raise Unknown(f"attribute {one.odd!r} is not known here")
+            alone = alone and tokens[self.at] != ","
+            place = (start, end) if alone else (begun, end)
+            self._declare(name, declared, const, one, place)
+            if self.accept(","):
+                continue
+            if not self.accept(";") and tokens[self.at - 1] != "}":
+                raise Unknown(f"expected ';', found {tokens[self.at]!r}")
+            return
+
+    def _declare(
+        self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
+    ) -> None:
+        if said.storage == "typedef":
+            node = said.realigned(node)
+            if isinstance(node, Record) and ANONYMOUS in node.cname and not node.typedef:
+                node.typedef = name
+                node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
+            self.typedefs[name] = node, const
+            return
+        if said.asm:
+            self.symbols[name] = said.asm
+        node = said.type(node)
+        if isinstance(node, Raw):
+            body = self.tokens[self.at] == "{"
+            if body:
+                self.at = self.closing(self.at)
+                if said.storage != "extern":
+                    self.inlines.add(name)
+            if body or said.storage != "static":
+                self.functions.setdefault(name, (node.function, *place))
+        elif self.accept("="):
+            self._initialised(name, node, const, said.storage == "static", place[0])
+        else:
+            self.variables.setdefault(name, (node, const, place[0]))
+
+    def _initialised(self, name: str, node: Node, const: bool, static: bool, start: int) -> None:
+        """Take what stands after '=' as the value of a constant where it is one."""
+        begun = self.at
+        if const and isinstance(node, Number):
+            try:
+                self.values[name] = cast(self.expression(), node)
+                if self.tokens[self.at] in (",", ";"):
+                    return
+            except Unknown:
+                pass
+        self.at = begun
+        while self.tokens[self.at] not in (",", ";", ""):
+            at_bracket = self.tokens[self.at] in ("(", "[", "{")
+            self.at = self.closing(self.at) if at_bracket else self.at + 1
+        if static:
+            self.skipped[name] = "a static variable is in no library", start
+        else:
+            self.variables.setdefault(name, (node, const, start))
+
+    def _leave_out(self, start: int, reason: str) -> None:
+        """Go on after the declaration that begins at `start`, and remember why it is left out."""
+        tokens = self.tokens
+        at = start
+        name = last = ""
+        record = False
+        while tokens[at] and tokens[at] != ";":
+            token = tokens[at]
+            if token in ("struct", "union", "enum"):
+                record = True
+            if token in ("(", "[", "{"):
+                if token == "(" and not name and last not in WORDS and last not in ASM:
+                    name = last if last != tokens[at] else ""
+                    if tokens[at + 1] == "*" and tokens[at + 2].isidentifier():
+                        name = tokens[at + 2]
+                end = self.closing(at)
+                if token == "{" and name and not record:
+                    at = end - 1
+                    break
+                at = end
+                continue
+            if token == "}" and at > start:
+                at -= 1
+                break
+            if token.isidentifier() and token not in KEYWORDS:
+                last = token
+            at += 1
+        self.at = at + 1
+        name = name or last
+        if tokens[start] == "typedef" or "typedef" in tokens[start : start + 3]:
+            self.typedefs[name] = Unusable(reason), False
+        self.skipped[name] = reason, start
+
+    # -- declarators ------------------------------------------------------------------------------
+
+    def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
+        """A name, if there is one, and what it is declared as, and whether that is `const`."""
+        tokens = self.tokens
+        said = Said()
+        while True:
+            token = tokens[self.at]
+            if token == "*":
+                self.at += 1
+                node, const = node.pointer(const), False
+            elif (word := WORDS.get(token)) is not None and word[0] in (
+                "const",
+                "ignored",
+                "atomic",
+            ):
+                self.at += 1
+                const = const or word[0] == "const"
+            elif token in ("__attribute__", "__attribute", "__declspec"):
+                self.attribute(said)
+            else:
+                break
+        if said.odd:
+            raise Unknown(f"attribute {said.odd!r} is not known here")
+        if token == "(" and self._nests(tokens[self.at + 1]):
+            inside = self.at + 1
+            self.at = self.closing(self.at)
+            node = self._suffixes(node, const)
+            after, self.at = self.at, inside
+            const = const and node.kind == "array"
+            name, node, const = self.declarator(node, const)
+            self.expect(")")
+            self.at = after
+            return name, node, const
+        name = None
+        if token.isidentifier() and token not in WORDS:
+            name = token
+            self.at += 1
+        if tokens[self.at] in ("(", "["):
+            node = self._suffixes(node, const)
+        return name, said.type(node), const
+
+    def _nests(self, token: str) -> bool:
+        """Whether a parenthesis before `token` holds a declarator and not parameters."""
+        if token in ("*", "(", "__attribute__", "__cdecl", "["):
+            return True
+        return token.isidentifier() and not self.starts_type(token)
+
+    def _suffixes(self, node: Node, const: bool) -> Node:
+        """`node` with the brackets that follow a name."""
+        if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
+            self.at += 1
+            while WORDS.get(self.tokens[self.at], ("",))[0] in ("const", "ignored", "storage"):
+                self.at += 1
+            length: int | None = None
+            if self.tokens[self.at] == "*" and self.tokens[self.at + 1] == "]":
+                self.at += 1
+            elif self.tokens[self.at] != "]":
+                closing = self.closing(self.at - 1)
+                try:
+                    length = self.integer()
+                except Unknown:
+                    if not self._in_parameters:
+                        raise
+                    self.at = closing - 1  # a parameter's length means nothing
+            self.expect("]")
+            return ArrayOf(self._suffixes(node, const), length)
+        if self.accept("("):
+            return self._function(node, const)
+        return node
+
+    _in_parameters = False
+
+    def _function(self, result: Node, const: bool) -> Node:
+        outer, self._in_parameters = self._in_parameters, True
+        args: list[Node] = []
+        names: list[str | None] = []
+        readonly: list[bool] = []
+        ellipsis = False
+        reason = ""
+        if self.accept(")"):
+            reason = "'()' says nothing about the arguments"
+        else:
+            while True:
+                if self.accept("..."):
+                    ellipsis = True
+                    self.expect(")")
+                    break
+                said, node = self.specifiers()
+                name, node, constant = self.declarator(node, said.const)
+                self.trailing(said)
+                node = said.type(node)
+                if isinstance(node, ArrayOf):
+                    node = node.item.pointer(constant)
+                elif isinstance(node, Raw):
+                    node = node.function
+                args.append(node)
+                names.append(name)
+                readonly.append(isinstance(node, PointerTo) and node.const)
+                if self.accept(","):
+                    continue
+                self.expect(")")
+                break
+            if len(args) == 1 and args[0].kind == "void" and names == [None]:
+                args, names, readonly = [], [], []
+        self._in_parameters = outer
+        result = self._suffixes(result, const)
+        return Raw(FunctionOf(result, args, ellipsis, names, readonly, reason))
+
+    # -- what was written -------------------------------------------------------------------------
+
+    def written(self, start: int, end: int) -> str:
+        """The tokens of a declaration as one line, without what is nothing to its caller."""
+        tokens = self.tokens
+        words: list[str] = []
+        at = start
+        while at < end:
+            token = tokens[at]
+            if token in ("__attribute__", "__attribute", "__declspec"):
+                at = self.closing(at + 1)
+                continue
+            if token not in UNWRITTEN:
+                words.append(token)
+            at += 1
+        text = " ".join(words)
+        for found, wanted in ((" ( ", "("), ("( ", "("), (" (", "("), (" )", ")"), (" ,", ",")):
+            text = text.replace(found, wanted)
+        return text.replace("(*", " (*").replace("* ", "*")

@@ -1,0 +1,406 @@
+"""What begins declarations in headers: types by their words, tags with bodies, attributes.
+
+`Specifiers` is the part of the parser (cparser.py) that reads them.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from .._errors import SignatureError
+from .cconstant import Unknown, of_int
+from .cexpression import Expressions
+from .cffitype import ANONYMOUS
+from .cnodes import BASICS, FunctionOf, Node, Number, Raw, Record, Unusable
+from .csource import BASIC, basic_type
+from .ctype import SCALARS, WORD
+
+_MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
+
+# The words that can begin a declaration: what kind of word each is, and what it stands for.
+WORDS: dict[str, tuple[str, str]] = {word: ("basic", word) for word in BASIC}
+for _kind, _meant, _spelled in (
+    ("basic", "signed", "__signed __signed__"),
+    ("basic", "_Complex", "__complex __complex__"),
+    ("const", "", "const __const __const__"),
+    ("ignored", "", "volatile __volatile __volatile__ restrict __restrict __restrict__ auto"),
+    ("ignored", "", "__extension__ register _Noreturn _Thread_local __thread thread_local"),
+    ("ignored", "", "__cdecl _Nonnull _Nullable constexpr"),
+    ("inline", "", "inline __inline __inline__"),
+    ("storage", "typedef", "typedef"),
+    ("storage", "extern", "extern"),
+    ("storage", "static", "static"),
+    ("record", "", "struct union"),
+    ("enum", "", "enum"),
+    ("typeof", "", "typeof __typeof __typeof__ typeof_unqual"),
+    ("attribute", "", "__attribute__ __attribute __declspec"),
+    ("alignas", "", "_Alignas alignas"),
+    ("atomic", "", "_Atomic"),
+):
+    WORDS |= dict.fromkeys(_spelled.split(), (_kind, _meant))
+ASM = ("__asm__", "__asm", "asm")
+UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
+UNWRITTEN |= {"extern", "static"}
+# Attributes that change how a function is called, or a struct laid out, in ways not known here.
+_ODD = frozenset(
+    ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
+    + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
+)
+TRANSPARENT = "transparent_union"  # passed as its first member
+_MODES = {"QI": 1, "byte": 1, "HI": 2, "SI": 4, "DI": 8, "word": WORD, "pointer": WORD}
+OTHER_TYPES: dict[str, Node] = {
+    "_Float16": Number(SCALARS["e"], cname="_Float16"),
+    "_Float32": BASICS["float"],
+    "_Float64": BASICS["double"],
+    "_Float32x": BASICS["double"],
+    "_Float64x": BASICS["long double"],
+    "__builtin_va_list": Unusable(
+        "a 'va_list' cannot be made outside C", 24 if WORD == 8 else None, WORD
+    ),
+    **{
+        name: Unusable(f"there is no {name!r} here", size, size)
+        for size, names in (
+            (2, "__bf16"),
+            (4, "_Decimal32"),
+            (8, "_Decimal64"),
+            (16, "_Float128 __float128 _Decimal128 __int128 __int128_t __uint128_t _Float128x"),
+        )
+        for name in names.split()
+    },
+}
+
+
+class Said:
+    """What specifiers and attributes say beside the type."""
+
+    __slots__ = ("aligned", "asm", "const", "inline", "mode", "odd", "packed", "storage", "vector")
+
+    def __init__(self) -> None:
+        self.const = self.inline = self.packed = False
+        self.storage = self.asm = self.mode = self.odd = ""
+        self.aligned = self.vector = 0
+
+    def type(self, node: Node) -> Node:
+        """The type with the attributes that make another one of it."""
+        if self.mode:
+            size = _MODES.get(self.mode)
+            if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
+                return Unusable(f"mode {self.mode!r} is not known")
+            code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
+            return Number(SCALARS[code if node.scalar.signed else code.upper()])
+        if self.vector:
+            return Unusable("a vector type cannot be passed", self.vector, self.vector)
+        return node
+
+    def realigned(self, node: Node) -> Node:
+        """The type that a typedef with these attributes names."""
+        node = self.type(node)
+        if self.aligned and self.aligned != node.alignment and node.kind != "raw":
+            node = copy.copy(node)
+            node.alignment = self.aligned
+            node._pointers = {}
+        return node
+
+
+class Specifiers(Expressions):
+    """What reads what begins declarations."""
+
+    functions: dict[str, tuple[FunctionOf, int, int]]
+    variables: dict[str, tuple[Node, bool, int]]
+    typedefs: dict[str, tuple[Node, bool]]
+    tags: dict[str, Node]
+    _unnamed = 0
+    _pack = 0  # what '#pragma pack' says
+
+    def __init__(self) -> None:
+        self._packs: list[tuple[str, int]] = []
+
+    def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
+        """A name, if there is one, and what it is declared as, and whether that is `const`."""
+        raise NotImplementedError
+
+    def closing(self, at: int) -> int:
+        """The index after the bracket that closes the one at `at`."""
+        tokens = self.tokens
+        depth = 0
+        while True:
+            token = tokens[at]
+            if token in ("(", "[", "{"):
+                depth += 1
+            elif token in (")", "]", "}"):
+                depth -= 1
+            elif not token:
+                raise Unknown("a bracket is never closed")
+            at += 1
+            if depth <= 0:
+                return at
+
+    def pragma(self) -> None:
+        """Take ``#pragma pack(…)``; others are ignored."""
+        words = self.tokens[self.at].replace("(", " ").replace(",", " ").replace(")", " ").split()
+        self.at += 1
+        if words[1:2] != ["pack"]:
+            return
+        given = words[2:]
+        number = next((int(word) for word in given if word.isdigit()), 0)
+        label = next((word for word in given[1:] if word.isidentifier()), "")
+        if given[:1] == ["push"]:
+            self._packs.append((label, self._pack))
+            self._pack = number or self._pack
+        elif given[:1] == ["pop"]:
+            while self._packs:
+                found, self._pack = self._packs.pop()
+                if label in ("", found):
+                    break
+            self._pack = number or self._pack
+        else:
+            self._pack = number
+
+    def specifiers(self) -> tuple[Said, Node]:
+        """The type that words name, and what they say beside it."""
+        tokens = self.tokens
+        said = Said()
+        basic: list[str] = []
+        node: Node | None = None
+        while True:
+            token = tokens[self.at]
+            word = WORDS.get(token)
+            if word is None:
+                if node is None and not basic and token in self.typedefs:
+                    node, const = self.typedefs[token]
+                    said.const = said.const or const
+                    self.at += 1
+                    continue
+                if token == "[" and tokens[self.at + 1] == "[":
+                    self.at = self.closing(self.at)
+                    continue
+                break
+            kind, meant = word
+            if kind == "attribute":
+                self.attribute(said)
+                continue
+            self.at += 1
+            if kind == "basic":
+                basic.append(meant)
+            elif kind == "const":
+                said.const = True
+            elif kind == "storage":
+                said.storage = meant if said.storage != "static" else "static"
+            elif kind == "inline":
+                said.inline = True
+            elif kind == "record":
+                node = self._record(token)
+            elif kind == "enum":
+                node = self._enum()
+            elif kind == "typeof":
+                node = self._typeof()
+            elif kind == "alignas":
+                said.aligned = max(said.aligned, self._alignas())
+            elif kind == "atomic" and self.accept("("):
+                node = self.type_name()
+                self.expect(")")
+        if basic:
+            found = basic_type(basic)
+            if node is not None and basic == ["_Complex"]:
+                raise Unknown("a complex type that is not known")
+            if found is None or node is not None:
+                raise Unknown(f"C has no type {' '.join(basic)!r}")
+            node = BASICS[found]
+        if node is None:
+            token = tokens[self.at]
+            if token.isidentifier() and tokens[self.at + 1] not in ("(", ";", ","):
+                raise Unknown(f"unknown type name {token!r}")
+            raise Unknown(f"expected a type, found {token!r}")
+        node = said.type(node)
+        said.mode, said.vector = "", 0
+        return said, node
+
+    def _typeof(self) -> Node:
+        self.expect("(")
+        token = self.tokens[self.at]
+        if self.starts_type(token):
+            node = self.type_name()
+        elif self.tokens[self.at + 1] == ")" and token in self.functions:
+            node = Raw(self.functions[token][0])
+            self.at += 1
+        elif self.tokens[self.at + 1] == ")" and token in self.variables:
+            node = self.variables[token][0]
+            self.at += 1
+        else:
+            raise Unknown("the type of an expression is not known")
+        self.expect(")")
+        return node
+
+    def _alignas(self) -> int:
+        self.expect("(")
+        if self.starts_type(self.tokens[self.at]):
+            found = self.type_name().alignment
+        else:
+            found = self.integer()
+        self.expect(")")
+        return found
+
+    def attribute(self, said: Said) -> None:
+        """Take one ``__attribute__((…))``."""
+        tokens, start = self.tokens, self.at
+        end = self.closing(start + 1)
+        self.at = start + (3 if tokens[start + 2] == "(" else 2)
+        while self.at < end:
+            name = tokens[self.at].strip("_")
+            self.at += 1
+            given = tokens[self.at] == "("
+            after = self.closing(self.at) if given else self.at
+            if name == "packed":
+                said.packed = True
+            elif name == "aligned":
+                self.at += 1
+                said.aligned = max(said.aligned, self.integer() if given else _MAX_ALIGNMENT)
+            elif name == "mode" and given:
+                said.mode = tokens[self.at + 1].strip("_")
+            elif name == "vector_size":
+                self.at += 1
+                said.vector = self.integer()
+            elif name in _ODD:
+                said.odd = name
+            self.at = after
+        self.at = end
+
+    def trailing(self, said: Said) -> None:
+        """Take attributes and an `__asm__` name after a declarator."""
+        tokens = self.tokens
+        while True:
+            token = tokens[self.at]
+            if token in ("__attribute__", "__attribute"):
+                self.attribute(said)
+            elif token in ASM and tokens[self.at + 1] == "(":
+                self.at += 2
+                name = ""
+                while not self.accept(")"):
+                    name += tokens[self.at].strip('"')
+                    self.at += 1
+                said.asm = name
+            elif token == "[" and tokens[self.at + 1] == "[":
+                self.at = self.closing(self.at)
+            elif token in ("__extension__", "_Noreturn"):
+                self.at += 1
+            else:
+                return
+
+    def _tagged(self, said: Said) -> str:
+        """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
+        self.trailing(said)
+        while self.tokens[self.at] == "__declspec":
+            self.attribute(said)
+        token = self.tokens[self.at]
+        if token.isidentifier() and token not in WORDS:
+            self.at += 1
+            return token
+        self._unnamed += 1
+        return f"{ANONYMOUS}{self._unnamed}_"
+
+    def _record(self, kind: str) -> Node:
+        said = Said()
+        tag = self._tagged(said)
+        record = self.tags.get(f"{kind} {tag}")
+        if not isinstance(record, Record):
+            record = Record(kind, tag)
+            self.tags[record.cname] = record
+        if self.tokens[self.at] != "{":
+            return record
+        end = self.closing(self.at)
+        pack = self._pack
+        try:
+            members = self._members()
+            self.trailing(said)
+            record.transparent = said.odd == TRANSPARENT
+            if said.odd and not record.transparent:
+                raise Unknown(f"attribute {said.odd!r} is not known here")
+            if said.packed:
+                members = [(*one[:4], True) for one in members]
+            record.lay_out(members, said.aligned, pack)
+        except (Unknown, SignatureError) as error:
+            record.reason = error.reason if isinstance(error, SignatureError) else str(error)
+            record.size = record.fields = None
+            self.at = end
+            self.trailing(said)
+        return record
+
+    def _members(self) -> list[tuple[str | None, Node, int | None, int, bool]]:
+        tokens = self.tokens
+        members: list[tuple[str | None, Node, int | None, int, bool]] = []
+        self.expect("{")
+        while not self.accept("}"):
+            token = tokens[self.at]
+            if token[:1] == "#":
+                self.pragma()
+                continue
+            if token == ";":
+                self.at += 1
+                continue
+            if token in ("_Static_assert", "static_assert"):
+                self.at = self.closing(self.at + 1)
+                continue
+            said, node = self.specifiers()
+            if tokens[self.at] == ";":
+                if isinstance(node, Record) and ANONYMOUS in node.cname:
+                    members.append((None, node, None, said.aligned, said.packed))
+                continue
+            while True:
+                one = copy.copy(said)
+                name, found = None, node
+                if tokens[self.at] != ":":
+                    name, found, _ = self.declarator(node, said.const)
+                    if name is None:
+                        raise Unknown(f"expected a member, found {tokens[self.at]!r}")
+                width = self.integer() if self.accept(":") else None
+                self.trailing(one)
+                members.append((name, one.type(found), width, one.aligned, one.packed))
+                if not self.accept(","):
+                    break
+            self.expect(";")
+        return members
+
+    def _enum(self) -> Node:
+        said = Said()
+        tag = f"enum {self._tagged(said)}"
+        fixed: Node | None = None
+        if self.accept(":"):
+            _, fixed = self.specifiers()
+        if self.tokens[self.at] != "{":
+            return self.tags.setdefault(tag, fixed or Number(SCALARS["I"]))
+        self.at += 1
+        least = greatest = 0
+        value = -1
+        names: list[str] = []
+        while not self.accept("}"):
+            name = self.tokens[self.at]
+            self.at += 1
+            self.trailing(Said())
+            value = self.integer() if self.accept("=") else value + 1
+            least, greatest = min(least, value), max(greatest, value)
+            self.values[name] = of_int(value)
+            names.append(name)
+            if not self.accept(",") and self.tokens[self.at] != "}":
+                raise Unknown(f"expected ',' or '}}', found {self.tokens[self.at]!r}")
+        self.trailing(said)
+        node = fixed
+        if node is None:
+            sizes = (1, 2, 4, 8) if said.packed else (4, 8)
+            signed = least < 0
+            size = next(
+                (
+                    n
+                    for n in sizes
+                    if greatest < 2 ** (8 * n - signed) and -least <= 2 ** (8 * n - 1)
+                ),
+                8,
+            )
+            code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
+            node = Number(SCALARS[code if signed else code.upper()])
+        found = self.tags.get(tag)
+        if isinstance(found, Number) and isinstance(node, Number):
+            # Pointers to it may have been made before.
+            vars(found).update(vars(node), _pointers=found._pointers)
+            node = found
+        self.tags[tag] = node
+        return node

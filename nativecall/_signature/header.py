@@ -1,0 +1,441 @@
+"""Headers to declarations: what a library's headers declare, read leniently and kept on disk.
+
+`read` asks the cache first, which has what was read under the same compiler, options and
+environment as long as every file that was included is as it was. Else the headers go through the
+preprocessor and the parser; what cannot be offered has its reason in the table's `skipped`. Texts
+of declarations can be read in the same way.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+from itertools import pairwise
+
+from .. import _cache
+from .._errors import SignatureError, SymbolError
+from .declared import Declarations, edition
+from .preprocessor import Wanted, compiler, identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from .cexpression import Value
+    from .cnodes import FunctionOf, Node
+    from .cparser import Parser
+    from .declared import Table
+    from .grammar import Row
+    from .preprocessor import Macro, Scanned
+
+_OF_MACROS = "a macro "  # begins the reasons of macros
+_MOST_TOKENS = 4096  # of one macro, expanded
+
+
+def wanted(header: object, include: object, define: object, text: str | None = None) -> Wanted:
+    """What `load` was given, as plain data; TypeError and ValueError for what it cannot be."""
+    headers = [] if header is None else _several(header, "header")
+    if not headers and header is not None:
+        raise ValueError("'header' must name at least one header")
+    names = []
+    for one in headers:
+        path = os.fspath(one)  # type: ignore[call-overload]
+        is_path = not isinstance(one, str) or path.startswith((".", os.sep))
+        if not path or any([mark in path for mark in '\n\r\0">']):
+            raise ValueError(f"'header' must be the name or path of a header (got {path!r})")
+        names.append(os.path.abspath(path) if is_path else path)
+    folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]  # type: ignore[call-overload]
+    if not hasattr(define, "items"):
+        raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
+    defines = []
+    for name, value in define.items():
+        if not isinstance(name, str) or not name.partition("(")[0].isidentifier():
+            raise ValueError(f"'define' must name macros (got {name!r})")
+        given = value if value is None or isinstance(value, str) else str(int(value))
+        defines.append((name, given))
+    return Wanted(tuple(names), tuple(folders), tuple(defines), text)
+
+
+def _several(given: object, name: str) -> list[object]:
+    """One or a sequence of names or paths."""
+    found = [given] if isinstance(given, (str, os.PathLike)) else given
+    try:
+        made = [*found]  # type: ignore[misc]
+    except TypeError:
+        made = [found]
+    for one in made:
+        if not isinstance(one, (str, os.PathLike)):
+            raise TypeError(f"{name!r} must be a str, a path or several (got {type(one).__name__})")
+    return made
+
+
+def read(
+    wanted: Wanted, only: Sequence[str] | str | None = None, skip: bool = True
+) -> Declarations:
+    """What headers declare.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    only : str or sequence of str, optional
+        Names, or fnmatch patterns of names, to which it is limited.
+    skip : bool
+        Whether what cannot be offered is left out, and not an error.
+    """
+    command = compiler()
+    told = repr(("headers", edition(), identity(command), wanted))
+    key = _cache.sha256(told.encode(errors="backslashreplace")).digest()
+    table = _kept(key)
+    if table is None:
+        stamps, table = _read(wanted)
+        _cache.shared().put(key, marshal.dumps((stamps, {**table})))
+    if only is not None:
+        _restrict(table, [only] if isinstance(only, str) else [*only])
+    if not skip:
+        for name, reason in table["skipped"].items():
+            if not reason.startswith(_OF_MACROS):
+                raise SignatureError(
+                    f"{name!r} cannot be offered: {reason}",
+                    hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
+                )
+    return Declarations(table, wanted.text, wanted)
+
+
+def _restrict(table: Table, only: list[str]) -> None:
+    """Leave of a table what the names and patterns match."""
+    kinds = ("functions", "variables", "constants", "pointers", "skipped")
+    for one in only:
+        if not isinstance(one, str):
+            raise TypeError(f"'only' must be names or patterns (got {type(one).__name__})")
+    names = {name for name in only if not any([mark in name for mark in "*?["])}
+    patterns = [one for one in only if one not in names]
+    chosen = {*names}
+    known = [name for kind in kinds for name in table[kind]]  # type: ignore[literal-required]
+    if patterns:
+        from fnmatch import filter as matching
+
+        for pattern in patterns:
+            found = matching(known, pattern)
+            if not found:
+                raise SignatureError(f"'only' has {pattern!r}, which nothing declared matches")
+            chosen.update(found)
+    if missing := names.difference(known):
+        raise SymbolError.missing(min(missing), "the declarations", known)
+    for kind in kinds:
+        kept = {name: row for name, row in table[kind].items() if name in chosen}  # type: ignore[literal-required]
+        table[kind] = kept  # type: ignore[literal-required]
+
+
+def _kept(key: bytes) -> Table | None:
+    found = _cache.shared().get(key)
+    if found is None:
+        return None
+    try:
+        stamps, table = marshal.loads(found)
+        if all([_stamp(path) == stamp for path, stamp in stamps.items()]):
+            return table  # type: ignore[no-any-return]
+    except (ValueError, EOFError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _read(wanted: Wanted) -> tuple[dict[str, tuple[int, int] | None], Table]:
+    from .cparser import Parser
+    from .preprocessor import Scanned, check_machine, preprocess
+
+    if wanted.text is None or _has_directives(wanted.text):
+        text = preprocess(wanted)
+        check_machine(text)
+    else:
+        text = f'# 1 "declarations"\n{_without_comments(wanted.text)}'
+    scanned = Scanned(text)
+    parser = Parser(scanned.tokens)
+    if wanted.text is not None:
+        _know(parser)
+    parser.read()
+    # A file that is added to a folder may come before one that was included.
+    stamps = {
+        path: _stamp(path) for path in (*scanned.files, *wanted.include) if path != "declarations"
+    }
+    return stamps, _Tables(parser, scanned, wanted).table()
+
+
+def _has_directives(text: str) -> bool:
+    import re
+
+    return re.search(r"^\s*#\s*(?:if|include)", text, re.MULTILINE) is not None
+
+
+def _without_comments(text: str) -> str:
+    import re
+
+    from .csource import LEXICAL, SPLICE
+
+    def replaced(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
+
+    return re.sub(LEXICAL, replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
+
+
+def _know(parser: Parser) -> None:
+    """Have a parser know the types that texts take for granted."""
+    from cffi.commontypes import COMMON_TYPES
+
+    from .cffitype import ffi, scalar_of
+    from .cnodes import Number
+    from .cparser import Parser
+    from .csyntax import KNOWN_TYPEDEFS
+    from .preprocessor import tokenizer
+
+    known = "typedef struct _IO_FILE FILE; typedef _Bool bool;"
+    for name, meant in KNOWN_TYPEDEFS.items():
+        known += "" if name.startswith("__nc_") else f"typedef {meant} {name};"
+    first = Parser(tokenizer()(known))
+    for name, meant in COMMON_TYPES.items():
+        if name == meant and name.isidentifier() and not name.startswith("_cffi"):
+            first.typedefs[name] = Number(scalar_of(ffi().typeof(name))), False
+    first.read()
+    parser.typedefs |= first.typedefs
+
+
+class _Tables:
+    """The table of what a parser has read, and of macros."""
+
+    def __init__(self, parser: Parser, scanned: Scanned, wanted: Wanted) -> None:
+        from .cnodes import NodeConverter
+        from .preprocessor import tokenizer
+
+        self.parser = parser
+        self.scanned = scanned
+        self.wanted = wanted
+        self.convert = NodeConverter()
+        self.split: Callable[[str], list[str]] = tokenizer()
+        self.skipped: dict[str, str] = {}
+        self.functions: dict[str, Row] = {}
+        self.variables: dict[str, str] = {}
+        self.constants: dict[str, Any] = {}
+        self.pointers: dict[str, tuple[str, int]] = {}
+        self.readonly: list[str] = []
+        self.symbols = parser.symbols
+
+    def table(self) -> Table:
+        parser = self.parser
+        for name, (reason, start) in parser.skipped.items():
+            file, line = self.scanned.place(start)
+            where = f"{self.scanned.files[file] if file >= 0 else ''}:{line}"
+            self.skipped[name or where] = reason
+        for name, (function, start, end) in parser.functions.items():
+            self._attempt(name, self._function, name, function, start, end)
+        for name, (node, const, _) in parser.variables.items():
+            if name not in self.functions:
+                self._attempt(name, self._variable, name, node, const)
+        for name, value in parser.values.items():
+            self._constant(name, value)
+        self._macros()
+        for known in (self.functions, self.variables, self.constants, self.pointers):
+            for name in known:
+                self.skipped.pop(name, None)
+        places = {
+            name: self.scanned.place(start)
+            for name, (_, start, _) in parser.functions.items()
+            if name in self.functions
+        }
+        return {
+            "functions": self.functions,
+            "variables": self.variables,
+            "readonly": self.readonly,
+            "typedefs": {},
+            "structs": {},
+            "opaque": [],
+            "constants": self.constants,
+            "refused": {},
+            "pointers": self.pointers,
+            "skipped": self.skipped,
+            "symbols": self.symbols,
+            "inlines": sorted(parser.inlines & self.functions.keys()),
+            "places": places,
+            "files": self.scanned.files,
+            "layouts": self._layouts(),
+            "types": self._types(),
+        }
+
+    def _attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
+        try:
+            take(*given)
+        except SignatureError as error:
+            self.skipped[name] = error.reason + (f"; {error.hint}" if error.hint else "")
+
+    def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
+        from .derived import FunctionPointer
+
+        if function.reason:
+            raise SignatureError(function.reason)
+        made = FunctionPointer(
+            self.convert.type(function.result),
+            [self.convert.argument(arg) for arg in function.args],
+            function.ellipsis,
+        )
+        self.functions[name] = (
+            made.named[2:-1],
+            tuple(function.names),
+            tuple(function.readonly),
+            self.parser.written(start, end),
+        )
+
+    def _variable(self, name: str, node: Node, const: bool) -> None:
+        self.variables[name] = self.convert.type(node).named
+        if const:
+            self.readonly.append(name)
+
+    def _constant(self, name: str, value: Value) -> None:
+        if len(value) == 3 or isinstance(value[1], str):
+            self.constants[name] = value[0]
+        else:
+            self.pointers[name] = self.convert.type(value[1]).named, value[0]
+
+    # -- macros -----------------------------------------------------------------------------------
+
+    def _macros(self) -> None:
+        from .cconstant import Unknown
+
+        macros = self.scanned.macros
+        expanded: dict[str, list[str]] = {}
+        beyond: list[str] = []
+        for name, macro in macros.items():
+            if macro.file < 0:
+                continue
+            if macro.parameters is not None:
+                if name not in self.functions and name not in self.variables:
+                    self.skipped.setdefault(name, "a macro with parameters is no function")
+            elif macro.text:
+                try:
+                    expanded[name] = self._expanded(name, macros)
+                except Unknown:
+                    beyond.append(name)
+        if beyond:
+            from .preprocessor import expansions, preprocess
+
+            if self.wanted.text is None or _has_directives(self.wanted.text):
+                found = expansions(preprocess(self.wanted, beyond))
+            else:
+                found = {}
+            expanded |= {beyond[at]: self.split(text) for at, text in found.items()}
+        for name, tokens in expanded.items():
+            try:
+                self._macro(name, tokens)
+            except Unknown as error:
+                self.skipped.setdefault(name, f"a macro that is no constant: {error}")
+
+    def _expanded(self, name: str, macros: Mapping[str, Macro]) -> list[str]:
+        """The tokens of a macro that only object-like ones are in."""
+        from .cconstant import Unknown
+
+        split = self.split
+
+        def expand(tokens: list[str], hidden: tuple[str, ...]) -> list[str]:
+            made: list[str] = []
+            for token in tokens:
+                macro = macros.get(token)
+                if macro is None or token in hidden or macro.parameters is not None:
+                    made.append(token)
+                else:
+                    made += expand(split(macro.text), (*hidden, token))
+                if len(made) > _MOST_TOKENS:
+                    raise Unknown("a macro expands to too much")
+            return made
+
+        tokens = expand(split(macros[name].text), (name,))
+        for token, following in pairwise(tokens):
+            if following == "(" and token in macros and macros[token].parameters is not None:
+                raise Unknown(token)
+        return tokens
+
+    def _macro(self, name: str, tokens: list[str]) -> None:
+        from .cconstant import Unknown
+
+        parser = self.parser
+        if not tokens:
+            return
+        first = tokens[0]
+        if len(tokens) == 1 and first.isidentifier():
+            kinds: tuple[dict[str, Any], ...] = (self.functions, self.variables)
+            for known in kinds:
+                if first in known:
+                    if first != name:
+                        known[name] = known[first]
+                        self.symbols[name] = self.symbols.get(first, first)
+                        if first in parser.inlines:
+                            parser.inlines.add(name)
+                    return
+            if first in self.skipped:
+                self.skipped.setdefault(name, self.skipped[first])
+                return
+        if parser.starts_type(first):
+            raise Unknown("it is a type, or a word of a declaration")
+        parser.tokens = [*tokens, *[""] * 8]
+        parser.at = 0
+        try:
+            value = parser.expression()
+        except RecursionError:
+            raise Unknown("nested too deeply") from None
+        if parser.tokens[parser.at]:
+            raise Unknown(f"{parser.tokens[parser.at]!r} follows an expression")
+        self._constant(name, value)
+
+    # -- types ------------------------------------------------------------------------------------
+
+    def _layouts(self) -> dict[str, tuple[object, ...]]:
+        """The structs and unions whose layout is known, by how C names them."""
+        from .cnodes import Record
+
+        return {
+            record.typedef or record.cname: (
+                record.kind,
+                record.size,
+                record.alignment,
+                tuple(
+                    (name, member.type.spell(name), *member[2:]) for name, member in record.fields
+                ),
+            )
+            for record in self.parser.tags.values()
+            if isinstance(record, Record) and record.fields is not None and record.size is not None
+        }
+
+    def _types(self) -> dict[str, str]:
+        return {
+            name: node.spell(name)
+            for name, (node, _) in self.parser.typedefs.items()
+            if node.kind != "unusable"
+        }
+
+
+def doc(file: str, line: int) -> str | None:
+    """The comment right before what is declared at a line of a header."""
+    import re
+
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            before = opened.read().split("\n")[: line - 1]
+    except OSError:
+        return None
+    text = "\n".join(before).rstrip()
+    if text.endswith("*/"):
+        start = text.rfind("/*")
+        lines = text[start + 2 : -2].split("\n")
+        lines = [re.sub(r"^\s*[*!<]*[*!<]?(?=\s|$)\s?", "", one) for one in lines]
+    else:
+        match = re.search(r"(?:^[ \t]*//[^\n]*(?:\n|\Z))+\Z", text, re.MULTILINE)
+        if match is None:
+            return None
+        lines = [re.sub(r"^\s*//[/!]?<? ?", "", one) for one in match.group().split("\n")]
+    return "\n".join([one.rstrip() for one in lines]).strip() or None

@@ -1,0 +1,91 @@
+"""The inline functions of headers, compiled: one shared object for those of a library's headers.
+
+`compiled` gives it as bytes, which are kept in the cache under everything that determines them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import _cache
+from .._errors import LibraryError, SignatureError
+from .declared import edition
+from .preprocessor import call, compiler, complaint, identity, options, source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .preprocessor import Wanted
+
+PREFIX = "nativecall_inline_"  # begins the names of the pointers to the functions
+
+
+def compiled(wanted: Wanted, files: Sequence[str], names: Sequence[str], path: str | None) -> bytes:
+    """A shared object with a pointer to each of the functions `names`, which are called `PREFIX`
+    and the name.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    files : sequence of str
+        What the headers include.
+    names : sequence of str
+    path : str or None
+        The library, whose symbols the functions may use.
+
+    Raises
+    ------
+    LibraryError
+        When there is no compiler.
+    SignatureError
+        When it refuses the functions.
+    """
+    command = compiler()
+    if command is None:
+        raise LibraryError(
+            "an inline function needs a C compiler, and there is none (cc, gcc, clang)"
+        )
+    libraries = [path] if path is not None and os.path.isabs(path) else []
+    stamps = []
+    for file in (*files, *libraries):
+        status = os.stat(file)
+        stamps.append((file, status.st_size, status.st_mtime_ns))
+    told = repr(("inlines", edition(), identity(command), wanted, names, stamps))
+    key = _cache.sha256(told.encode(errors="backslashreplace")).digest()
+    made = _cache.shared().get(key)
+    if made is None:
+        made = _compile(command, wanted, names, libraries)
+        _cache.shared().put(key, made)
+    return made
+
+
+def _compile(
+    command: Sequence[str], wanted: Wanted, names: Sequence[str], libraries: list[str]
+) -> bytes:
+    import tempfile
+
+    lines = [source(wanted)]
+    for name in names:
+        lines.append(
+            f"#undef {name}\nextern __typeof__({name}) {name};\n"
+            f"__typeof__({name}) *const {PREFIX}{name} = {name};\n"
+        )
+    complete = ["-Wl,-z,defs"] if sys.platform == "linux" else []
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "inlines.so")
+        given = [*command, "-shared", "-fPIC", "-O2", "-w", *complete, *options(wanted)]
+        done = call([*given, "-x", "c", "-", "-x", "none", *libraries, "-o", out], "".join(lines))
+        if done.returncode == 0:
+            with open(out, "rb") as file:
+                return file.read()
+    found = complaint(done.stderr)
+    reason = found[2] if found is not None else _linker(done.stderr)
+    raise SignatureError(f"the C compiler refuses it: {reason}")
+
+
+def _linker(stderr: str) -> str:
+    """What a linker found wrong first."""
+    lines = [line for line in stderr.strip().split("\n") if "undefined" in line]
+    return (lines or stderr.strip().split("\n"))[0].rpartition(": ")[2][:200]

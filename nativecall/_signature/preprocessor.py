@@ -1,0 +1,252 @@
+"""Headers through a preprocessor: the C compiler's, or that of the package pcpp without one.
+
+`preprocess` gives the text with its macros, `scan` the tokens of it, with their places, the macros
+and the files. What a preprocessor says against a header becomes a `LibraryError` where a header is
+not found, else a `SignatureError`, with the file and the line.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections import namedtuple
+
+from .._errors import LibraryError, SignatureError
+from .ctype import WORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from subprocess import CompletedProcess
+
+#: What is read: names of headers or absolute paths, or a text in their place; include paths, and
+#: defines as (name, text or None).
+Wanted = namedtuple("Wanted", ["headers", "include", "define", "text"])
+#: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
+Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
+
+TOKEN = (
+    r"[A-Za-z_$]\w*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+    r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
+)
+_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
+_SENTINEL = "__nc_expanded_"
+
+
+def compiler() -> list[str] | None:
+    """The command of the C compiler: ``$CC``, else cc, gcc or clang; None without one."""
+    command = os.environ.get("CC", "").split()
+    for name in command[:1] or ["cc", "gcc", "clang"]:
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        for folder in [""] if os.path.dirname(name) else folders:
+            path = os.path.join(folder, name)
+            # shutil.which would do it, but loads what takes longer than a load from the cache.
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return [path, *command[1:]]
+    return None
+
+
+def identity(command: Sequence[str] | None) -> tuple[object, ...]:
+    """What tells one compiler, and what its environment says, from another."""
+    if command is None:
+        try:
+            from importlib.metadata import version
+
+            return ("pcpp", version("pcpp"))
+        except ImportError:
+            return ("pcpp", None)
+    path = os.path.realpath(command[0])
+    status = os.stat(path)
+    environment = [os.environ.get(name) for name in _ENVIRONMENT]
+    return (*command, path, status.st_size, status.st_mtime_ns, *environment)
+
+
+def source(wanted: Wanted) -> str:
+    """The C that is read."""
+    if wanted.text is not None:
+        return str(wanted.text) + "\n"
+    return "".join(
+        f'#include "{name}"\n' if os.path.isabs(name) else f"#include <{name}>\n"
+        for name in wanted.headers
+    )
+
+
+def options(wanted: Wanted) -> list[str]:
+    """What a compiler is told of include paths and defines."""
+    defines = [
+        f"-D{name}={text}" if text is not None else f"-D{name}" for name, text in wanted.define
+    ]
+    return [*[f"-I{path}" for path in wanted.include], *defines]
+
+
+def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
+    """What the headers become, with the definitions of macros; with `names` their expansions
+    instead, for `expansions`.
+    """
+    lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
+    command = compiler()
+    if command is None:
+        from .pcpreprocessor import run
+
+        return run(source(wanted), lines, wanted.include, wanted.define, not_found)
+    arguments = [*command, "-E", "-x", "c", *([] if names else ["-dD"]), *options(wanted), "-"]
+    done = call(arguments, source(wanted) + lines)
+    if done.returncode != 0:
+        raise _error(done.stderr)
+    return done.stdout
+
+
+def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
+    """Run a compiler on a text, with messages in English."""
+    import subprocess
+
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            arguments,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            env=environment,
+            check=False,
+        )
+    except OSError as error:
+        raise LibraryError(f"the C compiler {arguments[0]!r} cannot be run: {error}") from None
+
+
+def expansions(text: str) -> dict[int, str]:
+    """What the names that `preprocess` was given expand to, by their places."""
+    found: dict[int, list[str]] = {}
+    current: list[str] = []
+    for line in text.split("\n"):
+        if line[:1] == "#":
+            continue
+        if line.startswith(_SENTINEL):
+            number, _, rest = line[len(_SENTINEL) :].partition(" ")
+            current = found[int(number)] = [rest]
+        else:
+            current.append(line)
+    return {at: " ".join(lines) for at, lines in found.items()}
+
+
+def complaint(stderr: str) -> tuple[str, int, str] | None:
+    """The first error that a compiler printed: the file, the line and what is wrong."""
+    import re
+
+    match = re.search(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
+    return None if match is None else (match[1], int(match[2]), match[3])
+
+
+def _error(stderr: str) -> Exception:
+    import re
+
+    found = complaint(stderr)
+    if found is None:
+        lines = stderr.strip().split("\n")
+        return SignatureError(f"the C compiler cannot read the headers: {lines[0][:200]}")
+    file, line, message = found
+    missing = re.match(r"'?([^':]+)'?(?:: No such file or directory| file not found)", message)
+    if missing is not None:
+        return not_found(missing[1], file, line)
+    if "nested" in message:
+        message = f"headers include each other without end ({message})"
+        return SignatureError(f"{message}, at line {line} of {file!r}")
+    hint = "'define' gives macros that a header needs" if "#error" in message else None
+    return SignatureError(f"{message.rstrip('.')}, at line {line} of {file!r}", hint=hint)
+
+
+def not_found(name: str, file: str, line: int) -> LibraryError:
+    """The error for a header that is not found where `file` includes it."""
+    if file in ("<stdin>", ""):
+        advice = "install the package that has it, or name its folder with 'include'"
+        if os.path.exists(name) and not os.path.isabs(name):
+            advice = f"for the file in the current folder write {os.path.join('.', name)!r}"
+        return LibraryError(f"header {name!r} is not found; {advice}")
+    return LibraryError(
+        f"header {name!r} is not found, which {file!r} includes at line {line}; "
+        "name its folder with 'include'"
+    )
+
+
+class Scanned:
+    """A preprocessed text as tokens.
+
+    Attributes
+    ----------
+    tokens : list of str
+        ``#pragma`` lines are one token each.
+    macros : dict of str to Macro
+        As they are at the end; those that the compiler has have no file, which is -1.
+    files : list of str
+    """
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        self.macros: dict[str, Macro] = {}
+        self.files: list[str] = []
+        self._starts: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        self._scan(text)
+
+    def place(self, token: int) -> tuple[int, int]:
+        """The index of the file that has a token, and the line."""
+        at = bisect_right(self._starts, token) - 1
+        return self._places[at] if at >= 0 else (-1, 0)
+
+    def _scan(self, text: str) -> None:
+        find = tokenizer()
+        numbers: dict[str, int] = {}
+        tokens, starts, places = self.tokens, self._starts, self._places
+        file = line = -1
+        for content in text.split("\n"):
+            if content[:1] != "#":
+                found = find(content)
+                if found:
+                    starts.append(len(tokens))
+                    places.append((file, line))
+                    tokens += found
+            elif content[1:2] == " ":
+                marker = content.split('"')
+                line = int(content[2:].split(" ", 1)[0]) - 1
+                name = marker[1].replace("\\\\", "\\") if len(marker) > 2 else ""
+                inside = name and name[0] != "<"
+                file = numbers.setdefault(name, len(numbers)) if inside else -1
+            elif content.startswith("#define "):
+                name, macro = _macro(content[8:], file, line)
+                self.macros[name] = macro
+            elif content.startswith("#undef "):
+                self.macros.pop(content[7:].strip(), None)
+            elif content.startswith("#pragma "):
+                starts.append(len(tokens))
+                places.append((file, line))
+                tokens.append(content)
+            line += 1
+        self.files = [*numbers]
+
+
+def tokenizer() -> Callable[[str], list[str]]:
+    """What gives the tokens of a text."""
+    import re
+
+    return re.compile(TOKEN).findall
+
+
+def _macro(text: str, file: int, line: int) -> tuple[str, Macro]:
+    import re
+
+    match = re.match(r"([A-Za-z_$]\w*)(\([^)]*\))?", text)
+    assert match is not None
+    return match[1], Macro(text[match.end() :].strip(), match[2], file, line)
+
+
+def check_machine(text: str) -> None:
+    """Refuse the compiler of another machine."""
+    import re
+
+    found = re.search(r"^#define __SIZEOF_POINTER__ (\d+)", text, re.MULTILINE)
+    if found is not None and int(found[1]) != WORD:
+        raise LibraryError(
+            f"the C compiler's pointers have {8 * int(found[1])} bits, Python's {8 * WORD}; "
+            "set CC to a compiler for this machine"
+        )

@@ -1,0 +1,390 @@
+"""`nativecall.load(…, header=…)`: what headers declare, what is left out, and what is kept."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import shutil
+import struct
+
+import pytest
+
+import nativecall as nc
+from nativecall import _cache
+from nativecall._signature import header, preprocessor
+from nativecall._signature.cparser import Parser
+
+COMPILER = preprocessor.compiler()
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+
+HEADER = r"""
+#ifndef BOX_H
+#define BOX_H
+#include <stdarg.h>
+#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define BOX_API __attribute__((visibility("default"), noinline))
+#define BOX_LIMIT (1u << 4 | 1)
+#define BOX_RATIO 2.5f
+#define BOX_NAME "bo" "x\n"
+#define BOX_LETTER 'A'
+#define BOX_LAST (BOX_BLUE + sizeof(box_point))
+#define BOX_NONE ((void *)0)
+#define BOX_ALL ((box_hook)-1)
+#define BOX_TWICE(x) ((x) * 2)
+#define BOX_FOUR BOX_TWICE(2)
+#define BOX_NO_CONSTANT { 1, 2 }
+#define box_negative box_negated
+typedef struct box_point { double x, y; } box_point;
+typedef struct { unsigned low : 3, : 2, high : 9; char tail; } box_bits;
+typedef struct box_hidden box_hidden;
+typedef int (*box_hook)(box_hidden *, void *);
+enum { BOX_RED, BOX_GREEN = 5, BOX_BLUE };
+
+/* The square of a number.
+ *
+ * It is exact. */
+BOX_API extern double box_square(double __x) __attribute__((__nothrow__, __const__));
+__extension__ extern int box_plain(int, ...) __asm__("box_" "renamed");
+int box_negated(int x);
+BOX_API box_point box_add(box_point a, const box_point *b);
+int box_print(const char *format, va_list arguments);
+box_bits box_make(void);
+int box_unprototyped();
+_Float128 box_wide(_Float128);
+int box_gone(int);
+int close(int);
+extern int box_counter;
+#ifdef BOX_ODD
+box_unknown_t box_odd(int);
+#endif
+_Static_assert(sizeof(box_point) == 16, "a ; { string");
+static inline int box_inline(int x) { return ({ int y = x; y + box_negated(1); }); }
+static __inline__ __attribute__((always_inline)) int box_broken(void) { return box_gone(1); }
+#ifdef __cplusplus
+}
+#endif
+#endif
+"""
+SOURCE = r"""
+typedef struct box_point { double x, y; } box_point;
+double box_square(double x) { return x * x; }
+int box_renamed(int x, ...) { return x + 1; }
+int box_negated(int x) { return -x; }
+box_point box_add(box_point a, const box_point *b) { return (box_point){a.x + b->x, a.y + b->y}; }
+int box_counter = 3;
+int close(int x) { return x + 100; }
+"""
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(SOURCE, "box")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the header, and a cache of its own."""
+    kept = _cache.Cache(str(tmp_path / "cache"))
+    monkeypatch.setattr(_cache, "shared", lambda: kept)
+    (tmp_path / "box.h").write_text(HEADER)
+    return tmp_path
+
+
+@pytest.fixture
+def box(path, folder):
+    return nc.load(path, header="box.h", include=folder)
+
+
+@pytest.fixture
+def odd(path, folder):
+    """With what no compiler takes."""
+    return nc.load(path, header="box.h", include=folder, define={"BOX_ODD": None})
+
+
+def test_functions_variables_and_constants(box):
+    assert box.box_square(3) == 9.0
+    other = struct.pack("dd", 3, 4)
+    assert box.box_add((1, 2), other) == (4.0, 6.0)
+    assert box.box_counter == 3
+    assert (box.BOX_RED, box.BOX_GREEN, box.BOX_BLUE) == (0, 5, 6)
+    assert (box.BOX_LIMIT, box.BOX_RATIO, box.BOX_NAME, box.BOX_LETTER) == (17, 2.5, b"box\n", 65)
+    assert (box.BOX_LAST, box.BOX_FOUR, box.BOX_NONE) == (22, 4, None)
+    assert int(nc._lib.ffi.cast("uintptr_t", box.BOX_ALL)) == 2**64 - 1
+
+
+def test_other_names_of_functions(box):
+    assert box.box_plain(3) == 4  # by its __asm__ name
+    assert box.box_negative(3) == -3  # a macro
+    assert box["close"](1) == 101
+    assert box["box_square"] is box.box_square
+    assert callable(box.close)
+    assert box.close() is None
+    with pytest.raises(nc.LibraryError, match="is closed"):
+        box["box_add"]
+
+
+def test_the_comment_of_the_header_is_the_doc(box):
+    declared = "double box_square(double __x)"
+    assert box.box_square.__doc__ == f"{declared}\n\nThe square of a number.\n\nIt is exact."
+    assert box.box_negated.__doc__ == "int32_t box_negated(int32_t x)"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("box_print", "a 'va_list' cannot be made outside C"),
+        ("box_make", "struct 'box_bits' has the bit-field 'low' and cannot be passed by value"),
+        ("box_unprototyped", r"'\(\)' says nothing about the arguments"),
+        ("box_wide", "there is no '_Float128' here"),
+        ("box_odd", "unknown type name 'box_unknown_t'"),
+        ("BOX_TWICE", "a macro with parameters is no function"),
+        ("BOX_NO_CONSTANT", "a macro that is no constant: '{' is no constant expression"),
+    ],
+)
+def test_what_is_left_out_has_its_reason(odd, name, reason):
+    with pytest.raises(nc.SymbolError, match=f"'{name}' of library .* is left out: {reason}"):
+        getattr(odd, name)
+    assert not hasattr(odd, name)
+    assert name in odd.skipped
+    assert name not in dir(odd)
+
+
+def test_a_library_that_is_older_than_its_header(box):
+    with pytest.raises(nc.SymbolError, match="no symbol 'box_gone'"):
+        box.box_gone
+    assert box.box_square(2) == 4.0
+
+
+def test_inline_functions_are_compiled(box, monkeypatch):
+    assert box.box_inline(3) == 2
+    with pytest.raises(nc.SymbolError, match=r"'box_broken' is an inline function.*box_gone"):
+        box.box_broken
+    with pytest.raises(TypeError, match="cannot pickle 'box_inline'"):
+        pickle.dumps(box.box_inline)
+
+
+def test_an_inline_function_without_a_compiler(path, folder, monkeypatch):
+    box = nc.load(path, header="box.h", include=[folder])
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(nc.SymbolError, match="an inline function needs a C compiler"):
+        box.box_inline
+
+
+def test_libraries_and_their_functions_are_pickled(box):
+    again = pickle.loads(pickle.dumps(box))
+    assert again.box_plain(1) == 2
+    assert pickle.loads(pickle.dumps(box.box_plain))(1) == 2
+
+
+def test_only_names_and_patterns(path, folder):
+    box = nc.load(path, header="box.h", include=folder, only=["box_s*", "BOX_RED"])
+    assert (box.box_square(2), box.BOX_RED) == (4.0, 0)
+    with pytest.raises(nc.SymbolError):
+        box.BOX_GREEN
+    assert box.skipped == {}
+    with pytest.raises(nc.SymbolError, match=r"no symbol 'box_sqare'.*did you mean 'box_square'"):
+        nc.load(path, header="box.h", include=folder, only="box_sqare")
+    with pytest.raises(nc.SignatureError, match=r"'only' has 'boxes_\*', which nothing declared"):
+        nc.load(path, header="box.h", include=folder, only=["boxes_*"])
+
+
+def test_strict_headers_and_lenient_texts(path, folder):
+    with pytest.raises(nc.SignatureError, match="'box_make' cannot be offered: struct 'box_bits'"):
+        nc.load(path, header="box.h", include=folder, skip=False, only=["box_make", "box_square"])
+    assert nc.load(path, header="box.h", include=folder, skip=False, only="box_sq*").box_square(1)
+    text = "#define TWO 2 /* two */\nsize_t box_negated(foo x); int box_negated(int \\\n x); x y z;"
+    lenient = nc.load(path, text, skip=True)
+    assert (lenient.TWO, lenient.box_negated(2)) == (2, -2)
+    assert "z" in lenient.skipped
+    with pytest.raises(nc.SignatureError):
+        nc.load(path, text)
+
+
+def test_what_was_read_is_kept_until_a_file_changes(path, folder, monkeypatch):
+    (folder / "inner.h").write_text("#define INNER 1\n")
+    (folder / "outer.h").write_text('#include "inner.h"\n#ifdef MORE\nint box_gone(int);\n#endif\n')
+
+    def outer(**options):
+        return nc.load(path, header=folder / "outer.h", **options)
+
+    assert outer().INNER == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(preprocessor, "preprocess", None)
+        assert outer().INNER == 1
+        with pytest.raises(TypeError):
+            outer(define={"MORE": None})
+    assert "box_gone" in dir(outer(define={"MORE": None}))
+    assert "box_gone" not in dir(outer())
+    (folder / "inner.h").write_text("#define INNER 22\n")
+    assert outer().INNER == 22
+
+
+def test_headers_that_are_not_found(path, folder, monkeypatch):
+    with pytest.raises(nc.LibraryError, match=r"header 'no_such.h' is not found; install"):
+        nc.load(path, header="no_such.h")
+    (folder / "outer.h").write_text("\n#include <no_such.h>\n")
+    with pytest.raises(
+        nc.LibraryError, match=r"'no_such.h' is not found, which .*outer.h' .*line 2"
+    ):
+        nc.load(path, header="outer.h", include=folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(nc.LibraryError, match=r"in the current folder write './outer.h'"):
+        nc.load(path, header="outer.h")
+    assert nc.load(path, header="./box.h").box_square(2) == 4.0
+
+
+def test_headers_that_include_each_other(path, folder):
+    (folder / "a.h").write_text('#include "b.h"\n')
+    (folder / "b.h").write_text('#include "a.h"\n')
+    with pytest.raises(nc.SignatureError, match="headers include each other without end"):
+        nc.load(path, header=folder / "a.h")
+
+
+def test_headers_that_need_defines(path, folder):
+    (folder / "needs.h").write_text(
+        "#ifndef WIDTH\n#error define WIDTH\n#endif\nint box_negated(int);"
+    )
+    with pytest.raises(nc.SignatureError, match=r"define WIDTH, at line 2 of .*needs.h'; 'define'"):
+        nc.load(path, header=folder / "needs.h")
+    assert nc.load(path, header=folder / "needs.h", define={"WIDTH": 8}).box_negated(8) == -8
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"header": 3}, TypeError, "'header' must be a str, a path or several"),
+        ({"header": []}, ValueError, "'header' must name at least one header"),
+        ({"header": 'a"\n.h'}, ValueError, "'header' must be the name or path of a header"),
+        ({"header": "a.h", "include": 3}, TypeError, "'include' must be a str"),
+        ({"header": "a.h", "define": {"a b": 1}}, ValueError, "'define' must name macros"),
+        ({"header": "stddef.h", "only": [3]}, TypeError, "'only' must be names or patterns"),
+        ({"header": "a.h", "declarations": "int f(void);"}, TypeError, "one of them"),
+        ({"skip": True}, TypeError, "one of them"),
+    ],
+)
+def test_options_that_make_no_sense(path, options, error, message):
+    with pytest.raises(error, match=message):
+        nc.load(path, **options)
+
+
+def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
+    pytest.importorskip("pcpp")
+    wanted = header.wanted(["box.h", "stdio.h"], folder, {})
+    _, compiled = header._read(wanted)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    _, read = header._read(wanted)
+    for kind in ("functions", "variables", "pointers", "layouts"):
+        names = {*compiled[kind], *read[kind]}
+        differing = {name for name in names if compiled[kind].get(name) != read[kind].get(name)}
+        # What compilers have of their own, and what has no name, may differ.
+        own = {name for name in differing if name.startswith("_") or "__nc_" in name}
+        assert differing - own - {"max_align_t"} == set(), kind
+    assert {**compiled["constants"], **read["constants"]} == compiled["constants"]
+    assert read["constants"]["BOX_FOUR"] == 4
+    with pytest.raises(nc.LibraryError, match=r"header 'no_such.h' is not found"):
+        nc.load(path, header="no_such.h")
+    (folder / "needs.h").write_text("#error define WIDTH\n")
+    with pytest.raises(nc.SignatureError, match="define WIDTH"):
+        nc.load(path, header=folder / "needs.h")
+
+
+def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setitem(__import__("sys").modules, "pcpp", None)
+    with pytest.raises(nc.LibraryError, match=r"pip install 'nativecall\[headers\]'"):
+        nc.load(path, header="stddef.h")
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+TYPES = (
+    "char",
+    "short",
+    "int",
+    "long",
+    "unsigned char",
+    "double",
+    "_Bool",
+    "long double",
+    "char *",
+)
+BIT_TYPES = ("int", "unsigned", "unsigned char", "long", "unsigned short", "_Bool")
+
+
+def random_struct(seed: int) -> tuple[str, list[str]]:
+    """A struct with bit-fields, attributes and anonymous members, and the members to ask for."""
+    choose = random.Random(seed)
+    lines, names = [], []
+    for at in range(choose.randint(1, 7)):
+        name, kind = f"m{at}", choose.random()
+        if kind < 0.5:
+            ctype = choose.choice(BIT_TYPES)
+            most = {"_Bool": 1, "unsigned char": 8, "unsigned short": 16, "long": 64}.get(ctype, 32)
+            width = choose.randint(0, most)
+            named = name if width and choose.random() < 0.85 else ""
+            lines.append(f"{ctype} {named}:{width};")
+            names += [named] * bool(named)
+        elif kind < 0.6:
+            lines.append(f"{choose.choice(('struct', 'union'))} {{ char a{at}; short {name}; }};")
+        else:
+            aligned = choose.choice(
+                ("", "", f" __attribute__((aligned({2 ** choose.randint(0, 5)})))")
+            )
+            packed = choose.choice(("", "", "", " __attribute__((packed))"))
+            array = choose.choice(("", "", "[3]"))
+            lines.append(f"{choose.choice(TYPES)} {name}{array}{aligned}{packed};")
+            names.append(name)
+    after = choose.choice(("", "", " __attribute__((packed))", " __attribute__((aligned(16)))"))
+    body = f"struct s{seed} {{ {' '.join(lines)} }}{after};"
+    if choose.random() < 0.3:
+        body = f"#pragma pack(push, {choose.choice((1, 2, 4, 8))})\n{body}\n#pragma pack(pop)"
+    return body, names
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is what they are compared with")
+def test_structs_are_laid_out_as_gcc_does(builder):
+    structs = [(seed, *random_struct(seed)) for seed in range(400)]
+    text = "\n".join([body for _, body, _ in structs])
+    source = [text]
+    for seed, _, _ in structs:
+        source.append(
+            f"long size{seed}(void) "
+            f"{{ return sizeof(struct s{seed}) * 1000 + _Alignof(struct s{seed}); }}"
+        )
+    parser = Parser(preprocessor.Scanned(text).tokens)
+    parser.read()
+    assert parser.skipped == {}
+    arrays: list[tuple[int, str]] = []
+    for seed, _, names in structs:
+        members = dict(parser.tags[f"struct s{seed}"].fields)
+        for name in names:
+            if members[name].type.kind in ("array", "pointer"):
+                asked = f"return __builtin_offsetof(struct s{seed}, {name});"
+                source.append(f"long at{seed}_{name}(void *p) {{ {asked} }}")
+            else:
+                source.append(
+                    f"long at{seed}_{name}(struct s{seed} *p) {{ p->{name} = -1; return -1; }}"
+                )
+            arrays.append((seed, name))
+    lib = nc.load(builder.library("\n".join(source), "layouts", flags=["-w"]))
+    for seed, body, _ in structs:
+        record = parser.tags[f"struct s{seed}"]
+        assert lib.function(f"size{seed}", "l:")() == record.size * 1000 + record.alignment, body
+    for seed, name in arrays:
+        record = parser.tags[f"struct s{seed}"]
+        member = dict(record.fields)[name]
+        memory = bytearray(record.size + 64)
+        begun = lib.function(f"at{seed}_{name}", "l:P")(memory)
+        if begun >= 0:
+            assert begun == member.offset, (seed, name)
+        elif member.type.scalar.kind in ("int", "bool"):
+            bits = int.from_bytes(memory, "little")
+            width = member.bitsize if member.bitsize >= 0 else 8 * member.type.size
+            width = 1 if member.type.scalar.kind == "bool" else width
+            assert bits == (2**width - 1) << (8 * member.offset + member.bitshift), (seed, name)
+        else:
+            first = next(at for at, byte in enumerate(memory) if byte)
+            assert member.offset <= first < member.offset + member.type.size, (seed, name)
