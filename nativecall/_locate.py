@@ -77,7 +77,7 @@ def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> 
     import re
 
     try:
-        with open(path, "rb") as file:
+        with open(os.fspath(path), "rb") as file:
             content = file.read(_NAMES_LIMIT)
     except OSError:
         return []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,7 +24,8 @@ from bench.section import Group, Section
 METHOD = (
     "Libraries: ms in a fresh process, once what does it is imported; 954 declarations are read as "
     "text, each function is looked up, and 50 are called, of 10 shapes. Whole processes: ms from "
-    "start to end. Kept is what an earlier process left in the cache on disk."
+    "start to end. sqlite3.h: the header, cffi its preprocessed text. Kept is what an earlier "
+    "process left in the cache on disk."
 )
 COUNT = 954
 TYPES = """
@@ -184,6 +187,40 @@ def lived(code: str, cache: str) -> float:
     return float(timer() - start) * 1e3
 
 
+def sqlite(where: Path) -> dict[str, partial[float]]:
+    """Return what loads sqlite3.h; nothing where it, or a compiler that preprocesses, is missing.
+
+    cffi gets the preprocessed text without what it cannot read.
+    """
+    cc = shutil.which("cc")
+    if cc is None or importlib.import_module("ctypes.util").find_library("sqlite3") is None:
+        return {}
+    done = subprocess.run(
+        [cc, "-E", "-P", "-x", "c", "-"],
+        input=f"#include <{HEADER}>",
+        stdout=-1,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        return {}
+    text = re.sub(r"__attribute__\s*\(\(.*?\)\)|__extension__|__restrict", "", done.stdout)
+    text = re.sub(r"typedef __\w+ (?:va_list|__gnuc_va_list);", "", text)
+    where = where / "headers"  # beside the generated library
+    where.mkdir()
+    (where / "library.h").write_text("typedef void *__gnuc_va_list, *va_list;\n" + text)
+    path, kept = where / "library.so", str(where / "cache")
+    theirs = "ffi = cffi.FFI(); ffi.cdef(text); ffi.dlopen('libsqlite3.so.0').sqlite3_libversion"
+    ours = f"nc.load('sqlite3', header={HEADER!r}).sqlite3_libversion"
+    before = "import nativecall as nc; nc.load"
+    return {
+        CFFI: partial(run, timed("import cffi", theirs, path), ""),
+        FIRST: partial(run, timed(before, ours, path), ""),
+        KEPT: partial(run, timed(before, ours, path), kept),
+    }
+
+
+HEADER = "sqlite3.h"
 ROW = f"{COUNT} declarations"
 SYMBOLS = f"{COUNT} functions, one by one"
 PROCESS = "a process: import, load, one call"
@@ -195,6 +232,8 @@ ONE_BY_ONE = "lib.function(…)"
 GOALS = (
     (ROW, FIRST, CFFI, 1.0),
     (ROW, KEPT, CFFI, 0.05),
+    (HEADER, FIRST, CFFI, 1.0),
+    (HEADER, KEPT, CFFI, 0.05),
     (SYMBOLS, ONE_BY_ONE, CTYPES, 1.0),
     (PROCESS, FIRST, CFFI, 1.0),
     (PROCESS, KEPT, CFFI, 1.0),
@@ -260,6 +299,8 @@ def add(section: Section, effort: Effort) -> None:
                 "bare interpreter": partial(lived, "pass", ""),
             },
         }
+        if subjects := sqlite(where):
+            rows[HEADER] = subjects
         for row, subjects in rows.items():
             for sample in subjects.values():
                 sample()  # fills what is kept

@@ -171,7 +171,7 @@ class Declarations:
         counts = ", ".join(
             f"{len(getattr(self, kind))} {kind}"
             for kind in self.__slots__
-            if kind not in ("readonly", "rows") and getattr(self, kind)
+            if kind not in ("files", "places", "readonly", "rows", "wanted") and getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
 

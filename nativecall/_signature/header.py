@@ -424,7 +424,7 @@ def doc(file: str, line: int) -> str | None:
     import re
 
     try:
-        with open(file, encoding="utf-8", errors="replace") as opened:
+        with open(os.fspath(file), encoding="utf-8", errors="replace") as opened:
             before = opened.read().split("\n")[: line - 1]
     except OSError:
         return None
