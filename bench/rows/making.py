@@ -132,7 +132,7 @@ def _wraps(tools: Tools) -> list[Line]:
 
 BOXES = "a box for others"
 FFI_CALLBACK = "ffi.callback"
-TO = ("to_ctypes", "to_cffi", "to_scipy")
+TO = ("to_ctypes", "to_cffi", "to_capsule", "to_scipy")
 
 
 def _boxes(tools: Tools) -> list[Line]:
@@ -152,6 +152,7 @@ def _boxes(tools: Tools) -> list[Line]:
         "wrap(…)": "wrap(a, 'd:d')",
         **{f"f.{to}(), first": f"wrap(a, 'd:d').{to}()" for to in TO},
         **{f"f.{to}(), again": f"f.{to}()" for to in TO},
+        **{f"f.{to}(…), again": f"f.{to}('d:d')" for to in TO},
     }
     return [
         Line(BOXES, FFI_CALLBACK, {what: Call(text, names) for what, text in statements.items()})
@@ -196,7 +197,7 @@ GOALS = (
     Most(WRAPS, "wrap(…)", FFI_CAST, 3.0),
     Most(WRAPS, "wrap(…), named", FFI_CAST, 3.0),
     *[Most(BOXES, f"f.{to}(), first", FFI_CALLBACK, 1.0, less="wrap(…)") for to in TO],
-    *[Most(BOXES, f"f.{to}(), again", DICT, 4.0) for to in TO],
+    *[Most(BOXES, f"f.{to}({one}), again", DICT, 4.0) for to in TO for one in ("", "…")],
     *[Most(THUNKS, what, FFI_CALLBACK, 0.75) for what in ("f.bind(…)", "f.convert(…)")],
     *[
         Most(THUNKS, f"{what}, called", FFI_CALLBACK_CALLED, 0.75)
@@ -208,6 +209,10 @@ GOALS = (
 # -- memory --------------------------------------------------------------------------------------
 
 
+def _same(x: float) -> float:
+    return x
+
+
 def _kept(tools: Tools) -> dict[str, Callable[[], object]]:
     one = tools.nc.wrap(tools.address, "d:d")
     two = tools.nc.wrap(address_of("pow"), "d:dd")
@@ -215,11 +220,12 @@ def _kept(tools: Tools) -> dict[str, Callable[[], object]]:
         "wrap(…)": lambda: tools.nc.wrap(tools.address, "d:d"),
         "f.bind(…)": lambda: two.bind(2.0),
         "f.convert(…)": lambda: one.convert("f:f"),
+        "callback(…)": lambda: tools.nc.callback("d:d", _same),
     }
 
 
 #: Most bytes of one of what `_kept` makes.
-BYTES = {"wrap(…)": 200.0, "f.bind(…)": 320.0, "f.convert(…)": 320.0}
+BYTES = {"wrap(…)": 200.0, "f.bind(…)": 320.0, "f.convert(…)": 320.0, "callback(…)": 320.0}
 
 
 def resident() -> int:

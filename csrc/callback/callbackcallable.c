@@ -24,9 +24,8 @@ static PyObject *make(PyTypeObject *type, PyObject *plan, PyObject *function, Py
 {
     NcCallSpec *spec = (NcCallSpec *)(void *)PyTuple_GET_ITEM(plan, 0);
     size_t flags = PyLong_AsSize_t(PyTuple_GET_ITEM(plan, 1));
-    NcPyCallback *called =
-        nc_pycallback_make(&NcPyCallback_Type, (NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2),
-                           function, name, NULL);
+    NcPyCallback *called = nc_pycallback_make(
+        &NcPyCallback_Type, (NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2), function, name);
     PyObject *made = called != NULL ? nc_callable_new(type, NULL, NULL) : NULL;
     NcCallable *self = (NcCallable *)(void *)made;
     if (made != NULL) {

@@ -155,8 +155,11 @@ static PyObject *ctypescallback_vectorcall(PyObject *type, PyObject *const *args
         return NULL;
     }
     NcCallbackSpec *spec = (NcCallbackSpec *)(void *)args[0];
-    NcCtypesCallback *self = (NcCtypesCallback *)(void *)nc_pycallback_make(
-        (PyTypeObject *)(void *)type, spec, args[1], args[2], args[3] != Py_None ? args[3] : NULL);
+    PyObject *names = nc_pycallback_names(args[2], args[3]);
+    NcCtypesCallback *self = names != NULL ? (NcCtypesCallback *)(void *)nc_pycallback_make(
+                                                 (PyTypeObject *)(void *)type, spec, args[1], names)
+                                           : NULL;
+    Py_XDECREF(names);
     if (self == NULL) {
         return NULL;
     }

@@ -95,7 +95,8 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
 void nc_pycallback_too_deep(const NcPyCallback *self)
 {
     PyErr_Format(PyExc_RecursionError,
-                 "callback '%U' is nested too deeply for the C stack of this thread", self->name);
+                 "callback '%U' is nested too deeply for the C stack of this thread",
+                 nc_pycallback_name(self));
 }
 
 /* Makes the sentinel the result. The callback may die in what follows, so this comes first. */
@@ -218,11 +219,9 @@ static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
     return 1;
 }
 
-void nc_pycallback_set_enter(NcPyCallback *self)
+void nc_pycallback_set_enter(NcCallbackSpec *spec)
 {
-    self->enter = self->spec->passed    ? enter_passed
-                  : self->spec->has_gil ? enter_holding
-                                        : enter_any;
+    spec->enter = spec->passed ? enter_passed : spec->has_gil ? enter_holding : enter_any;
 }
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
@@ -240,7 +239,7 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 
 PyObject *nc_pycallback_reported_as(const NcPyCallback *self)
 {
-    return self->function != NULL ? self->function : self->name;
+    return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
 PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int holding)
@@ -274,7 +273,7 @@ PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, 
 {
     if (given == NULL) {
         PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
-                     index + 1, self->name);
+                     index + 1, nc_pycallback_name(self));
         return NULL;
     }
     return Py_NewRef(given);
@@ -351,7 +350,7 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
     PyObject *function = Py_XNewRef(self->function);
     PyObject *value = NULL;
     if (function == NULL) {
-        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", self->name);
+        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
         return NULL;
     }
     /* Native callables may lead back here without any function of Python's, which would look. */
@@ -448,7 +447,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
         nc_pins_close(keep, &none); /* as nc_pointer_end does for one */
-        if (rest != NULL && nc_pins_check(self->name, rest) < 0) {
+        if (rest != NULL && nc_pins_check(nc_pycallback_name(self), rest) < 0) {
             Py_CLEAR(rest);
         }
         if (rest != NULL) {
@@ -470,19 +469,22 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
 /* What begins messages on the result, a borrowed str; or NULL. */
 static PyObject *result_name(NcPyCallback *self)
 {
-    if (self->who != NULL && PyUnicode_Check(self->who)) {
-        return self->who;
+    PyObject *names = self->names;
+    if (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != 2) {
+        PyObject *made =
+            !PyTuple_Check(names)
+                ? PyUnicode_FromFormat("the result of '%U'", names)
+                : PyUnicode_FromFormat("the result of argument %zd of '%U'",
+                                       PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
+                                       PyTuple_GET_ITEM(names, 1));
+        names = made != NULL ? PyTuple_Pack(2, nc_pycallback_name(self), made) : NULL;
+        Py_XDECREF(made);
+        if (names == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(self->names, names);
     }
-    PyObject *made =
-        self->who == NULL
-            ? PyUnicode_FromFormat("the result of '%U'", self->name)
-            : PyUnicode_FromFormat("the result of argument %zd of '%U'",
-                                   PyLong_AsSsize_t(PyTuple_GET_ITEM(self->who, 1)) + 1,
-                                   PyTuple_GET_ITEM(self->who, 0));
-    if (made != NULL) {
-        Py_XSETREF(self->who, made);
-    }
-    return made;
+    return PyTuple_GET_ITEM(names, 1);
 }
 
 int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)

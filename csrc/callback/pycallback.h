@@ -5,7 +5,7 @@
  * the object that knows the Python function. The callback makes Python objects of the arguments.
  * All that does not depend on their types is here:
  *
- *     if (!self->enter(self, &call, &result)) return result;
+ *     if (!self->spec->enter(self, &call, &result)) return result;
  *     args[1] = nc_pycallback_float(x);
  *     nc_pycallback_run(self, &call, args, 1, &result);
  *     return result;
@@ -31,7 +31,7 @@
  * NcPyCallback that dies then leaves its memory and its code to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an
- * NcPyCallback is read and changed with the GIL, but for `enter`, `symbols` and `spec`, which never
+ * NcPyCallback is read and changed with the GIL, but for `symbols` and `spec`, which never
  * change.
  * Code that the last reference to a callback goes with in another thread, just when the last call
  * has left Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it
@@ -45,11 +45,11 @@
 #include "nativecall/detail/callbackcalls.h"
 
 /* One call, in the frame of the callback. */
-typedef struct {
+struct NcPyCallbackCall {
     int ending;           /* what its end has to see to besides: NC_PYCALLBACK_...; how it ended */
     PyGILState_STATE gil; /* what PyGILState_Ensure returned */
     NcRaised before;      /* what the C code had raised */
-} NcPyCallbackCall;
+};
 
 enum {
     NC_PYCALLBACK_SAVE_THREAD = 1, /* the thread state had been given up, and will be again */
@@ -58,18 +58,14 @@ enum {
     NC_PYCALLBACK_FAILED = 8       /* nothing: it has ended, and C got the sentinel */
 };
 
-typedef struct NcPyCallback NcPyCallback;
-
 struct NcPyCallback {
     PyObject_HEAD
     void *const *symbols; /* what generated code refers to (symbols.c) */
-    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
-                                or 0 with the sentinel in `out`, and the callback may be gone */
     NcCallbackSpec *spec;
     PyObject *function; /* NULL once closed */
-    PyObject *name;     /* str: what the function is called in messages */
-    PyObject *who;      /* begins messages on the result: a str; NULL or (name, index) until the
-                           first of them */
+    PyObject *names;    /* str: what the function is called in messages; or a tuple of that and what
+                           begins messages on the result, a str or until the first of them a name
+                           and an index of an argument */
     PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
                            call a list, of that call's stash and of what all results point into */
     void *stub;         /* the C function pointer; owned; NULL with ctypes */
@@ -93,8 +89,14 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 /* Remembers the interpreter that callbacks run in; before the first of them. */
 void nc_pycallback_set_interpreter(void);
 
-/* Sets `enter`, by the spec. */
-void nc_pycallback_set_enter(NcPyCallback *self);
+/* Sets `enter` of a spec. */
+void nc_pycallback_set_enter(NcCallbackSpec *spec);
+
+/* What the function is called in messages, a borrowed str. */
+static inline PyObject *nc_pycallback_name(const NcPyCallback *self)
+{
+    return PyTuple_Check(self->names) ? PyTuple_GET_ITEM(self->names, 0) : self->names;
+}
 
 /* The stash of the call that the function was passed to, or NULL. */
 static inline NcStash *nc_pycallback_stash(const NcPyCallback *self)

@@ -10,7 +10,7 @@
 #include <structmember.h>
 
 NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
-                                 PyObject *name, PyObject *who)
+                                 PyObject *names)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
@@ -18,10 +18,9 @@ NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObj
     }
     self->symbols = nc_symbols;
     self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
-    nc_pycallback_set_enter(self);
+    nc_pycallback_set_enter(spec);
     self->function = Py_NewRef(function);
-    self->name = Py_NewRef(name);
-    self->who = Py_XNewRef(who);
+    self->names = Py_NewRef(names);
     if (spec->passed) {
         PyObject *stash = NcStash_Type.tp_alloc(&NcStash_Type, 0);
         /* What C code was given must last as long as the call that the function was passed to. */
@@ -43,6 +42,14 @@ NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObj
 fail:
     Py_DECREF(self);
     return NULL;
+}
+
+PyObject *nc_pycallback_names(PyObject *name, PyObject *who)
+{
+    return who == Py_None ? Py_NewRef(name)
+           : PyUnicode_Check(who)
+               ? PyTuple_Pack(2, name, who)
+               : PyTuple_Pack(3, name, PyTuple_GET_ITEM(who, 0), PyTuple_GET_ITEM(who, 1));
 }
 
 int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames, int foreign)
@@ -71,9 +78,13 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
     if (nc_pycallback_check(args, nargsf, kwnames, 0) < 0) {
         return NULL;
     }
-    return (PyObject *)nc_pycallback_make((PyTypeObject *)(void *)type,
-                                          (NcCallbackSpec *)(void *)args[0], args[1], args[2],
-                                          args[3] != Py_None ? args[3] : NULL);
+    PyObject *names = nc_pycallback_names(args[2], args[3]);
+    NcPyCallback *made = names != NULL
+                             ? nc_pycallback_make((PyTypeObject *)(void *)type,
+                                                  (NcCallbackSpec *)(void *)args[0], args[1], names)
+                             : NULL;
+    Py_XDECREF(names);
+    return (PyObject *)made;
 }
 
 /* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
@@ -111,14 +122,14 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
                        PyObject *function, PyObject *own_name, NcPointer *out)
 {
     PyObject *number = PyLong_FromSsize_t(index);
-    PyObject *who = number != NULL ? PyTuple_Pack(2, name, number) : NULL;
+    PyObject *names = number != NULL ? PyTuple_Pack(3, own_name, name, number) : NULL;
     NcPyCallback *made =
-        who != NULL
+        names != NULL
             ? nc_pycallback_make(&NcPyCallback_Type, (NcCallbackSpec *)(void *)argument->passed,
-                                 function, own_name, who)
+                                 function, names)
             : NULL;
     Py_XDECREF(number);
-    Py_XDECREF(who);
+    Py_XDECREF(names);
     if (made == NULL) {
         return -1;
     }
@@ -183,8 +194,7 @@ void nc_pycallback_dealloc(PyObject *object)
     }
     nc_stub_free(self->stub);
     Py_CLEAR(self->spec);
-    Py_CLEAR(self->name);
-    Py_CLEAR(self->who);
+    Py_CLEAR(self->names);
     Py_TYPE(object)->tp_free(object);
 }
 

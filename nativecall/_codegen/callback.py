@@ -123,7 +123,8 @@ class _CallbackCode(Writer):
         self.line("%self = load ptr, ptr %self_at, align 8")
         self.line(f"%symbols_at = getelementptr i8, ptr %self, i64 {layout['pycallback_symbols']}")
         self.line("%symbols = load ptr, ptr %symbols_at, align 8")
-        enter = self.load("ptr", "%self", layout["pycallback_enter"])
+        spec = self.load("ptr", "%self", layout["pycallback_spec"])
+        enter = self.load("ptr", spec, layout["callbackspec_enter"])
         entered = self.call_at(enter, "i32", "ptr %self", "ptr %call", f"ptr {where}")
         failed = "failed" if self.tells_last else "return"
         self.require(self.new(f"icmp ne i32 {entered}, 0"), failed)
