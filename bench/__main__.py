@@ -10,8 +10,9 @@ import secrets
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from bench import goals, installed, machine, worker
+from bench import goals, installed, machine, picture, worker
 from bench.rows import Effort
 from bench.section import Section
 
@@ -25,14 +26,33 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="NAMES", help=f"of {','.join(worker.MODULES)}")
     parser.add_argument("--list", action="store_true", help="print the sections' methods and stop")
     parser.add_argument("--json", metavar="FILE", type=Path, help="where the JSON report goes")
+    parser.add_argument(
+        "--picture", metavar="FILE", type=Path, help="draw the programs of the run, as an SVG"
+    )
+    parser.add_argument(
+        "--of",
+        metavar="REPORT",
+        type=Path,
+        help="with --picture: only draw that report",
+    )
     parser.add_argument("--seed", type=int, help="seed of the shuffling; random by default")
     options = parser.parse_args(argv)
     options.sections = options.only.split(",") if options.only else list(worker.MODULES)
     unknown = [name for name in options.sections if name not in worker.MODULES]
+    if options.of and not options.picture:
+        parser.error("argument --of: needs --picture FILE, where the picture goes")
     if unknown:
         known = ", ".join(worker.MODULES)
         parser.error(f"argument --only: unknown section '{unknown[0]}'; there are {known}")
     return options
+
+
+def write_picture(target: Path, report: dict[str, Any]) -> None:
+    """Draw the programs of a report."""
+    try:
+        target.write_text(picture.draw(report), encoding="utf-8")
+    except ValueError as error:
+        print(f"bench: {target} was not written: {error}", file=sys.stderr)
 
 
 def run_section(name: str, effort: Effort) -> Section:
@@ -67,6 +87,9 @@ def run_section(name: str, effort: Effort) -> Section:
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; the exit status is 1 where a section has no result, 2 without rich."""
     options = arguments(argv)
+    if options.of:
+        write_picture(options.picture, json.loads(options.of.read_text()))
+        return 0
     installed.leave_source_tree()
     try:
         from rich.console import Console
@@ -95,6 +118,8 @@ def main(argv: list[str] | None = None) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     content = report.to_json(date, described, sections, judged, options.quick)
     target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    if options.picture:
+        write_picture(options.picture, content)
     report.print_report(console, described, sections, judged)
     console.print(f"report: {target}", highlight=False, markup=False)
     return 0 if all(section.groups or section.figures for section in sections) else 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench import timing
+from bench import programs, timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
 from bench.rows import callbacks, importing, interning, libraries, lookup, making, thunks
@@ -227,6 +227,21 @@ def _making(section: Section) -> Iterator[Goal]:
         yield Goal(f"memory of {name}", bound, "bytes", True, found.get(name), detail)
 
 
+def _programs(section: Section) -> Iterator[Goal]:
+    for program in programs.PROGRAMS:
+        group = _both(section.group(program.title), programs.OURS)
+        peers = [name for name in group.samples if name != programs.OURS] if group else []
+        if group is None or not peers:
+            what = f"{program.title}: {programs.OURS} / the fastest peer"
+            yield Goal(what, 1.0, "x", True, None, "not measured")
+            continue
+        fastest = min(peers, key=lambda name: group.summaries()[name].median)
+        what = f"{program.title}: {programs.OURS} / {fastest}"
+        goal = _ratio(what, section, program.title, programs.OURS, fastest, 1.0)
+        reason = "" if goal.met else programs.REASONS.get((program.name, fastest), "")
+        yield replace(goal, detail=f"{goal.detail}; {reason}" if reason else goal.detail)
+
+
 def _intern(section: Section) -> Iterator[Goal]:
     nativecall, python = interning.NATIVECALL, interning.PYTHON
     what = f"interning a known string / {python}"
@@ -294,6 +309,7 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "generated": _generated,
     "callbacks": _callbacks,
     "thunks": _thunks,
+    "programs": _programs,
     "lookup": _lookup,
     "build": _build,
     "intern": _intern,

@@ -22,6 +22,7 @@ TITLES = {
     "callbacks": "Python functions called from C",
     "thunks": "Thunks",
     "making": "Making what is called",
+    "programs": "Whole programs",
     "lookup": "Find and call from C",
     "build": "Slot table build",
     "intern": "Interning",

@@ -17,7 +17,7 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "making", "lookup")
+PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "making", "programs", "lookup")
 MODULES = {
     "calls": "calls",
     "overloads": "overloads",
@@ -25,6 +25,7 @@ MODULES = {
     "callbacks": "callbacks",
     "thunks": "thunks",
     "making": "making",
+    "programs": "programs",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",

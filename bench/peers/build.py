@@ -22,7 +22,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from bench import installed, machine
 
 HERE = Path(__file__).resolve().parent
 C_PROGRAMS = HERE.parent / "c"
+PROGRAMS = HERE.parent / "programs"
 WINDOWS = sys.platform == "win32"
 KERNELS_LIBRARY = {"win32": "bench_kernels.dll", "darwin": "libbench_kernels.dylib"}.get(
     sys.platform, "libbench_kernels.so"
@@ -168,6 +169,56 @@ def make_cffi(directory: Path) -> None:
     ffi.compile(tmpdir=str(directory))
 
 
+#: What each of cffi's modules for the programs declares, for which library.
+CFFI_PROGRAMS = {
+    "c": (
+        'extern "Python" int compare(const double *, const double *);'
+        'extern "Python" double slope(double, double);'
+        "double kernel_d_d(double); int64_t kernel_q_q(int64_t); float kernel_f_f(float);"
+        "int32_t kernel_i_i(int32_t);"
+    ),
+    "gsl": 'extern "Python" double integrand(double, void *);',
+    "sqlite3": 'extern "Python" void in_sql(sqlite3_context *, int, sqlite3_value **);',
+    "z": "",
+}
+
+
+def make_cffi_programs(name: str, directory: Path) -> None:
+    """Compile one of cffi's modules for the programs; no headers of the library are needed."""
+    from bench import programs
+
+    kernels = str(built("kernels"))
+    declared = {
+        "c": programs.SOLVER + programs.SORT,
+        "gsl": programs.INTEGRATION,
+        "sqlite3": programs.SQLITE,
+        "z": programs.CHECKSUMS,
+    }[name]
+    ffi = importlib.import_module("cffi").FFI()
+    ffi.cdef(declared + CFFI_PROGRAMS[name])
+    own = name == "c"
+    found = "" if own else programs.library(name)
+    linked = [f"-l:{found}"] if sys.platform == "linux" else [f"-l{name}"]
+    ffi.set_source(
+        f"bench_cffi_{name}",
+        '#include "kernels.h"\n#include <stdlib.h>' if own else f"#include <stddef.h>\n{declared}",
+        include_dirs=[str(HERE)],
+        libraries=["bench_kernels"] if own else [],
+        library_dirs=[kernels] if own else [],
+        runtime_library_dirs=[kernels] if own and not WINDOWS else [],
+        extra_link_args=[] if own else linked,
+        extra_compile_args=OPTIMISE,
+    )
+    ffi.compile(tmpdir=str(directory))
+
+
+def make_cython_programs(directory: Path) -> None:
+    """Compile Cython's part of the programs, from a copy as above."""
+    name = "bench_cython_programs"
+    source = shutil.copy(PROGRAMS / "cython_programs.pyx", directory / f"{name}.pyx")
+    extension(directory, name, [source], cython=True)
+
+
 def make_lookup(directory: Path) -> None:
     """Compile the extension of lookup loops against the installed headers."""
     source = C_PROGRAMS / "lookup.c"
@@ -236,6 +287,15 @@ TARGETS = {
     "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
     "pybind11": Target(make_pybind11, (HERE / "pybind11_peer.cpp",), ("pybind11",)),
     "cffi": Target(make_cffi, (*KERNELS, HERE / "kernels.py"), ("cffi",)),
+    **{
+        f"cffi_{name}": Target(
+            partial(make_cffi_programs, name), (*KERNELS, PROGRAMS / "__init__.py"), ("cffi",)
+        )
+        for name in CFFI_PROGRAMS
+    },
+    "cython_programs": Target(
+        make_cython_programs, (PROGRAMS / "cython_programs.pyx",), ("Cython",)
+    ),
     "pointers": Target(make_pointers, (C_PROGRAMS / "pointers.c",)),
     "adapters": Target(make_adapters, (HERE / "adapters.c",)),
     "cython_callback": Target(make_cython_callback, (HERE / "cython_callback.pyx",), ("Cython",)),

@@ -30,6 +30,14 @@ BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
 /* An integrand that takes some hundred evaluations, for its peak is no smooth one. */
 BENCH_EXPORT double kernel_peak(double x, double at, double width);
 
+/* Runge and Kutta's method from t = 0 in so many steps, which evaluates four times in each. */
+BENCH_EXPORT double kernel_solve(double (*slope)(double t, double y), double y, double step,
+                                 int64_t steps);
+
+/* 5,000 functions, of which number i adds 1000 + i. */
+enum { BENCH_TABLE = 5000 };
+extern BENCH_EXPORT double (*const kernel_table[BENCH_TABLE])(double);
+
 /* A struct by value, for generated trampolines. */
 struct bench_point {
     double x, y;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.rows import Effort, programs
+from bench.rows import Effort, cprograms
 from bench.section import Section
 
 METHOD = (
@@ -23,7 +23,7 @@ def measure(effort: Effort) -> Section:
     """Run the program."""
     section = Section("build", METHOD)
     try:
-        section.figures = programs.run("slottable_build", effort.choose(4096, 1024))
-    except programs.ProgramError as error:
+        section.figures = cprograms.run("slottable_build", effort.choose(4096, 1024))
+    except cprograms.ProgramError as error:
         section.absent["slot table build"] = str(error)
     return section

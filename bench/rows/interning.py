@@ -6,7 +6,7 @@ from functools import partial
 
 from bench import timing
 from bench.peers import build
-from bench.rows import Effort, lookup, programs
+from bench.rows import Effort, cprograms, lookup
 from bench.section import Group, Section
 
 METHOD = (
@@ -49,6 +49,6 @@ def measure(effort: Effort) -> Section:
 def finish(section: Section, effort: Effort) -> None:
     """Add the program's figures, once for all processes."""
     try:
-        section.figures = programs.run("intern", effort.choose(4_000_000, 1_000_000))
-    except programs.ProgramError as error:
+        section.figures = cprograms.run("intern", effort.choose(4_000_000, 1_000_000))
+    except cprograms.ProgramError as error:
         section.absent["interning from threads"] = str(error)

@@ -1,30 +1,68 @@
-"""Runs the benchmark's own C programs, each of which prints one JSON object."""
+"""Whole programs, in nativecall and in each peer that can do them."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from typing import Any
+import gc
+import math
+import time
+from functools import partial
 
+from bench import timing
 from bench.peers import build
+from bench.programs import OURS, PEERS, PROGRAMS, Program, Run, prepared
+from bench.rows import Effort
+from bench.section import Group, Section
+
+METHOD = (
+    "ms for a whole program (bench/programs), once what is made once is there. The loop is Python "
+    "in all of them, and all must come to the same number: what is compared is the way to C and "
+    "back. Programs of a row are interleaved in shuffled rounds, in fresh processes pinned to one "
+    "CPU, garbage collector off. Cython's functions are written and compiled for each program, and "
+    "so are the modules of cffi's API mode."
+)
 
 
-class ProgramError(Exception):
-    """A program could not be built, failed, or printed no JSON; the message says which."""
+def processes(effort: Effort) -> int:
+    """Return the number of processes."""
+    return effort.choose(2, 1)
 
 
-def run(name: str, iterations: int) -> dict[str, Any]:
-    """Build and run ``bench/c/<name>.c`` and return what it printed."""
-    try:
-        directory = build.built(name)
-    except build.BuildError as error:
-        raise ProgramError(str(error)) from error
-    command = [str(directory / name), str(iterations)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    try:
-        printed = json.loads(done.stdout)
-    except ValueError as error:
-        raise ProgramError(f"{name}: exit {done.returncode}: {done.stderr.strip()}") from error
-    if done.returncode != 0:
-        raise ProgramError(f"{name}: exit {done.returncode}: {done.stdout.strip()}")
-    return dict(printed)
+def once(run: Run) -> float:
+    """Return the ms that a program takes."""
+    start = time.perf_counter_ns()
+    run()
+    elapsed = time.perf_counter_ns() - start
+    gc.collect(0)
+    return elapsed / 1e6
+
+
+def load(program: Program, absent: dict[str, str]) -> dict[str, Run]:
+    """Return the program of each peer, run once; those that are absent with the reason."""
+    found: dict[str, Run] = {}
+    expected = None
+    for peer in PEERS:
+        try:
+            run = prepared(peer, program)
+            result = run()
+            expected = result if expected is None else expected
+            if not math.isclose(result, expected, rel_tol=1e-12):
+                raise ValueError(f"came to {result!r}, not to {expected!r}")
+        except (Exception, build.BuildError) as error:
+            absent[f"{peer} '{program.title}'"] = f"{type(error).__name__}: {error}"
+        else:
+            found[peer] = run
+    return found
+
+
+def measure(effort: Effort) -> Section:
+    """Time every program of every peer."""
+    section = Section("programs", METHOD)
+    for program in PROGRAMS:
+        runs = load(program, section.absent)
+        subjects = {peer: partial(once, run) for peer, run in runs.items()}
+        if not subjects:
+            continue
+        samples = timing.interleave(subjects, effort.choose(5, 3), effort.seed)
+        reference = OURS if OURS in samples else next(iter(samples))
+        section.groups.append(Group(program.title, "ms", reference, samples))
+    return section

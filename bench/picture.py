@@ -1,0 +1,111 @@
+"""A picture of the whole programs: bars, as an SVG that suits light and dark pages.
+
+    python -m bench --only programs --picture docs/programs.svg
+    python -m bench --picture docs/programs.svg --of REPORT.json
+
+The second draws what an earlier run reported. Each program has a scale of its own. Beside a bar
+stand the median and how many times nativecall's it is, and below it why a peer is faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from bench.programs import OURS, PEERS, PROGRAMS, REASONS
+
+WIDTH, NAMES, BARS = 860, 190, 470
+LINE, TITLE, GAP = 17, 24, 12
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #1f2328 }
+.title { font-weight: 600 }
+.quiet { fill: #59636e; font-size: 11px }
+.ours { fill: #0969da }
+.peer { fill: #afb8c1 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #f0f6fc }
+  .quiet { fill: #9198a1 }
+  .ours { fill: #4493f8 }
+  .peer { fill: #545d68 }
+}
+"""
+
+
+def _text(x: float, y: float, content: str, kind: str = "") -> str:
+    attribute = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:g}" y="{y:g}"{attribute}>{escape(content)}</text>'
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"
+
+
+def draw(report: Mapping[str, Any]) -> str:
+    """Return the picture of a report, as `bench.report.to_json` makes it.
+
+    Raises
+    ------
+    ValueError
+        Where the report has no programs.
+    """
+    section = next((one for one in report["sections"] if one["name"] == "programs"), None)
+    if section is None or not section["groups"]:
+        raise ValueError("the report has no programs; make one with --only programs")
+    rows = {group["row"]: group["subjects"] for group in section["groups"]}
+    parts: list[str] = []
+    y = 0.0
+    for program in PROGRAMS:
+        subjects = rows.get(program.title)
+        if subjects is None:
+            continue
+        y += TITLE
+        parts.append(_text(0, y, program.title, "title"))
+        medians = {name: subjects[name]["median"] for name in PEERS if name in subjects}
+        longest, shortest = max(medians.values()), min(medians.values())
+        ours = medians.get(OURS)
+        for name, median in sorted(medians.items(), key=lambda item: item[1]):
+            y += LINE
+            length = max(BARS * _share(median, shortest, longest), 2.0)
+            kind = "ours" if name == OURS else "peer"
+            parts.append(_text(12, y, name))
+            parts.append(
+                f'<rect x="{NAMES}" y="{y - 11:g}" width="{length:.1f}" height="13" rx="2" '
+                f'class="{kind}"/>'
+            )
+            ratio = "" if ours is None or name == OURS else f", {median / ours:.2g}×"  # noqa: RUF001
+            parts.append(_text(NAMES + length + 6, y, f"{_time(median)}{ratio}", "quiet"))
+        faster = [name for name, median in medians.items() if ours and median < ours]
+        for name in faster:
+            reason = REASONS.get((program.name, name))
+            if reason is not None:
+                y += LINE
+                parts.append(_text(12, y, f"{name}: {reason}", "quiet"))
+        y += GAP
+    versions = report["machine"]["versions"]
+    used = ", ".join(f"{name} {versions[name]}" for name in ("cffi", "numba", "Cython"))
+    machine = f"{report['machine']['python']}, {used}, {report['machine']['cpu']}"
+    for line in (
+        "Medians of whole programs, each with a scale of its own (logarithmic where one takes over "
+        "20 times as long as another).",
+        f"{machine}, {report['date'][:10]}. python -m bench --only programs --picture FILE",
+    ):
+        y += LINE
+        parts.append(_text(0, y, line, "quiet"))
+    height = y + GAP
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
+        f'viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
+        f"<title>Whole programs with nativecall and its peers</title>\n<style>{STYLE}</style>\n"
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+def _share(value: float, shortest: float, longest: float) -> float:
+    """How long a bar is, of the longest one; logarithmic where they differ much."""
+    if longest <= 20 * shortest:
+        return value / longest
+    least = shortest / 2
+    return math.log(value / least) / math.log(longest / least)
