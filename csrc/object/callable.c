@@ -185,6 +185,11 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads); i++) {
+        PyObject *parts = self->more->parts;
+        if (parts != NULL && i < present &&
+            PyTuple_GET_ITEM(parts, i) == PyTuple_GET_ITEM(overloads, i)) {
+            continue;
+        }
         /* Part of itself, it would call itself for ever. */
         if (!is_single(PyTuple_GET_ITEM(overloads, i)) ||
             PyTuple_GET_ITEM(overloads, i) == object) {
@@ -373,6 +378,7 @@ static PyMethodDef callable_methods[] = {
     {"_derived", callable_derived, METH_VARARGS, NULL},
     {"_set_overloads", callable_set_overloads, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
+    {"_position", nc_entries_position, METH_O, NULL},
     {"_entries", callable_entries, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},

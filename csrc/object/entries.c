@@ -126,6 +126,23 @@ static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
     return part;
 }
 
+PyObject *nc_entries_position(PyObject *object, PyObject *spec)
+{
+    const NcCallable *self = (const NcCallable *)(void *)object;
+    PyObject *parts = self->more->parts;
+    Py_ssize_t count = parts != NULL ? PyTuple_GET_SIZE(parts) : self->spec != NULL;
+    Py_ssize_t position = 0;
+    if (!PyObject_TypeCheck(spec, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "the argument must be a call spec");
+        return NULL;
+    }
+    while (position < count &&
+           self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text) {
+        position++;
+    }
+    return PyLong_FromSsize_t(position < count ? position : -1);
+}
+
 NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
 {
     NcCallSpec *spec = nc_callspec_of(signature);

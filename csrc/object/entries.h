@@ -23,6 +23,9 @@ PyObject *nc_entries_subscript(PyObject *callable, PyObject *signature);
 int nc_entries_contains(PyObject *callable, PyObject *signature);
 PyObject *nc_entries_signatures(PyObject *callable, void *closure);
 
+/* _position(spec): of the entry of that signature, offered to readers or not; -1 for none. */
+PyObject *nc_entries_position(PyObject *callable, PyObject *spec);
+
 /* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */
 PyObject *nc_entries_address(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames);

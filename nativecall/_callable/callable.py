@@ -246,18 +246,17 @@ class NativeCallable(_types.CallableBase):
             self._add(found, replace)
 
     def _add(self, found: NewEntry, replace: bool) -> None:
-        entries = self._entries()
-        texts = [entry[0] for entry in entries]
-        if found.signature.text in texts:
-            position = texts.index(found.signature.text)
+        spec = found.arguments()[0]
+        position = self._position(spec)
+        if position >= 0:
             if not replace:
                 raise ValueError(
                     f"{self.__name__!r} has an entry {found.signature.text!r} already; "
                     "pass replace=True to put another function in its place"
                 )
             one = self._only if self._overloads is None else self._overloads[position]
-            spec = found.arguments()[0]
-            options = "flags; gil, errors and errno" if found.flags != entries[position][2] else ""
+            flags = self._entries()[position][2]
+            options = "flags; gil, errors and errno" if found.flags != flags else ""
             if not options and spec.policies != one._entry()[0].policies:
                 options = f"policies; {', '.join(spec.policies._fields)}"
             if options:
@@ -276,7 +275,7 @@ class NativeCallable(_types.CallableBase):
     def _add_missing(self, found: NewEntry) -> None:
         """Add an entry unless there is one of its signature by now."""
         with _writing:
-            if found.signature.text not in [entry[0] for entry in self._entries()]:
+            if self._position(found.arguments()[0]) < 0:
                 self._add(found, False)
 
     @property
