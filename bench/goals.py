@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bench import programs, timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import callbacks, importing, interning, libraries, lookup, making, thunks
+from bench.rows import callbacks, importing, interning, libraries, lookup, making, scaling, thunks
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -242,6 +242,14 @@ def _programs(section: Section) -> Iterator[Goal]:
         yield replace(goal, detail=f"{goal.detail}; {reason}" if reason else goal.detail)
 
 
+def _scaling(section: Section) -> Iterator[Goal]:
+    for line, (_, sizes, _) in scaling.LINES.items():
+        found = section.figures.get(line, {}).get("growth")
+        what = f"{line}: an item of {sizes[-1]:,} / of {sizes[0]:,}"
+        detail = "" if found else "not measured"
+        yield Goal(what, scaling.MOST, "x", True, found, detail)
+
+
 def _intern(section: Section) -> Iterator[Goal]:
     nativecall, python = interning.NATIVECALL, interning.PYTHON
     what = f"interning a known string / {python}"
@@ -310,6 +318,7 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "callbacks": _callbacks,
     "thunks": _thunks,
     "programs": _programs,
+    "scaling": _scaling,
     "lookup": _lookup,
     "build": _build,
     "intern": _intern,

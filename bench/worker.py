@@ -3,6 +3,7 @@
     python -m bench.worker SECTION QUICK SEED
     python -m bench.worker counted               the loops to be counted by callgrind
     python -m bench.worker first                 first calls of many signatures
+    python -m bench.worker scaled LINE COUNT     so many items of a line of "scaling"
 
 Where the operating system can, a section of nanoseconds runs pinned to the last CPU it may use.
 """
@@ -26,6 +27,7 @@ MODULES = {
     "thunks": "thunks",
     "making": "making",
     "programs": "programs",
+    "scaling": "scaling",
     "lookup": "lookup",
     "build": "building",
     "intern": "interning",
@@ -48,6 +50,9 @@ def main(arguments: list[str]) -> None:
         return
     if arguments == ["first"]:
         json.dump(importlib.import_module("bench.rows.generated").run_first(), sys.stdout)
+        return
+    if arguments[0] == "scaled":
+        importlib.import_module("bench.rows.scaling").run(arguments[1], int(arguments[2]))
         return
     name, quick, seed = arguments
     if name in PINNED:

@@ -14,11 +14,11 @@ from bench.rows import Effort
 from bench.section import Group, Section
 
 METHOD = (
-    "ms for a whole program (bench/programs), once what is made once is there. The loop is Python "
-    "in all of them, and all must come to the same number: what is compared is the way to C and "
-    "back. Programs of a row are interleaved in shuffled rounds, in fresh processes pinned to one "
-    "CPU, garbage collector off. Cython's functions are written and compiled for each program, and "
-    "so are the modules of cffi's API mode."
+    "ms of processor time for a whole program (bench/programs), once what is made once is there. "
+    "The loop is Python in all of them, and all must come to the same number: what is compared is "
+    "the way to C and back. Programs of a row are interleaved in shuffled rounds, in fresh "
+    "processes pinned to one CPU, garbage collector off. Cython's functions are written and "
+    "compiled for each program, and so are the modules of cffi's API mode."
 )
 
 
@@ -28,10 +28,10 @@ def processes(effort: Effort) -> int:
 
 
 def once(run: Run) -> float:
-    """Return the ms that a program takes."""
-    start = time.perf_counter_ns()
+    """Return the ms of processor time that a program takes."""
+    start = time.process_time_ns()
     run()
-    elapsed = time.perf_counter_ns() - start
+    elapsed = time.process_time_ns() - start
     gc.collect(0)
     return elapsed / 1e6
 
