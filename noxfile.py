@@ -199,14 +199,15 @@ def _runtime(name: str) -> str:
 
 @nox.session(python=PYTHONS[0])
 def leaks(session: nox.Session) -> None:
-    """Refcounts and memory after 10^5 repetitions of every operation."""
+    """Refcounts and memory after 10^5 repetitions of every operation, and 10^6 of every maker."""
     session.install(".[test]")
     session.run(
         "pytest",
         "tests/project/test_leaks.py",
         "tests/headers/callback",
         "tests/callback",
-        env={"NATIVECALL_TEST_REPEAT": "100000"},
+        "tests/callable/test_making.py",
+        env={"NATIVECALL_TEST_REPEAT": "100000", "NATIVECALL_TEST_MAKE": "100000"},
     )
 
 

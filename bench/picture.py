@@ -86,10 +86,11 @@ def draw(report: Mapping[str, Any]) -> str:
     versions = report["machine"]["versions"]
     used = ", ".join(f"{name} {versions[name]}" for name in ("cffi", "numba", "Cython"))
     machine = f"{report['machine']['python']}, {used}, {report['machine']['cpu']}"
+    command = "python -m bench --only programs" + (" --quick" if report["quick"] else "")
     for line in (
-        "Medians of whole programs, each with a scale of its own (logarithmic where one takes over "
+        "Medians of processor time, each with a scale of its own (logarithmic where one takes over "
         "20 times as long as another).",
-        f"{machine}, {report['date'][:10]}. python -m bench --only programs --picture FILE",
+        f"{machine}, {report['date'][:10]}: {command} --picture FILE",
     ):
         y += LINE
         parts.append(_text(0, y, line, "quiet"))

@@ -110,6 +110,8 @@ REASONS = {
     ): "its C function, for doubles alone, gives the comparator numbers",
     ("integrals", "Cython"): "makes nothing: what is bound is user data of one C function",
     ("integrals", "Numba"): "makes nothing: what is bound is user data of one compiled function",
+    ("python_solver", "Cython"): "keeps one function in a global variable and makes no pointer",
+    ("numba_solver", "Cython"): "takes an address for granted: nothing says what is there",
     ("pointers", "Cython"): "makes objects of a class that was compiled for this one signature",
     ("dispatch", "Cython"): "a dictionary has no signatures to read, only these four strings",
     ("sqlite", "Cython"): "its C function reads and stores numbers; Python sees no pointers",
@@ -117,6 +119,7 @@ REASONS = {
         "sqlite",
         "Python's own module",
     ): "its C code reads and stores numbers; no pointers",
+    ("checksums", "Cython"): "its functions were compiled for bytes, and take nothing else",
     ("checksums", "Python's own module"): "takes one argument of three: the buffer has its length",
 }
 
