@@ -128,9 +128,8 @@ static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
 
 PyObject *nc_entries_position(PyObject *object, PyObject *spec)
 {
-    const NcCallable *self = (const NcCallable *)(void *)object;
-    PyObject *parts = self->more->parts;
-    Py_ssize_t count = parts != NULL ? PyTuple_GET_SIZE(parts) : self->spec != NULL;
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
     Py_ssize_t position = 0;
     if (!PyObject_TypeCheck(spec, &NcCallSpec_Type)) {
         PyErr_SetString(PyExc_TypeError, "the argument must be a call spec");
