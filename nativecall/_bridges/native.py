@@ -59,4 +59,6 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
         raise SignatureError(
             f"the entry {signature.text!r} of a {type(obj).__name__} cannot be called: {refusal}"
         )
+    if convention(flags).needs_gil or "O" in signature.text:
+        flags &= ~_lib.FLAG_RELEASE_GIL  # which is a request
     return Function(address, signature, obj, None, flags)

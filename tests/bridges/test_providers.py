@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import operator
+import struct
 import sys
 import weakref
 
@@ -275,3 +277,53 @@ def test_nothing_is_kept_of_what_was_wrapped(provider):
     del obj, f
     gc.collect()
     assert gone() is None
+
+
+def test_an_exception_beside_an_entry_says_nothing(hostile):
+    cos = nc.load("m", "double cos(double);").cos
+    entries = [("d:d", 0, cos.address("d:d"))]
+    for tells in ("entry", None):
+        capsule = hostile.api_capsule(find="find_and_raise", entry=tells)
+        obj = hostile.tier2(hostile.Types().plain, capsule, entries)
+        assert nc.wrap(obj, "d:d")(0.0) == 1.0
+
+
+def test_a_request_to_drop_the_gil_yields_to_python_errors(hostile):
+    cos = nc.load("m", "double cos(double);").cos
+    types = hostile.Types()
+    entries = [("d:d", 0, cos.address("d:d")), ("i:", 0x16, hostile.FUNCTIONS[1])]
+    for obj in (
+        hostile.provider(types.both, entries),
+        hostile.tier2(types.plain, hostile.api_capsule(), entries),
+    ):
+        f = nc.wrap(obj)
+        assert f["d:d"](0.0) == 1.0
+        assert [(entry.signature, entry.flags) for entry in f.entries] == [
+            ("d:d", 0),
+            ("i:", 0x12),
+        ]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mprotect"), reason="needs mprotect")
+def test_an_interface_of_a_word_is_not_read_behind_it(hostile):
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    word = struct.pack("N", 8)
+    memory[page - 8 : page] = word
+    libc = ctypes.CDLL(None)
+    protect = libc.mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(start + page, page, 0) == 0
+    try:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = (
+            ctypes.py_object,
+            [ctypes.c_size_t, ctypes.c_char_p] + [ctypes.c_void_p],
+        )
+        name = b"nativecall_api_v1"
+        obj = hostile.tier2(hostile.Types().plain, new(start + page - 8, name, None), [])
+        with pytest.raises(TypeError, match="has 8 bytes and the name 0, where 40 bytes"):
+            nc.wrap(obj)
+    finally:
+        assert protect(start + page, page, 3) == 0

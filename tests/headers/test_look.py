@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -302,3 +304,44 @@ assert look_cpp.known() and look_cpp.total(f, -1.0, 2) == 1.0
 
 def test_without_a_runtime_that_suits_nothing_is_found(python, modules):
     assert python(UNFIT, modules) == ""
+
+
+SMALLER = """
+import ctypes, mmap, struct, sys, types
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * page)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+name = ctypes.create_string_buffer(b"an older module")
+# The first 24 bytes, which every version has; behind them nothing can be read.
+memory[page - 24 : page] = struct.pack("=IIIIQ", 1, 24, 1000, 24, ctypes.addressof(name))
+protect = ctypes.CDLL(None).mprotect
+protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+assert protect(start + page, page, 0) == 0
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p]
+capsule_name = b"_extensibletype.runtime_v1"
+module = sys.modules["_extensibletype"] = types.ModuleType("_extensibletype")
+module.runtime_v1 = new(start + page - 24, capsule_name, None)
+sys.path.insert(0, sys.argv[1])
+import look_c
+assert not look_c.find(object(), "d:d", 0)
+import importlib
+try:
+    importlib.import_module("nativecall")
+except ImportError as error:
+    assert "was built for extensibletype ABI 1" in str(error), error
+    print("refused", flush=True)
+import os
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.maxsize < 2**32 or sys.platform == "win32", reason="needs mprotect")
+def test_a_runtime_of_24_bytes_is_not_read_behind_them(modules):
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SMALLER, str(modules)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "refused"), done.stderr

@@ -278,11 +278,12 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 {
     PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;
     PyObject *who = ids != NULL ? PyUnicode_FromString(NC_PROVIDER) : NULL;
-    Py_ssize_t idea = who != NULL ? PyDict_Size(ids) : -1;
-    int taken = idea >= 0 ? 1 : -1;
-    for (; taken > 0 && idea <= 0xFFFF; idea++) {
+    const Py_ssize_t start = who != NULL ? PyDict_Size(ids) : -1; /* mostly the first free one */
+    int taken = start >= 0 ? 1 : -1;
+    for (Py_ssize_t n = 0; taken > 0 && n <= 0xFFFF; n++) {
         PyObject *key = NULL;
-        *out = PYCUSTOMSLOT_ID(NC_SLOT_RUNTIME_REGISTRAR, 0, 0) + ((uintptr_t)idea << 8);
+        *out = PYCUSTOMSLOT_ID(NC_SLOT_RUNTIME_REGISTRAR, 0, 0) +
+               ((uintptr_t)((start + n) & 0xFFFF) << 8);
         key = PyLong_FromSize_t((size_t)*out);
         taken = key != NULL ? PyDict_Contains(ids, key) : -1;
         if (taken == 0) {
@@ -361,6 +362,23 @@ NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, cons
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);
 }
 
+/* Whether a failure can show as the flags say (provide.md, Flags). */
+NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
+{
+    const uintptr_t errors = flags & NC_ERRORS_MASK;
+    const char *end = canonical + length;
+    if (errors == NC_ERRORS_NONZERO || errors == NC_ERRORS_ZERO) {
+        return strchr("?bBhHiIqQ", canonical[0]) != NULL;
+    }
+    if (errors == NC_ERRORS_NULL) {
+        return strchr("P&XO", canonical[0]) != NULL;
+    }
+    /* The last argument is "&i", and not the end of another type. */
+    return errors < NC_ERRORS_ARGUMENT ||
+           (errors == NC_ERRORS_ARGUMENT && memcmp(end - 2, "&i", 2) == 0 &&
+            strchr("&])", end[-3]) == NULL);
+}
+
 /* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
  * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
  * that is malformed, for flags of another ABI or that no function of this signature can have, and
@@ -383,7 +401,8 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
     }
     status = NC_E_RANGE;
     /* Who has an object, however, needs the GIL. */
-    if ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL) {
+    if (nc_convention_fits(canonical, length, flags) &&
+        ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL)) {
         status = nc_nativetable_add(table, interned, flags, function);
     }
     if (status == NC_E_NOMEM) {
@@ -391,12 +410,14 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
         return -1;
     }
     if (status != NC_OK) {
+        char shown[32];
+        PyOS_snprintf(shown, sizeof shown, "%#llx", (unsigned long long)flags);
         PyErr_Format(PyExc_ValueError,
-                     "signature '%.200s' cannot have an entry with function %p and flags %p; an "
+                     "signature '%.200s' cannot have an entry with function %p and flags %s; an "
                      "entry needs a function, flags below 0x1000000 without 0x80, "
-                     "NC_FLAG_NEEDS_GIL with objects ('O'), and it or NC_FLAG_TAKES_GIL with "
-                     "NC_ERRORS_PYTHON",
-                     signature, function, (void *)flags);
+                     "NC_FLAG_NEEDS_GIL with objects ('O'), it or NC_FLAG_TAKES_GIL with "
+                     "NC_ERRORS_PYTHON, and an error convention that its result can show",
+                     signature, function, shown);
         return -1;
     }
     return 0;

@@ -90,18 +90,17 @@ NC_COLD const NcNativeApi *nc_nativeapi_accept(PyTypeObject *owner, PyObject *va
         return NULL;
     }
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    if (api->size < NC_ABI_SIZE(NcNativeApi, entry) || api->name != NC_NATIVEAPI_NAME ||
-        api->find == NULL) {
+    int whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else nothing behind is there */
+    if (!whole || api->name != NC_NATIVEAPI_NAME || api->find == NULL) {
         char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
         PyOS_snprintf(numbers, sizeof numbers,
                       "%zu bytes and the name %llx, where %zu bytes and %llx", api->size,
-                      (unsigned long long)api->name, NC_ABI_SIZE(NcNativeApi, entry),
+                      whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
                       (unsigned long long)NC_NATIVEAPI_NAME);
         PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
                      owner->tp_name, numbers,
-                     api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME
-                         ? ", with a 'find' that is not NULL"
-                         : "");
+                     whole && api->name == NC_NATIVEAPI_NAME ? ", with a 'find' that is not NULL"
+                                                             : "");
         return NULL;
     }
     return api;
@@ -178,6 +177,7 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
         if (*out == NULL && PyErr_Occurred()) {
             return -1;
         }
+        PyErr_Clear(); /* an exception beside an entry says nothing */
         if (!nc_nativeapi_usable(*out, refuse) || strcmp((*out)->signature, signature) != 0) {
             *out = NULL;
         }

@@ -114,8 +114,8 @@ static inline const char *nc_abi_intern(const char *signature)
     const char *interned = NULL;
     Py_DecRef(capsule);
     PyErr_Clear();
-    if (found != NULL && found->abi_version == NC_ABI_VERSION && found->provider && found->ready &&
-        found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype && found->intern &&
+    if (found && found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype &&
+        found->abi_version == NC_ABI_VERSION && found->provider && found->ready && found->intern &&
         found->type_size >= NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) &&
         found->slot_size == sizeof(PyCustomSlot) && found->registry &&
         found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
@@ -153,8 +153,7 @@ static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
     }
     return offset != 0 ? NC_ABI_LOAD((const char *)obj + offset) : &nc_abi_nothing;
 }
-/* for (entry = NC_ABI_ENTRIES(obj); NC_ABI_LOAD(&entry->signature) != NULL; entry++) ... */
-#define NC_ABI_ENTRIES(obj)                                                                        \
+#define NC_ABI_ENTRIES(obj) /* all of them, while NC_ABI_LOAD(&entry->signature) != NULL */        \
     (((const PyNativeCallableTable *)nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID))->entries)
 /* The entry of a signature from nc_abi_intern, with none of the flags in `refuse`; or NULL. */
 static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char *signature,
@@ -191,8 +190,9 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const cha
     }
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1");
     PyErr_Clear();
-    if (api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME) {
-        entry = api->find != NULL ? api->find(obj, text, refuse) : NULL;
+    if (api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME &&
+        api->find != NULL && (entry = api->find(obj, text, refuse)) != NULL) {
+        PyErr_Clear(); /* an exception beside an entry says nothing */
     }
     int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
     return fits && (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) == 0 ? entry : NULL;

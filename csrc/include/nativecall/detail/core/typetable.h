@@ -260,7 +260,8 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
                              (void *)duplicate, ((PyTypeObject *)self)->tp_name);
             } else {
                 PyErr_Format(PyExc_ValueError, "type '%s' has %zu slots; a table holds at most %d",
-                             ((PyTypeObject *)self)->tp_name, count, (int)NC_SLOTTABLE_MAX_ROWS);
+                             ((PyTypeObject *)self)->tp_name, count,
+                             (int)NC_SLOTTABLE_MAX_ROWS - (count == NC_SLOTTABLE_MAX_ROWS));
             }
             return -1;
         }
