@@ -16,6 +16,7 @@ import random
 import struct
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -297,6 +298,7 @@ def key(scene: Scene, name: str) -> str:
 def exporter(scene: Scene, target: Any) -> Any:
     """An object that stands for another: as a buffer, an array interface, a parameter."""
     r = scene.r
+    kept: list[Any] = []
 
     def buffer(self: Any, flags: int) -> memoryview:
         scene.act()
@@ -308,7 +310,12 @@ def exporter(scene: Scene, target: Any) -> Any:
     def interface(self: Any) -> Any:
         scene.act()
         np = numpy()
-        return {} if np is None else np.asarray(target).__array_interface__
+        if np is None:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of formats of ctypes
+            kept.append(np.asarray(target))  # the address is that of its memory
+        return kept[-1].__array_interface__
 
     def parameter(self: Any) -> Any:
         scene.act()
