@@ -206,12 +206,14 @@ PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!OO", &NcCallSpec_Type, &wanted, &errors, &name)) {
         return NULL;
     }
-    if (self->spec == NULL || self->more->parts != NULL ||
-        (errors != Py_None && !PyUnicode_Check(errors)) ||
+    if ((errors != Py_None && !PyUnicode_Check(errors)) ||
         (name != Py_None && !PyUnicode_Check(name))) {
         PyErr_SetString(PyExc_TypeError, "_converted() takes the names of an error convention and "
-                                         "of a callable of one entry");
+                                         "of a callable");
         return NULL;
+    }
+    if (self->spec == NULL || self->more->parts != NULL) {
+        Py_RETURN_NONE; /* it has got another entry meanwhile */
     }
     return converted(self, wanted, errors, name != Py_None ? name : NULL);
 }

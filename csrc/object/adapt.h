@@ -17,7 +17,7 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
                            PyObject *kwnames);
 
 /* _converted(wanted, errors, name): a single as another call spec says, its only entry as it is; by
- * an error convention and with a name, or None. */
+ * an error convention and with a name, or None. None where it is no single any more. */
 PyObject *nc_adapt_converted(PyObject *callable, PyObject *args);
 
 extern const char nc_doc_bind[];

@@ -241,9 +241,12 @@ def convert(
     for single, _, _, flags in exact or entries:
         same = bool(exact) and errors == convention(flags).name
         try:
-            return single._converted(callspec.of(wanted), None if same else errors, name)
+            made = single._converted(callspec.of(wanted), None if same else errors, name)
         except SignatureError as error:
             refused.append(error)
+            continue
+        # Another thread may have added an entry since they were listed.
+        return convert(function, signature, errors=errors, name=name) if made is None else made
     if len(refused) == 1:
         raise refused[0]
     raise SignatureError("; ".join(map(str, refused)))
