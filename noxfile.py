@@ -57,6 +57,10 @@ def tests(session: nox.Session) -> None:
     """The whole suite against an installed wheel; what no Python changes, on the first alone."""
     session.install(".[test]")
     selection = [] if session.python == PYTHONS[0] else ["-m", "not compiler"]
+    if session.python == "3.12":
+        # The kit starts a process for each rule; what differs from version to version is what heap
+        # types can do, before 3.12 and since: the first and the last Python have it.
+        selection.append("--ignore=tests/conformance")
     session.run("pytest", *selection, *session.posargs)
 
 
