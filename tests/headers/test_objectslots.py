@@ -139,6 +139,7 @@ def test_what_cannot_be_an_objects(c, cls, fails):
     assert c.find(obj, A) == (0, 1)
 
 
+@pytest.mark.allocator
 def test_tables_go_with_their_objects(c, cls):
     def use():
         import resource
