@@ -194,14 +194,14 @@ def keep(text: str, table: Table) -> None:
 
 
 def _key(text: str) -> bytes:
-    whole = f"declarations {edition()}\n{str.__str__(text)}"
+    whole = f"declarations {edition()!r}\n{str.__str__(text)}"
     return _cache.sha256(whole.encode(errors="backslashreplace")).digest()
 
 
-_editions: list[str] = []
+_editions: list[tuple[object, ...]] = []
 
 
-def edition() -> str:
+def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
         from importlib.machinery import PathFinder
@@ -220,5 +220,5 @@ def edition() -> str:
         ]
         sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]
         abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", ""), sizes
-        _editions.append(repr((__version__, _cffi_backend.__version__, *abi, *files)))
+        _editions.append((__version__, _cffi_backend.__version__, *abi, *files))
     return _editions[0]
