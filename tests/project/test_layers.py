@@ -34,7 +34,7 @@ LAYERS: list[tuple[str, str]] = [
     # the one object, and what it is asked for
     ("callable", "_callable/"),
     # what users call
-    ("verbs", "__init__ _callback _library _public _slots"),
+    ("verbs", "__init__ _callback _library/ _public _slots"),
     # other libraries' boxes, and the command line
     ("outside", "__main__ _bridges/ _cli/ conformance/"),
 ]

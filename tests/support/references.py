@@ -57,7 +57,7 @@ def measure() -> tuple[int, int]:
 # one; and what is of text, plans and code alone, without a Python object that it could keep.
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
-    "test_library.py",
+    "library/test_library.py",
     "adapt/test_rules.py",
     "callback/test_exceptions.py",
     "callback/test_life.py",

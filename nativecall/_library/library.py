@@ -1,0 +1,327 @@
+"""`Library`: an open shared library, whose functions, constants and variables are its attributes.
+
+It stays open as long as anything found in it lives, whether or not it was closed meanwhile: closing
+only ends the looking-up.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._callable.callable import NativeCallable
+from .._callable.wrap import plain, wrap
+from .._errors import LibraryError, SignatureError, SymbolError
+from .._locate import exported_like
+from .._signature.signature import Signature
+from .._signature.spelling import parse
+from .._values import callspec
+from .._values.policies import DEFAULT, Policies, check
+from .symbol import Symbol, address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from .._callable.entry import Gil
+    from .._signature.declared import Declarations
+    from .._types import Library as OpenLibrary
+    from .._values.failure import Errors
+    from .._values.policies import Order
+
+_PLAIN = (None, None, "hold", "none", False)  # options that say nothing
+_Opened = _lib.types.Library
+
+
+class Library:
+    """An open shared library. Made by `load`.
+
+    Declared functions are attributes, made once; so are the constants of declared enums and
+    macros. A declared variable that is a number or a pointer is read and assigned as an attribute;
+    a struct or an array is a pointer to it. Nothing else can be assigned. ``library["close"]`` is
+    what C calls `close`, which here is a method. Usable in a ``with`` statement, which closes it.
+
+    Attributes
+    ----------
+    name : str or None
+        As it was given to `load`.
+    path : str or None
+        The file, as far as the loader tells.
+    declarations : Declarations or None
+    """
+
+    # For instances that were never initialised.
+    name: str | None = None
+    path: str | None = None
+    declarations: Declarations | None = None
+    _handle: OpenLibrary | None = None
+    _given: tuple[object, ...] = ()
+    _inlines: OpenLibrary | None = None
+    _policies: Policies = DEFAULT
+
+    def __init__(
+        self,
+        name: str | None,
+        handle: OpenLibrary | None,
+        declarations: Declarations | None,
+        given: tuple[object, ...],
+        policies: Policies,
+    ) -> None:
+        if not isinstance(handle, _Opened):
+            raise TypeError("a Library is made by nativecall.load(name, declarations)")
+        self.__dict__.update(
+            name=name,
+            path=_lib.library_path(handle),
+            declarations=declarations,
+            _handle=handle,
+            _given=given,
+            _hidden={},
+            _policies=policies,
+        )
+
+    def __copy__(self) -> Library:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Library:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """By name and declarations: another process opens the library itself."""
+        self._open()
+        again, *given = self._given
+        return again, (self.path or self.name, *given)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._handle is None
+
+    def close(self) -> None:
+        """End looking up. Functions found before stay usable, and keep the library open."""
+        self.__dict__["_handle"] = None
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> OpenLibrary:
+        if self._handle is None:
+            raise LibraryError(f"library {self.name!r} is closed; load it again")
+        return self._handle
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol, function or variable.
+
+        Raises
+        ------
+        SymbolError
+            An `AttributeError` that names close matches, when there is none.
+        """
+        if not isinstance(symbol, str):
+            raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
+        return address(self._open(), self.name, self.path, symbol)
+
+    def function(
+        self,
+        symbol: str,
+        signature: str | Signature | None = None,
+        *,
+        name: str | None = None,
+        doc: str | None = None,
+        gil: Gil = "hold",
+        errors: Errors = "none",
+        errno: bool = False,
+        order: Order | None = None,
+    ) -> NativeCallable:
+        """A function of the library as a native callable.
+
+        Parameters
+        ----------
+        symbol : str
+        signature : str, optional
+            May be left out for declared functions.
+        name, doc, gil, errors, errno
+            As for `wrap`.
+        order : str, optional
+            As for `wrap`; the library's by default.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> nativecall.load("m").function("cbrt", "d:d")(27)
+        3.0
+        """
+        self._open()
+        declared = None
+        if self.declarations is not None and symbol in self.declarations.functions:
+            declared = self.declarations.functions[symbol]
+        if signature is None:
+            if declared is None:
+                self._raise_refused(symbol)
+                raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
+            signature = declared
+        elif declared is not None and parse(signature) != declared:
+            raise SignatureError(
+                f"'signature' is {parse(signature).text!r}, but {symbol!r} is declared as "
+                f"{declared.text!r}"
+            )
+        signature = parse(signature)
+        address, owner = self._found(symbol)
+        policies = self._policies._replace(**check(order=order))
+        if (name, doc, gil, errors, errno) == _PLAIN:
+            return plain(address, callspec.of(signature, 0, policies), symbol, owner)
+        return wrap(
+            address,
+            signature,
+            name=name or symbol,
+            doc=doc,
+            owner=owner,
+            gil=gil,
+            errors=errors,
+            errno=errno,
+            **policies._asdict(),
+        )
+
+    def _found(self, name: str) -> tuple[int, Symbol]:
+        """The address of a function by its name in C, and what owns it."""
+        handle = self._open()
+        declarations = self.declarations
+        symbol, place = name, None
+        if declarations is not None:
+            symbol = declarations.symbols.get(name, name)
+            if name in declarations.places:
+                file, line = declarations.places[name]
+                place = declarations.files[file], line
+            if name in declarations.inlines and not _lib.library_symbol(handle, symbol):
+                return self._inline(symbol, place)
+        return self.address(symbol), Symbol(handle, self.path or self.name, symbol, place)
+
+    def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
+        """The address of an inline function, compiled with the others of the headers or alone."""
+        from .inline import found
+
+        assert self.declarations is not None
+        opened, address = found(name, self.declarations, self._inlines, self.path)
+        self.__dict__["_inlines"] = opened
+        return address, Symbol(opened, None, name, place or ("", 0))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self._named(name, self.__dict__)
+
+    def __getitem__(self, name: str) -> Any:
+        """What C calls `name`, also where a method is called so."""
+        if not isinstance(name, str):
+            raise TypeError(f"a library has names (got {type(name).__name__})")
+        if hasattr(type(self), name) or name.startswith("__"):
+            hidden: dict[str, object] = self.__dict__["_hidden"]
+            return hidden[name] if name in hidden else self._named(name, hidden)
+        return getattr(self, name)
+
+    def _named(self, name: str, made: dict[str, object]) -> Any:
+        """What C calls `name`; a function is remembered in `made`."""
+        declarations = self.declarations
+        if declarations is not None:
+            row = declarations.rows.get(name)
+            if row is not None:
+                address, owner = self._found(name)
+                function = plain(address, callspec.of_row(row, self._policies), name, owner)
+                made[name] = function
+                return function
+            if name in declarations.constants:
+                return declarations.constants[name]
+            if name in declarations.pointers:
+                from .variables import pointer_constant
+
+                return pointer_constant(*declarations.pointers[name])
+            if name in declarations.variables:
+                from .variables import read
+
+                found = self.address(declarations.symbols.get(name, name))
+                return read(declarations.variables[name], found, self._open())
+            self._raise_refused(name)
+        if self._handle is not None and _lib.library_symbol(self._handle, name):
+            raise SymbolError(
+                f"{name!r} of library {self.name!r} has no declaration; "
+                f"use function({name!r}, signature)",
+                name,
+            )
+        self._open()
+        known: list[str] = []
+        if declarations is not None:
+            known = [*declarations.functions, *declarations.constants, *declarations.variables]
+        raise SymbolError.missing(
+            name, self.name or "the process", known or exported_like(name, self._handle, self.path)
+        )
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """What the declarations have and cannot be offered: reasons by name.
+
+        Asking for such a name is a `SymbolError` with the reason.
+        """
+        declarations = self.declarations
+        if declarations is None:
+            return {}
+        refused = {name: error.reason for name, error in declarations.refused.items()}
+        return {**declarations.skipped, **refused}
+
+    def _raise_refused(self, name: str) -> None:
+        """Raise why nothing was made of a declaration."""
+        declarations = self.declarations
+        if declarations is None:
+            return
+        if name in declarations.refused:
+            from copy import copy
+
+            raise copy(declarations.refused[name])
+        if name in declarations.skipped:
+            reason = declarations.skipped[name]
+            raise SymbolError(f"{name!r} of library {self.name!r} is left out: {reason}", name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Write a declared variable of the library; nothing else of it can be set."""
+        declarations = self.declarations
+        if hasattr(type(self), name):
+            raise AttributeError(f"{name!r} of a Library cannot be set")
+        if declarations is None or name not in declarations.variables:
+            self._open()
+            if declarations is not None and name in declarations.functions:
+                problem = f"{name!r} is a function of library {self.name!r}"
+            elif declarations is not None and name in declarations.constants:
+                problem = f"{name!r} is a constant of library {self.name!r}"
+            else:
+                problem = f"library {self.name!r} has no declared variable {name!r}"
+            raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
+        if name in declarations.readonly:
+            raise AttributeError(f"variable {name!r} of library {self.name!r} is const")
+        from .variables import write
+
+        found = self.address(declarations.symbols.get(name, name))
+        write(declarations.variables[name], found, f"variable {name!r}", value, self._policies)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} of a Library cannot be deleted")
+
+    def __dir__(self) -> list[str]:
+        declared: list[str] = []
+        if self.declarations is not None:
+            for names in (
+                self.declarations.functions,
+                self.declarations.constants,
+                self.declarations.pointers,
+                self.declarations.variables,
+            ):
+                declared += names
+        return sorted({*super().__dir__(), *declared})
+
+    def __repr__(self) -> str:
+        state = "closed " if self.closed else ""
+        return f"<{state}library {self.name!r} at {self.path!r}>"

@@ -1,0 +1,137 @@
+"""`load`: a shared library by name or path.
+
+C declarations or headers, where they are given, say which functions it has and how they are called.
+"""
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+
+from .._errors import LibraryError
+from .._values.policies import Policies, check
+from .library import Library
+from .symbol import opened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .._signature.declared import Declarations
+    from .._values.policies import Order
+
+
+def _again(name: str | None, declarations: str | None, options: dict[str, Any]) -> Library:
+    """For `pickle`."""
+    return load(name, declarations, **options)
+
+
+def load(
+    name: str | os.PathLike[str] | None,
+    declarations: str | None = None,
+    *,
+    header: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    define: Mapping[str, str | int | None] = MappingProxyType({}),
+    only: str | Sequence[str] | None = None,
+    skip: bool | None = None,
+    order: Order = "C",
+) -> Library:
+    """Open a shared library.
+
+    Parameters
+    ----------
+    name : str, path or None
+        A name as a linker takes it (``"m"``), a file name or a path; None for what the process has
+        loaded already.
+    declarations : str, optional
+        C declarations: functions and variables, with the typedefs, structs and enums that they
+        need. Functions, variables and constants become attributes of the library.
+    header : str, path or sequence of these, optional
+        The same from headers: a name as in ``#include <sqlite3.h>``, a path or several; a `str` is
+        a path if it begins with ``.`` or ``/``. What the headers include is declared, too.
+        They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), or
+        without one that of the package pcpp (extra `headers`), and kept in the cache until a file
+        changes. Functions and variables are looked up when they are first used.
+    include : path or sequence of paths
+        Where to look for headers first.
+    define : mapping of str to str, int or None
+        Macros for the headers.
+    only : str or sequence of str, optional
+        Names, or patterns such as ``"sqlite3_*"``, to which the declarations are limited.
+    skip : bool, optional
+        Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
+        so for headers; for `declarations` it is an error.
+    order : {"C", "F", "A"}
+        How its functions expect arrays of several dimensions in memory: rows first, columns first
+        as in Fortran, or either; for one function as an argument of `Library.function`.
+
+    Returns
+    -------
+    Library
+
+    Raises
+    ------
+    LibraryError
+        An `OSError`, when the library cannot be loaded, or a header is not found.
+    SymbolError
+        An `AttributeError`, when a declared function is not in it; close matches are named.
+    SignatureError
+        When the declarations cannot be read, or the preprocessor refuses the headers.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> m = nativecall.load("m", "double pow(double, double);")
+    >>> m.pow(2, 10)
+    1024.0
+    """
+    if name is not None:
+        name = os.fspath(name)
+        if not isinstance(name, str):
+            raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
+        if not name or "\0" in name:
+            raise LibraryError(f"'name' must be the name of a library (got {name!r})")
+    if declarations is not None and not isinstance(declarations, str):
+        raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+    policies = Policies(**check(order=order))
+    options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
+    options |= {"only": only, "skip": skip, **policies._asdict()}
+    lenient = header is not None or only is not None or bool(skip)
+    known: Declarations | None = None
+    if lenient:
+        if (header is None) == (declarations is None):
+            raise TypeError("either 'declarations' or 'header' must be given, one of them")
+        from .._signature import header as headers
+
+        wanted = headers.wanted(header, include, define, declarations)
+        known = headers.read(wanted, only, skip is None or bool(skip))
+    elif declarations is not None:
+        from .._signature.declared import kept
+
+        known = kept(declarations)
+        if known is None:
+            from .._signature.declarations import read
+
+            known = read(declarations)
+    given = _again, declarations, options
+    library = Library(name, opened(name), known, given, policies)
+    if lenient:
+        return library
+    if known is not None:
+        found = library._open().symbol
+        for symbol in known.functions:
+            if not found(symbol.encode()):
+                library.address(symbol)  # says what there is
+        for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
+            import warnings
+
+            what, use = ("variable", f"address({symbol!r})")
+            if symbol in known.functions:
+                what, use = ("function", f"function({symbol!r})")
+            warnings.warn(
+                f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",
+                stacklevel=2,
+            )
+    return library

@@ -1,0 +1,93 @@
+"""Symbols of shared libraries: their addresses, and what owns a function that was found."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .. import _lib
+from .._callable.wrap import wrap
+from .._errors import SymbolError
+from .._locate import exported_like, find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._callable.callable import NativeCallable
+    from .._callable.entry import HowCalled
+    from .._signature.signature import Signature
+    from .._types import Library as OpenLibrary
+
+
+def opened(name: str | None) -> OpenLibrary:
+    """The library of a name as a linker takes it, or a path; what the process has for None."""
+    return _lib.library_open(None) if name is None else find(name)
+
+
+def address(handle: OpenLibrary, library: str | None, path: str | None, symbol: str) -> int:
+    """The address of a symbol; a `SymbolError` names close matches."""
+    # Lone surrogates are in no symbol.
+    found = handle.symbol(symbol.encode(errors="replace")) if "\0" not in symbol else 0
+    if found == 0:
+        raise SymbolError.missing(
+            symbol, library or "the process", exported_like(symbol, handle, path)
+        )
+    return found
+
+
+class Symbol(namedtuple("Symbol", ["handle", "library", "name", "place"])):
+    """What owns a function that was found in a library: the open library and the names, and the
+    file and line of a header that declares it, or None.
+
+    Immutable, since the function's code is there as long as `handle` is.
+    """
+
+    __slots__ = ()
+    handle: OpenLibrary
+    library: str | None
+    name: str
+    place: tuple[str, int] | None
+
+    def __repr__(self) -> str:
+        return f"<symbol {self.name!r} of {self.library!r}>"
+
+    def __copy__(self) -> Symbol:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Symbol:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
+
+    def declaration(self, signature: Signature) -> str:
+        """The function in C, with a signature, and the comment that the header has before it."""
+        declared = signature.c_declaration(self.name)
+        if self.place is None:
+            return declared
+        from .._signature.header import doc
+
+        comment = doc(*self.place)
+        return f"{declared}\n\n{comment}" if comment else declared
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+    ) -> tuple[object, ...]:
+        """For `pickle`: how another process finds the function."""
+        if self.library is None and self.place is not None:
+            raise TypeError(f"cannot pickle {name!r}, which was compiled here; load it there")
+        return _restore, (self.library, self.name, signature, name, doc, options)
+
+
+def _restore(
+    library: str | None,
+    symbol: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: HowCalled,
+) -> NativeCallable:
+    """For `pickle`."""
+    handle = opened(library)
+    path = _lib.library_path(handle)
+    owner = Symbol(handle, path or library, symbol, None)
+    found = address(handle, library, path, symbol)
+    return wrap(found, signature, name=name, doc=doc, owner=owner, **options)
