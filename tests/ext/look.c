@@ -57,6 +57,24 @@ static PyObject *word(PyObject *module, PyObject *args)
     return PyLong_FromVoidPtr(function);
 }
 
+/* slot(object, id) -> the word that a slot of any key leads to in the object; None: no such slot */
+static PyObject *slot(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    Py_ssize_t id;
+    const void *found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "On", &object, &id)) {
+        return NULL;
+    }
+    (void)nc_abi_intern("d:d");
+    found = nc_abi_table(object, (uintptr_t)id);
+    if (found == (const void *)&nc_abi_nothing) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromVoidPtr((void *)(uintptr_t)found);
+}
+
 /* ask(object, signature, refuse) -> (flags, address) or None: tier 2 */
 static PyObject *ask(PyObject *module, PyObject *args)
 {
@@ -157,15 +175,11 @@ static PyObject *lookups(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, NULL},
-    {"find_null", find_null, METH_O, NULL},
-    {"word", word, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},
-    {"entries", entries, METH_O, NULL},
-    {"known", known, METH_NOARGS, NULL},
-    {"total", total, METH_VARARGS, NULL},
-    {"lookups", lookups, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
+    {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
+    {"known", known, METH_NOARGS, NULL},      {"total", total, METH_VARARGS, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

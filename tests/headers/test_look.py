@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
 
 import nativecall as nc
+from nativecall import _lib
 from support import build, packed
 
 LANGUAGES = ["c", "c++"]
@@ -141,6 +143,30 @@ def test_overridden_calls_are_not_found(look, lib):
     assert look.word(derived, word("d:d")) is None
 
 
+def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
+    """find.md, Step 2: where a class overrides `__call__`, the others are as they were."""
+
+    class Meta(nc.extensibletype):
+        __setattr__ = type.__setattr__  # they go past the runtime's
+        __delattr__ = type.__delattr__
+
+    named, unknown, objects = _lib.intern(b"look"), 0x7F000001, 0x04000101
+    ob_type = object.__basicsize__ - 8  # the last field of PyObject
+    rows = dict.fromkeys((named, unknown), (0, ob_type))
+
+    class Derived(nc.NativeCallable, metaclass=Meta):
+        __customslots__ = rows
+
+    derived = Derived(lib.address("square"), "d:d")
+    for _ in range(2):
+        for key in rows:
+            assert look.slot(derived, key) == id(Derived)
+        Derived.__call__ = lambda self, x: 2.0
+    assert look.slot(derived, CALL_ID) is look.slot(derived, PACKED_ID) is None
+    assert look.slot(derived, named + 8) is look.slot(derived, objects) is None
+    assert look.slot(object(), named) is None
+
+
 def test_tier_2(look, builder, include, lib):
     bad = build.load_extension(
         builder.extension("conformance_badinput.c", "look_bad", include=include)
@@ -173,6 +199,26 @@ def test_tier_2(look, builder, include, lib):
     for entry in (("d:d", 1 << 30, 8), ("d:d", 0, 0), (None, 0, 8)):
         kind = type("Offers", (), {"__nativecall_api__": bad.api([entry])})
         assert look.ask(kind(), "d:d") is None
+
+
+def test_a_builtin_base_overrides_tier_2(look, builder, include, lib):
+    """CPython keeps dictionaries of its static types elsewhere than in tp_dict, from 3.12 on."""
+    bad = build.load_extension(
+        builder.extension("conformance_badinput.c", "look_bad", include=include)
+    )
+
+    class Offers:
+        __nativecall_api__ = bad.api([("d:d", 0, lib.address("square"))])
+
+    class Called(weakref.ref, Offers):
+        __slots__ = ()
+
+    class Offered(Offers, weakref.ref):
+        __slots__ = ()
+
+    assert "__call__" in vars(weakref.ref)
+    assert look.ask(Called(Offers), "d:d") is None
+    assert look.ask(Offered(Offers), "d:d") == (0, lib.address("square"))
 
 
 def test_a_view_of_what_offers_by_tier_2(look, foreign):

@@ -1,11 +1,10 @@
 /* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
- * For whoever only looks: one file to copy, C99 and C++11. Where no runtime suits, nothing is found.
+ * One file to copy, C99 and C++11. Nothing is found where no runtime suits. Hold a reference.
  *     static const char *d_d;                                          one for each signature
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for failures. The GIL
- * is needed where that is said, a reference to the object always. Tables change while others read. */
+ * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for failures. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core wants the structs alone */
@@ -104,21 +103,19 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
-/* The address of a canonical signature; NULL while there is no runtime. With the GIL. */
-static inline const char *nc_abi_intern(const char *signature)
+static inline const char *nc_abi_intern(const char *text) /* with the GIL; NULL: no runtime yet */
 {
+    const char *name = "_extensibletype.runtime_v1", *interned = NULL;
     PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
     PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
-    void *pointer = PyCapsule_GetPointer(capsule, "_extensibletype.runtime_v1");
-    const NcRuntime *found = (const NcRuntime *)pointer;
-    const char *interned = NULL;
+    const NcRuntime *found = (const NcRuntime *)PyCapsule_GetPointer(capsule, name);
     Py_DecRef(capsule);
     PyErr_Clear();
     if (found && found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype &&
         found->abi_version == NC_ABI_VERSION && found->provider && found->ready && found->intern &&
         found->type_size >= NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) &&
         found->slot_size == sizeof(PyCustomSlot) && found->registry &&
-        found->intern(found->registry, signature, strlen(signature), &interned) == 0) {
+        found->intern(found->registry, text, strlen(text), &interned) == 0) {
         nc_metatype = found->metatype;
         nc_runtime = found;
     }
@@ -139,9 +136,9 @@ static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
     PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)base;
     for (; meta != NULL && meta != nc_metatype; meta = meta->tp_base) {
     }
-    while (base && meta != first && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
-        base = base->tp_base; /* derived metatypes let Python call something else */
-    }
+    for (int calls = meta != first && (id | 2) == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+         calls && base && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE); base = base->tp_base) {
+    } /* derived metatypes let Python call something else than call tables have */
     if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {
         return &nc_abi_nothing;
     }
@@ -185,6 +182,9 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const cha
     const PyNativeCallableEntry *entry = NULL;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
         PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
+#if PY_VERSION_HEX >= 0x030C0000 /* NULL in static types of CPython's; the type keeps the other */
+        Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
+#endif
         found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
         found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
     }
