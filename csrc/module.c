@@ -203,19 +203,42 @@ static void library_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. The loader may run
- * code, or wait for another thread that does, so the GIL is free meanwhile. */
+/* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
+static PyObject *find_symbol(PyObject *object, const char *name, const char *version)
+{
+    void *handle = ((Library *)(void *)object)->handle;
+    void *address = NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS status = nc_core_library_symbol(handle, name, version, &address);
+    Py_END_ALLOW_THREADS if (status == NC_E_FORMAT)
+    {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "symbols have no versions on this platform; leave 'version' out");
+        return NULL;
+    }
+    return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
+}
+
+/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. */
 static PyObject *library_symbol(PyObject *object, PyObject *name)
 {
-    void *address = NULL;
     if (!PyBytes_Check(name)) {
         PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
                      Py_TYPE(name)->tp_name);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS(void) nc_core_library_symbol(((Library *)(void *)object)->handle,
-                                                        PyBytes_AS_STRING(name), &address);
-    Py_END_ALLOW_THREADS return PyLong_FromVoidPtr(address);
+    return find_symbol(object, PyBytes_AS_STRING(name), NULL);
+}
+
+/* versioned(name, version): the address of that version of a symbol, both given as bytes. */
+static PyObject *library_versioned(PyObject *object, PyObject *args)
+{
+    const char *name;
+    const char *version;
+    if (!PyArg_ParseTuple(args, "yy", &name, &version)) {
+        return NULL;
+    }
+    return find_symbol(object, name, version);
 }
 
 /* path: the file as bytes, None where the loader does not tell. */
@@ -231,6 +254,7 @@ static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
 
 static PyMethodDef library_methods[] = {
     {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
+    {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -249,15 +273,20 @@ static PyTypeObject Library_Type = {
     .tp_getset = library_getset,
 };
 
-/* open_library(path): opens the library at a path given as bytes, the process itself for None.
- * What the loader says against it is an OSError. */
-static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
+/* open_library(path, flags): opens the library at a path given as bytes, the process itself for
+ * None; flags as nc_core_library_open has them. What the loader says against it is an OSError. */
+static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    PyObject *path;
+    unsigned int flags;
     char message[LIBRARY_TEXT] = "";
     const char *name = NULL;
     void *handle = NULL;
     Library *self;
     int status;
+    if (!PyArg_ParseTuple(args, "OI", &path, &flags)) {
+        return NULL;
+    }
     if (path != Py_None) {
         if (!PyBytes_Check(path)) {
             PyErr_Format(PyExc_TypeError,
@@ -267,7 +296,8 @@ static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *path)
         }
         name = PyBytes_AS_STRING(path);
     }
-    Py_BEGIN_ALLOW_THREADS status = nc_core_library_open(name, &handle, message, sizeof message);
+    Py_BEGIN_ALLOW_THREADS status =
+        nc_core_library_open(name, flags, &handle, message, sizeof message);
     Py_END_ALLOW_THREADS if (status != NC_OK)
     {
         PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
@@ -313,7 +343,7 @@ static PyMethodDef functions[] = {
     {"capsule", nc_capsule, METH_VARARGS, NULL},
     {"capsule_entry", nc_capsule_entry, METH_O, NULL},
     {"scipy_box", nc_scipy_box, METH_VARARGS, NULL},
-    {"open_library", open_library, METH_O, NULL},
+    {"open_library", open_library, METH_VARARGS, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},

@@ -138,21 +138,27 @@ def registry_size() -> tuple[int, int, int]:
     return int(count[0]), int(live[0]), int(retired[0])
 
 
-def library_open(path: str | None) -> types.Library:
-    """Open a shared library, the process itself for None; it is closed with the last reference."""
+def library_open(path: str | None, flags: int = 0) -> types.Library:
+    """Open a shared library, the process itself for None; it is closed with the last reference.
+
+    `flags` are the loader's (``RTLD_*``), 0 for the usual ones.
+    """
     try:
         name = None if path is None else os.fsencode(path)
     except UnicodeEncodeError:
         raise LibraryError(f"{path!r} is no file name") from None
     try:
-        return types.open_library(name)
+        return types.open_library(name, flags)
     except OSError as error:
         raise LibraryError(str(error).strip()) from None
 
 
-def library_symbol(library: types.Library, name: str) -> int:
-    """The address of a symbol, 0 when there is none."""
-    return int(library.symbol(name.encode(errors="replace")))  # lone surrogates are in no symbol
+def library_symbol(library: types.Library, name: str, version: str | None = None) -> int:
+    """The address of a symbol, or of a version of it, 0 when there is none."""
+    encoded = name.encode(errors="replace")  # lone surrogates are in no symbol
+    if version is None:
+        return int(library.symbol(encoded))
+    return int(library.versioned(encoded, version.encode(errors="replace")))
 
 
 def library_path(library: types.Library) -> str | None:

@@ -11,6 +11,8 @@ from ._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._types import Library as OpenLibrary
 
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
@@ -30,11 +32,16 @@ def _candidates(name: str) -> list[str]:
     return [f"lib{name}.so", name]
 
 
-def find(name: str) -> OpenLibrary:
+def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
+    """The library of a name as a linker takes it, or a path; of these folders, if one has it."""
     reasons = []
-    for candidate in _candidates(name):
+    candidates = _candidates(name)
+    if not os.path.dirname(name):
+        inside = [os.path.join(folder, one) for folder in folders for one in candidates]
+        candidates = [path for path in inside if os.path.exists(path)] + candidates
+    for candidate in candidates:
         try:
-            return _lib.library_open(candidate)
+            return _lib.library_open(candidate, flags)
         except LibraryError as error:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
@@ -45,7 +52,7 @@ def find(name: str) -> OpenLibrary:
         found = find_library(name)
     if found is not None:
         try:
-            opened = _lib.library_open(found)
+            opened = _lib.library_open(found, flags)
         except LibraryError as error:
             _located.pop(name, None)
             reasons.append(str(error))

@@ -73,7 +73,8 @@ static void copy_text(char *out, size_t size, const char *text)
 
 #if defined(_WIN32)
 
-int nc_core_library_open(const char *path, void **library, char *message, size_t size)
+int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
+                         size_t size)
 {
     wchar_t wide[32768];
     HMODULE module;
@@ -84,8 +85,8 @@ int nc_core_library_open(const char *path, void **library, char *message, size_t
             copy_text(message, size, "the path is not valid UTF-8 or too long");
             return NC_E_MISSING;
         }
-        module = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
-        if (module == NULL) {
+        module = LoadLibraryExW(wide, NULL, flags != 0 ? flags : LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+        if (module == NULL && flags == 0) {
             module = LoadLibraryW(wide);
         }
     }
@@ -108,8 +109,11 @@ int nc_core_library_close(void *library)
     return FreeLibrary((HMODULE)library) ? NC_OK : NC_E_MISSING;
 }
 
-int nc_core_library_symbol(void *library, const char *name, void **address)
+int nc_core_library_symbol(void *library, const char *name, const char *version, void **address)
 {
+    if (version != NULL) {
+        return NC_E_FORMAT;
+    }
     *address = (void *)(uintptr_t)GetProcAddress((HMODULE)library, name);
     return *address != NULL ? NC_OK : NC_E_MISSING;
 }
@@ -140,9 +144,14 @@ int nc_core_address_origin(void *address, char *path, char *symbol, size_t size,
 
 #else
 
-int nc_core_library_open(const char *path, void **library, char *message, size_t size)
+int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
+                         size_t size)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int mode = (int)flags;
+    if ((mode & (RTLD_LAZY | RTLD_NOW)) == 0) {
+        mode |= RTLD_NOW;
+    }
+    void *handle = dlopen(path, mode);
     if (handle == NULL) {
         const char *why = dlerror();
         copy_text(message, size, why != NULL ? why : "dlopen failed");
@@ -157,10 +166,18 @@ int nc_core_library_close(void *library)
     return dlclose(library) == 0 ? NC_OK : NC_E_MISSING;
 }
 
-int nc_core_library_symbol(void *library, const char *name, void **address)
+int nc_core_library_symbol(void *library, const char *name, const char *version, void **address)
 {
     (void)dlerror();
-    *address = dlsym(library, name);
+    if (version != NULL) {
+#if (defined(__linux__) && defined(__GLIBC__)) || defined(__FreeBSD__)
+        *address = dlvsym(library, name, version);
+#else
+        return NC_E_FORMAT;
+#endif
+    } else {
+        *address = dlsym(library, name);
+    }
     return *address != NULL ? NC_OK : NC_E_MISSING;
 }
 

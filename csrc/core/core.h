@@ -21,13 +21,17 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
 /* Number of interned keys, bytes of the table in use and of superseded ones. */
 void nc_core_registry_size(size_t *count, size_t *live, size_t *retired);
 
-/* Opens a shared library; path NULL is the process itself. On NC_E_MISSING `message` (of `size`
- * bytes) says why. The library stays open until nc_core_library_close has been called as often. */
-int nc_core_library_open(const char *path, void **library, char *message, size_t size);
+/* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
+ * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the usual
+ * ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library stays open until
+ * nc_core_library_close has been called as often. */
+int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
+                         size_t size);
 int nc_core_library_close(void *library);
 
-/* The address of a symbol. NC_OK or NC_E_MISSING. */
-int nc_core_library_symbol(void *library, const char *name, void **address);
+/* The address of a symbol, of that version of it where `version` is not NULL. NC_OK, NC_E_MISSING,
+ * or NC_E_FORMAT where the loader knows no versions. */
+int nc_core_library_symbol(void *library, const char *name, const char *version, void **address);
 
 /* The file a library was loaded from, as the loader names it; empty for the process itself. */
 int nc_core_library_path(void *library, char *path, size_t size);

@@ -115,8 +115,14 @@ class Library:
             raise LibraryError(f"library {self.name!r} is closed; load it again")
         return self._handle
 
-    def address(self, symbol: str) -> int:
+    def address(self, symbol: str, version: str | None = None) -> int:
         """The address of a symbol, function or variable.
+
+        Parameters
+        ----------
+        symbol : str
+        version : str, optional
+            The version of the symbol, where libraries have several, such as ``"GLIBC_2.2.5"``.
 
         Raises
         ------
@@ -125,7 +131,9 @@ class Library:
         """
         if not isinstance(symbol, str):
             raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
-        return address(self._open(), self.name, self.path, symbol)
+        if version is not None and not isinstance(version, str):
+            raise TypeError(f"'version' must be a str (got {type(version).__name__})")
+        return address(self._open(), self.name, self.path, symbol, version)
 
     def function(
         self,
@@ -138,6 +146,7 @@ class Library:
         errors: Errors = "none",
         errno: bool = False,
         order: Order | None = None,
+        version: str | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
 
@@ -150,6 +159,8 @@ class Library:
             As for `wrap`.
         order : str, optional
             As for `wrap`; the library's by default.
+        version : str, optional
+            The version of the symbol, as for `address`.
 
         Examples
         --------
@@ -172,7 +183,7 @@ class Library:
                 f"{declared.text!r}"
             )
         signature = parse(signature)
-        address, owner = self._found(symbol)
+        address, owner = self._found(symbol, version)
         policies = self._policies._replace(**check(order=order))
         if (name, doc, gil, errors, errno) == _PLAIN:
             return plain(address, callspec.of(signature, 0, policies), symbol, owner)
@@ -188,7 +199,7 @@ class Library:
             **policies._asdict(),
         )
 
-    def _found(self, name: str) -> tuple[int, Symbol]:
+    def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
         """The address of a function by its name in C, and what owns it."""
         handle = self._open()
         declarations = self.declarations
@@ -200,7 +211,8 @@ class Library:
                 place = declarations.files[file], line
             if name in declarations.inlines and not _lib.library_symbol(handle, symbol):
                 return self._inline(symbol, place)
-        return self.address(symbol), Symbol(handle, self.path or self.name, symbol, place)
+        found = self.address(symbol, version)
+        return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
         """The address of an inline function, compiled with the others of the headers or alone."""

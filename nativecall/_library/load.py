@@ -6,6 +6,7 @@ C declarations or headers, where they are given, say which functions it has and 
 from __future__ import annotations
 
 import os
+from operator import index
 from types import MappingProxyType
 
 from .._errors import LibraryError
@@ -27,6 +28,26 @@ def _again(name: str | None, declarations: str | None, options: dict[str, Any]) 
     return load(name, declarations, **options)
 
 
+def _flags(given: object) -> int:
+    try:
+        flags = index(given)  # type: ignore[arg-type]  # that is asked
+    except TypeError:
+        raise TypeError(f"'flags' must be an int (got {type(given).__name__})") from None
+    if not 0 <= flags < 1 << 31:
+        raise ValueError(f"'flags' must be flags of the loader, as os.RTLD_LAZY is (got {flags})")
+    return flags
+
+
+def _folders(given: object) -> list[str]:
+    several = [given] if isinstance(given, (str, os.PathLike)) else given
+    made = []
+    for one in several if hasattr(several, "__iter__") else [several]:
+        if not isinstance(one, (str, os.PathLike)):
+            raise TypeError(f"'folders' must be a path or several (got {type(one).__name__})")
+        made.append(os.path.abspath(os.fspath(one)))
+    return made
+
+
 def load(
     name: str | os.PathLike[str] | None,
     declarations: str | None = None,
@@ -37,6 +58,8 @@ def load(
     only: str | Sequence[str] | None = None,
     skip: bool | None = None,
     order: Order = "C",
+    flags: int = 0,
+    folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Library:
     """Open a shared library.
 
@@ -66,6 +89,11 @@ def load(
     order : {"C", "F", "A"}
         How its functions expect arrays of several dimensions in memory: rows first, columns first
         as in Fortran, or either; for one function as an argument of `Library.function`.
+    flags : int
+        For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
+        LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
+    folders : path or sequence of paths
+        Where to look for a library that is named as linkers take it, before the usual places.
 
     Returns
     -------
@@ -98,6 +126,8 @@ def load(
     policies = Policies(**check(order=order))
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     options |= {"only": only, "skip": skip, **policies._asdict()}
+    places = _folders(folders)
+    options |= {"flags": _flags(flags), "folders": places}
     lenient = header is not None or only is not None or bool(skip)
     known: Declarations | None = None
     if lenient:
@@ -116,7 +146,7 @@ def load(
 
             known = read(declarations)
     given = _again, declarations, options
-    library = Library(name, opened(name), known, given, policies)
+    library = Library(name, opened(name, _flags(flags), places), known, given, policies)
     if lenient:
         return library
     if known is not None:

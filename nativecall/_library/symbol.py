@@ -11,31 +11,47 @@ from .._locate import exported_like, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._callable.callable import NativeCallable
     from .._callable.entry import HowCalled
     from .._signature.signature import Signature
     from .._types import Library as OpenLibrary
 
 
-def opened(name: str | None) -> OpenLibrary:
+def opened(name: str | None, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
     """The library of a name as a linker takes it, or a path; what the process has for None."""
-    return _lib.library_open(None) if name is None else find(name)
+    return _lib.library_open(None, flags) if name is None else find(name, flags, folders)
 
 
-def address(handle: OpenLibrary, library: str | None, path: str | None, symbol: str) -> int:
-    """The address of a symbol; a `SymbolError` names close matches."""
-    # Lone surrogates are in no symbol.
-    found = handle.symbol(symbol.encode(errors="replace")) if "\0" not in symbol else 0
+def address(
+    handle: OpenLibrary,
+    library: str | None,
+    path: str | None,
+    symbol: str,
+    version: str | None = None,
+) -> int:
+    """The address of a symbol, or of a version of it; a `SymbolError` names close matches."""
+    found = 0
+    if "\0" not in symbol and "\0" not in (version or ""):
+        found = _lib.library_symbol(handle, symbol, version)
     if found == 0:
+        if version is not None and _lib.library_symbol(handle, symbol.partition("\0")[0]):
+            raise SymbolError(
+                f"symbol {symbol!r} of {library or 'the process'!r} has no version {version!r}",
+                symbol,
+            )
         raise SymbolError.missing(
             symbol, library or "the process", exported_like(symbol, handle, path)
         )
     return found
 
 
-class Symbol(namedtuple("Symbol", ["handle", "library", "name", "place"])):
-    """What owns a function that was found in a library: the open library and the names, and the
-    file and line of a header that declares it, or None.
+class Symbol(
+    namedtuple("Symbol", ["handle", "library", "name", "place", "version"], defaults=[None])
+):
+    """What owns a function that was found in a library: the open library and the names, the file
+    and line of a header that declares it, or None, and the version of the symbol that it is.
 
     Immutable, since the function's code is there as long as `handle` is.
     """
@@ -45,6 +61,7 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name", "place"])):
     library: str | None
     name: str
     place: tuple[str, int] | None
+    version: str | None
 
     def __repr__(self) -> str:
         return f"<symbol {self.name!r} of {self.library!r}>"
@@ -74,7 +91,8 @@ class Symbol(namedtuple("Symbol", ["handle", "library", "name", "place"])):
         """For `pickle`: how another process finds the function."""
         if self.library is None and self.place is not None:
             raise TypeError(f"cannot pickle {name!r}, which was compiled here; load it there")
-        return _restore, (self.library, self.name, signature, name, doc, options)
+        found = self.library, self.name, signature, name, doc, options
+        return _restore, found if self.version is None else (*found, self.version)
 
 
 def _restore(
@@ -84,10 +102,11 @@ def _restore(
     name: str,
     doc: str | None,
     options: HowCalled,
+    version: str | None = None,
 ) -> NativeCallable:
     """For `pickle`."""
     handle = opened(library)
     path = _lib.library_path(handle)
-    owner = Symbol(handle, path or library, symbol, None)
-    found = address(handle, library, path, symbol)
+    owner = Symbol(handle, path or library, symbol, None, version)
+    found = address(handle, library, path, symbol, version)
     return wrap(found, signature, name=name, doc=doc, owner=owner, **options)

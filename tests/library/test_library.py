@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -537,3 +538,97 @@ def test_names_that_no_file_system_has(fails):
 def test_an_uninitialised_library_has_nothing(fails):
     with fails(nc.LibraryError, "library None is closed; load it again"):
         _ = nc.Library.__new__(nc.Library).x
+
+
+VERSIONED = """
+    int first(void); int second(void); int first(void) { return 1; } int second(void) { return 2; }
+    __asm__(".symver first, answer@ONE"); __asm__(".symver second, answer@@TWO");
+"""
+
+
+@pytest.fixture(scope="module")
+def versioned(builder, tmp_path_factory) -> nc.Library:
+    """A library with two versions of a symbol."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("no versions of symbols")
+    script = tmp_path_factory.mktemp("versioned") / "versions"
+    script.write_text("ONE { global: answer; local: *; }; TWO { global: answer; } ONE;")
+    path = builder.library(VERSIONED, "versioned", flags=["-O1", f"-Wl,--version-script={script}"])
+    return nc.load(path, "int answer(void);")
+
+
+def test_versions_of_symbols(versioned):
+    assert versioned.answer() == 2
+    old = versioned.function("answer", version="ONE")
+    assert (old(), versioned.function("answer", version="TWO")()) == (1, 2)
+    assert pickle.loads(pickle.dumps(old))() == 1
+    assert versioned.address("answer", "ONE") == old.address()
+
+
+@pytest.mark.parametrize("version", ["THREE", "ONE\0", ""])
+def test_versions_that_are_not_there(versioned, fails, version):
+    with fails(nc.SymbolError, f"symbol 'answer' of {versioned.name!r} has no version {version!r}"):
+        versioned.function("answer", version=version)
+    with pytest.raises(nc.SymbolError, match=r"^no symbol 'answe' in .*; did you mean 'answer'"):
+        versioned.address("answe", version)
+
+
+def test_versions_are_text(versioned, fails):
+    with fails(TypeError, "'version' must be a str (got int)"):
+        versioned.function("answer", version=1)
+
+
+def test_flags_of_the_loader(builder, python):
+    lazy = builder.library(
+        "int nowhere(void); int use(int x) { return x ? nowhere() : 5; }", "lazy"
+    )
+    user = builder.library("int shared(void); int use(void) { return shared(); }", "user")
+    shared = builder.library("int shared(void); int shared(void) { return 7; }", "shared")
+    out = python(
+        """
+import os, pickle, sys, nativecall as nc
+lazy, user, shared = sys.argv[1:]
+with_lazy = nc.load(lazy, "int use(int);", flags=os.RTLD_LAZY)
+print(with_lazy.use(0), pickle.loads(pickle.dumps(with_lazy)).use(0))
+nc.load(shared)
+try:
+    nc.load(user)
+except nc.LibraryError as error:
+    print("undefined symbol: shared" in str(error))
+kept = nc.load(shared, flags=os.RTLD_GLOBAL)
+print(nc.load(user, "int use(void);").use())
+""",
+        lazy,
+        user,
+        shared,
+    )
+    assert out == "5 5\nTrue\n7\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "message"),
+    [
+        ("now", TypeError, "'flags' must be an int (got str)"),
+        (-1, ValueError, "'flags' must be flags of the loader, as os.RTLD_LAZY is (got -1)"),
+        (
+            1 << 31,
+            ValueError,
+            f"'flags' must be flags of the loader, as os.RTLD_LAZY is (got {1 << 31})",
+        ),
+    ],
+)
+def test_flags_that_are_none(path, fails, flags, error, message):
+    with fails(error, message):
+        nc.load(path, flags=flags)
+
+
+def test_folders_where_libraries_are_looked_for(path, tmp_path, fails):
+    (tmp_path / "libsmall.so").symlink_to(path)
+    for folders in (tmp_path, str(tmp_path), [tmp_path / "none", tmp_path]):
+        lib = nc.load("small", "double square(double);", folders=folders)
+        assert (lib.square(3.0), lib.path) == (9.0, str(tmp_path / "libsmall.so"))
+    assert pickle.loads(pickle.dumps(lib)).square(3.0) == 9.0
+    assert "libm" in nc.load("m", folders=tmp_path).path
+    for folders in (5, [5]):
+        with fails(TypeError, "'folders' must be a path or several (got int)"):
+            nc.load("m", folders=folders)
