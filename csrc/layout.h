@@ -74,6 +74,8 @@ typedef struct {
     PyObject *alone;       /* tuple of the text alone: the signatures of a single */
     PyObject *policies;    /* Python's, of which conversions are told (_values/policies.py) */
     char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
+    int checked;           /* 1 where a function of the policies sees each result, so that calls go
+                              through Python code */
     int export;            /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */

@@ -12,9 +12,18 @@
 
 #include <structmember.h>
 
+/* The collector is told of a spec whose policies have a function of the user's, which may lead back
+ * to a callable that has the spec. That callable, or the function, is what gets cleared. */
+static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcCallSpec *)(void *)object)->policies);
+    return 0;
+}
+
 static void callspec_dealloc(PyObject *object)
 {
     NcCallSpec *self = (NcCallSpec *)(void *)object;
+    PyObject_GC_UnTrack(object);
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
     Py_XDECREF(self->names);
@@ -99,7 +108,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
 static const NcTrampoline *find_trampoline(const NcCallSpec *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
-    if (self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
+    if (self->checked || self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
@@ -118,7 +127,7 @@ static int export_in(char order)
 }
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order). The types have the result's as the last. */
+ * policies, order, checked). The types have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -131,9 +140,10 @@ static PyObject *callspec_new(PyObject *args)
     int result;
     int variadic;
     int order;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOC", &signature, &text, &text_length, &result,
+    int checked;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCp", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order)) {
+                          &policies, &order, &checked)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -153,6 +163,10 @@ static PyObject *callspec_new(PyObject *args)
     self->variadic = variadic;
     self->policies = Py_NewRef(policies);
     self->order = (char)order;
+    self->checked = checked;
+    if (!checked) {
+        PyObject_GC_UnTrack(self);
+    }
     self->export = export_in(self->order);
     self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcArgument));
     if (self->arguments == NULL) {
@@ -264,8 +278,9 @@ PyTypeObject NcCallSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallSpec",
     .tp_doc = "Everything about a signature that does not depend on a function.",
     .tp_basicsize = sizeof(NcCallSpec),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = callspec_dealloc,
+    .tp_traverse = callspec_traverse,
     .tp_members = callspec_members,
     .tp_getset = callspec_getset,
 };

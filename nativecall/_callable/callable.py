@@ -229,7 +229,7 @@ class NativeCallable(_types.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno, order
+        owner, gil, errors, errno, order, encoding, check
             As for `wrap`.
 
         Raises
@@ -257,8 +257,10 @@ class NativeCallable(_types.CallableBase):
             one = self._only if self._overloads is None else self._overloads[position]
             flags = self._entries()[position][2]
             options = "flags; gil, errors and errno" if found.flags != flags else ""
-            if not options and spec.policies != one._entry()[0].policies:
-                options = f"policies; {', '.join(spec.policies._fields)}"
+            present = one._entry()[0].policies
+            if not options and spec.policies != present:
+                pairs = zip(spec.policies._fields, spec.policies, present, strict=True)
+                options = f"policies; {', '.join([name for name, a, b in pairs if a != b])}"
             if options:
                 raise ValueError(
                     f"entry {found.signature.text!r} of {self.__name__!r} has other {options} "

@@ -40,11 +40,23 @@ if TYPE_CHECKING:
         owner: object
 
 
-_GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
+GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
 
 Entry = namedtuple(
-    "Entry", ["signature", "address", "flags", "errors", "gil", "owner", "trampoline", "order"]
+    "Entry",
+    [
+        "signature",
+        "address",
+        "flags",
+        "errors",
+        "gil",
+        "owner",
+        "trampoline",
+        "order",
+        "encoding",
+        "check",
+    ],
 )
 Entry.__doc__ = """One row of a native callable's table.
 
@@ -64,9 +76,14 @@ owner : object
     What keeps the function alive; None when nothing does.
 trampoline : str
     How calls from Python are made: through code that was compiled ``"ahead of time"`` or
-    ``"generated"`` for such signatures, or through ``"libffi"``.
+    ``"generated"`` for such signatures, through ``"libffi"``, or through ``"python"`` where there
+    is a check.
 order : str
     Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
+encoding : str or None
+    Of text; see `wrap`.
+check : callable or None
+    What sees the results of calls from Python; see `wrap`.
 """
 
 
@@ -100,7 +117,7 @@ class Options:
             raise ValueError("'name' must not contain a null character")
         if doc is not None and "\0" in doc:
             raise ValueError("'doc' must not contain a null character")
-        if not isinstance(gil, str) or gil not in _GIL:
+        if not isinstance(gil, str) or gil not in GIL:
             raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
         if not isinstance(errors, str) or errors not in CONVENTIONS:
             choices = ", ".join(map(repr, CONVENTIONS))
@@ -117,7 +134,7 @@ class Options:
         self.owner = owner
         self.errors = errors
         self.policies = check(**policies)
-        self.flags = _GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
+        self.flags = GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
 class NewEntry:

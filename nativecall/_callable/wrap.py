@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._types import CallSpec
     from .._values.failure import Errors
-    from .._values.policies import Order
+    from .._values.policies import Check, Order
     from .entry import Gil
 
 _wrap_address = _lib.types.wrap_address
@@ -35,6 +35,8 @@ def wrap(
     errors: Errors = "none",
     errno: bool = False,
     order: Order | None = None,
+    encoding: str | None = None,
+    check: Check | None = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -73,6 +75,13 @@ def wrap(
         How C code expects arrays of several dimensions in memory, behind every pointer that it is
         given: rows first, as C and NumPy have them, columns first, as Fortran has them, or either
         of these. What `target` says by default, else ``"C"``. Other arrays are refused, not copied.
+    encoding : str, optional
+        Of text behind ``const char *``: such results are `str` instead of `bytes`, and such
+        arguments may be `str`. Wide characters (``const wchar_t *`` and the like) need none.
+    check : callable, optional
+        Called with each result, this callable and the tuple of its arguments; what it returns is
+        what the call from Python returns. What it raises the call raises. Native callers do not
+        see it.
 
     Returns
     -------
@@ -98,7 +107,7 @@ def wrap(
     12.0
     """
     plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
-    plain = plain and order is None
+    plain = plain and order is None and encoding is None and check is None
     if plain:
         made = _wrap_address(target, signature, name)
         if made is not None:
@@ -117,6 +126,8 @@ def wrap(
         errors=errors,
         errno=errno,
         order=order,
+        encoding=encoding,
+        check=check,
     )
 
 

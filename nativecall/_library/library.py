@@ -14,7 +14,7 @@ from .._locate import exported_like
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import callspec
-from .._values.policies import DEFAULT, Policies, check
+from .options import Options
 from .symbol import Symbol, address
 
 TYPE_CHECKING = False
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from .._signature.declared import Declarations
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
-    from .._values.policies import Order
+    from .._values.policies import Check, Order
 
-_PLAIN = (None, None, "hold", "none", False)  # options that say nothing
 _Opened = _lib.types.Library
 
 
@@ -56,7 +55,7 @@ class Library:
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
-    _policies: Policies = DEFAULT
+    _options: Options = Options()
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Library:
         handle: OpenLibrary | None,
         declarations: Declarations | None,
         given: tuple[object, ...],
-        policies: Policies,
+        options: Options,
     ) -> None:
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
@@ -75,7 +74,7 @@ class Library:
             _handle=handle,
             _given=given,
             _hidden={},
-            _policies=policies,
+            _options=options,
         )
 
     def __copy__(self) -> Library:
@@ -142,10 +141,12 @@ class Library:
         *,
         name: str | None = None,
         doc: str | None = None,
-        gil: Gil = "hold",
-        errors: Errors = "none",
-        errno: bool = False,
+        gil: Gil | None = None,
+        errors: Errors | None = None,
+        errno: bool | None = None,
         order: Order | None = None,
+        encoding: str | None = None,
+        check: Check | None = None,
         version: str | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
@@ -155,10 +156,10 @@ class Library:
         symbol : str
         signature : str, optional
             May be left out for declared functions.
-        name, doc, gil, errors, errno
+        name, doc
             As for `wrap`.
-        order : str, optional
-            As for `wrap`; the library's by default.
+        gil, errors, errno, order, encoding, check
+            As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
 
@@ -184,20 +185,14 @@ class Library:
             )
         signature = parse(signature)
         address, owner = self._found(symbol, version)
-        policies = self._policies._replace(**check(order=order))
-        if (name, doc, gil, errors, errno) == _PLAIN:
-            return plain(address, callspec.of(signature, 0, policies), symbol, owner)
-        return wrap(
-            address,
-            signature,
-            name=name or symbol,
-            doc=doc,
-            owner=owner,
-            gil=gil,
-            errors=errors,
-            errno=errno,
-            **policies._asdict(),
-        )
+        how = self._options.said(symbol, signature)
+        given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
+        given |= {"order": order, "encoding": encoding, "check": check}
+        how |= {option: value for option, value in given.items() if value is not None}
+        if not how and name is None and doc is None:
+            return plain(address, callspec.of(signature), symbol, owner)
+        named = name or symbol
+        return wrap(address, signature, name=named, doc=doc, owner=owner, **how)  # type: ignore[arg-type]  # each option was checked
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
         """The address of a function by its name in C, and what owns it."""
@@ -243,8 +238,11 @@ class Library:
         if declarations is not None:
             row = declarations.rows.get(name)
             if row is not None:
-                address, owner = self._found(name)
-                function = plain(address, callspec.of_row(row, self._policies), name, owner)
+                if self._options:
+                    function = self.function(name)
+                else:
+                    address, owner = self._found(name)
+                    function = plain(address, callspec.of_row(row), name, owner)
                 made[name] = function
                 return function
             if name in declarations.constants:
@@ -317,7 +315,9 @@ class Library:
         from .variables import write
 
         found = self.address(declarations.symbols.get(name, name))
-        write(declarations.variables[name], found, f"variable {name!r}", value, self._policies)
+        write(
+            declarations.variables[name], found, f"variable {name!r}", value, self._options.policies
+        )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name!r} of a Library cannot be deleted")

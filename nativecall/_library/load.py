@@ -10,8 +10,8 @@ from operator import index
 from types import MappingProxyType
 
 from .._errors import LibraryError
-from .._values.policies import Policies, check
 from .library import Library
+from .options import Options
 from .symbol import opened
 
 TYPE_CHECKING = False
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .._callable.entry import Gil
     from .._signature.declared import Declarations
-    from .._values.policies import Order
+    from .._values.failure import Errors
+    from .._values.policies import Check, Order
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Any]) -> Library:
@@ -57,7 +59,12 @@ def load(
     define: Mapping[str, str | int | None] = MappingProxyType({}),
     only: str | Sequence[str] | None = None,
     skip: bool | None = None,
-    order: Order = "C",
+    gil: Gil | Mapping[str, Gil] = "hold",
+    errors: Errors | Mapping[str, Errors] = "none",
+    errno: bool | Mapping[str, bool] = False,
+    order: Order | Mapping[str, Order] = "C",
+    encoding: str | Mapping[str, str | None] | None = None,
+    check: Check | Mapping[str, Check | None] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Library:
@@ -86,9 +93,11 @@ def load(
     skip : bool, optional
         Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
         so for headers; for `declarations` it is an error.
-    order : {"C", "F", "A"}
-        How its functions expect arrays of several dimensions in memory: rows first, columns first
-        as in Fortran, or either; for one function as an argument of `Library.function`.
+    gil, errors, errno, order, encoding, check
+        As for `wrap`, for all functions, or a mapping of their names, or of patterns such as
+        ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
+        before others. What is said of all functions, or of a pattern, holds for those that it
+        suits: ``errors="nonzero"`` for those whose result is an integer.
     flags : int
         For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
         LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
@@ -123,9 +132,9 @@ def load(
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
     if declarations is not None and not isinstance(declarations, str):
         raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
-    policies = Policies(**check(order=order))
+    how = Options(gil=gil, errors=errors, errno=errno, order=order, encoding=encoding, check=check)
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
-    options |= {"only": only, "skip": skip, **policies._asdict()}
+    options |= {"only": only, "skip": skip, **how.given}
     places = _folders(folders)
     options |= {"flags": _flags(flags), "folders": places}
     lenient = header is not None or only is not None or bool(skip)
@@ -146,7 +155,7 @@ def load(
 
             known = read(declarations)
     given = _again, declarations, options
-    library = Library(name, opened(name, _flags(flags), places), known, given, policies)
+    library = Library(name, opened(name, _flags(flags), places), known, given, how)
     if lenient:
         return library
     if known is not None:

@@ -53,8 +53,13 @@ _made: Cache[object, CallSpec] = Cache(4096)
 
 
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallSpec:
-    """The call spec of an entry: one for equal types, names, promises and policies."""
+    """The call spec of an entry: one for equal types, names, promises and policies, but for those
+    that have a function of the user's.
+    """
     hidden = _HIDDEN[flags & _lib.ERRORS_MASK]
+    if policies.check is not None:
+        # It is the user's: it may have no hash, and should not live on here.
+        return _types.callspec(signature, hidden, policies)
     key = (signature.function.named, signature.names, signature.readonly, hidden, policies)
     found = _made.get(key)
     if found is None:
@@ -70,7 +75,9 @@ def of_text(signature: str | Signature) -> CallSpec:
 def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
     named, names, readonly, _ = row
-    found = _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0], policies))
+    found = None
+    if policies.check is None:
+        found = _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0], policies))
     return found or of(from_row(row), 0, policies)
 
 
@@ -89,6 +96,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         signature.variadic,
         policies,
         policies.order,
+        policies.check is not None,
     )
 
 

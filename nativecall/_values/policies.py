@@ -1,53 +1,100 @@
 """Policies: what calls from Python do with arguments and results beyond what the C types say.
 
 They live in the call spec, for one function as for a whole library: a signature's text, the
-trampolines and C code that looks do not know them. A further one is a field of `Policies` with its
-values in `_CHOICES`, and an argument of `wrap`, `Library.function` and `load`.
+trampolines' machine code and C code that looks do not know them. A further one is a field of
+`Policies`, a check in `_CHECKS`, and an argument of `wrap`, `Library.function` and `load`.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal, TypedDict
+    from collections.abc import Callable
+    from typing import Literal, TypedDict
 
     #: Order of arrays of several dimensions in memory: C's, Fortran's, or either.
     Order = Literal["C", "F", "A"]
+    #: Called with a result, the function and the arguments; returns what the call returns.
+    Check = Callable[[object, Callable[..., object], tuple[object, ...]], object]
 
     class Said(TypedDict, total=False):
         """Policies as options: None leaves one as it is."""
 
         order: Order | None
+        encoding: str | None
+        check: Check | None
 
 
-class Policies(namedtuple("Policies", ["order"], defaults=["C"])):
-    """All policies of a function."""
+class Policies(namedtuple("Policies", ["order", "encoding", "check"], defaults=["C", None, None])):
+    """All policies of a function.
+
+    Attributes
+    ----------
+    order : {"C", "F", "A"}
+        Of arrays of several dimensions behind pointers.
+    encoding : str or None
+        Of text behind pointers to const char; None for bytes.
+    check : callable or None
+        What sees each result before the caller does.
+    """
 
     __slots__ = ()
     order: Order
+    encoding: str | None
+    check: Check | None
 
 
-_CHOICES = {"order": ("C", "F", "A")}
 DEFAULT = Policies()
 
 
-def check(**said: Any) -> dict[str, Any]:
-    """The options that are not None.
+def _check_order(order: object) -> object:
+    if not isinstance(order, str) or order not in ("C", "F", "A"):
+        raise ValueError(f"'order' must be 'C', 'F' or 'A' (got {order!r})")
+    return order
+
+
+def _check_encoding(encoding: object) -> object:
+    if not isinstance(encoding, str):
+        raise TypeError(f"'encoding' must be a str (got {type(encoding).__name__})")
+    try:
+        "".encode(encoding)  # codecs.lookup finds what encodes no text, too
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        raise ValueError(
+            f"'encoding' must be an encoding of text that Python has (got {encoding!r})"
+        ) from None
+
+
+def _check_check(check: object) -> object:
+    if not callable(check):
+        raise TypeError(
+            "'check' must be a function of result, function and arguments "
+            f"(got {type(check).__name__})"
+        )
+    return check
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "order": _check_order,
+    "encoding": _check_encoding,
+    "check": _check_check,
+}
+
+
+def check(**said: object) -> dict[str, object]:
+    """The options that are not None, as they are kept.
 
     Raises
     ------
-    ValueError
-        When one is none of its choices.
+    ValueError, TypeError
+        When one can never be right.
     TypeError
         When there is no such option.
     """
-    for name, value in said.items():
-        if name not in _CHOICES:
+    for name in said:
+        if name not in _CHECKS:
             raise TypeError(f"there is no option {name!r}")
-        choices = _CHOICES[name]
-        if value is not None and (not isinstance(value, str) or value not in choices):
-            *most, last = map(repr, choices)
-            raise ValueError(f"{name!r} must be {', '.join(most)} or {last} (got {value!r})")
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: _CHECKS[name](value) for name, value in said.items() if value is not None}

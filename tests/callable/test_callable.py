@@ -29,6 +29,9 @@ TARGETS = (
 HIGHEST = hex(2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1)
 
 
+POLICIES = "C", None, None  # those of an entry without options
+
+
 class Owner:
     """Something that can be watched."""
 
@@ -41,7 +44,7 @@ def test_wraps_an_address():
     assert f(0.5) == math.cos(0.5)
     assert f.signatures == ("d:d",)
     assert f.address() == f.address("double (double)") == COS
-    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None, "ahead of time", "C"),)
+    assert f.entries == (nc.Entry("d:d", COS, 0, "none", "hold", None, "ahead of time", *POLICIES),)
     assert isinstance(f, nc.NativeCallable)
 
 

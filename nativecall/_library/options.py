@@ -1,0 +1,151 @@
+"""Options of a library: one value for all its functions, or values by their names.
+
+A mapping has names of functions, or patterns such as ``"sqlite3_*"`` (`fnmatch`, case counts), as
+its keys. The name itself goes before patterns, the first pattern that matches before the others.
+A value for all, or for a pattern, holds for the functions that it suits; what is said of one
+function by name must suit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from types import MappingProxyType
+
+from .._callable.entry import GIL
+from .._values.failure import CONVENTIONS
+from .._values.policies import DEFAULT, Policies, check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .._signature.signature import Signature
+
+
+class ByName:
+    """An option's values by the names of functions.
+
+    Parameters
+    ----------
+    option : str
+        What messages call it.
+    given : object
+        A value, or a mapping of names and patterns to values.
+    check : callable
+        Called with each value; it returns what is kept, and raises ValueError or TypeError for
+        what can never be right.
+    """
+
+    # For instances that were never initialised.
+    given: object = None
+    _everything: object = None
+    _named: Mapping[str, object] = MappingProxyType({})
+    _patterns: Mapping[str, object] = MappingProxyType({})
+
+    def __init__(self, option: str, given: object, check: Callable[[object], object]) -> None:
+        named: dict[str, object] = {}
+        patterns: dict[str, object] = {}
+        self.given, self._named, self._patterns = given, named, patterns
+        if not isinstance(given, Mapping):
+            self._everything = check(given)
+            return
+        self.given = {**given}
+        for name, value in self.given.items():
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"{option!r} maps names of functions to values "
+                    f"(got {type(name).__name__} {name!r})"
+                )
+            try:
+                kept = check(value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{error} for {name!r}") from None
+            is_pattern = any([character in name for character in "*?["])
+            (patterns if is_pattern else named)[name] = kept
+
+    def of(self, name: str) -> tuple[object, bool]:
+        """What is said of a function, None for nothing, and whether of it by name."""
+        if name in self._named:
+            return self._named[name], True
+        for pattern, value in self._patterns.items():
+            if fnmatchcase(name, pattern):
+                return value, False
+        return self._everything, False
+
+
+def _checked_errno(errno: object) -> object:
+    if not isinstance(errno, bool):
+        raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
+    return errno
+
+
+def _one_of(option: str, choices: Iterable[str]) -> Callable[[object], object]:
+    def checked(value: object) -> object:
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError(
+                f"{option!r} must be one of {', '.join(map(repr, choices))} (got {value!r})"
+            )
+        return value
+
+    return checked
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "gil": _one_of("gil", GIL),
+    "errors": _one_of("errors", CONVENTIONS),
+    "errno": _checked_errno,
+}
+_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, "order": "C"}
+
+
+class Options:
+    """What a library says of its functions: options of `wrap`, by their names."""
+
+    # For instances that were never initialised.
+    _by_name: Mapping[str, ByName] = MappingProxyType({})
+
+    def __init__(self, **given: object) -> None:
+        self._by_name = found = {}
+        for option, value in given.items():
+            if value is None or (isinstance(value, Mapping) and not value):
+                continue
+            check = _CHECKS.get(option) or partial(_policy, option)
+            made = ByName(option, value, check)
+            if isinstance(value, Mapping) or value != _DEFAULTS.get(option):
+                found[option] = made
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    @property
+    def given(self) -> dict[str, object]:
+        """As they were given, for `pickle`."""
+        return {option: one.given for option, one in self._by_name.items()}
+
+    @property
+    def policies(self) -> Policies:
+        """The policies of what is no function."""
+        order = self._by_name.get("order")
+        return DEFAULT if order is None else DEFAULT._replace(order=order.of("")[0] or "C")
+
+    def said(self, name: str, signature: Signature) -> dict[str, object]:
+        """What is said of a function, but for what is said of all and does not suit it."""
+        found: dict[str, object] = {}
+        for option, one in self._by_name.items():
+            value, by_name = one.of(name)
+            if value is not None and (by_name or _suits(option, value, signature)):
+                found[option] = value
+        return found
+
+
+def _policy(option: str, value: object) -> object:
+    return check(**{option: value}).get(option)
+
+
+def _suits(option: str, value: object, signature: Signature) -> bool:
+    """Whether a function of a signature can have it."""
+    if option == "errors":
+        return CONVENTIONS[str(value)].fits(signature)
+    return option != "gil" or value != "release" or "O" not in signature.text

@@ -1,0 +1,221 @@
+"""Options of whole libraries: one value for all functions, or values by names and patterns."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+
+import pytest
+
+import nativecall as nc
+
+DECLARATIONS = """
+double cos(double);
+double fabs(double);
+int ilogb(double);
+int isalpha(int);
+int atoi(const char *);
+long strtol(const char *, char **, int);
+int snprintf(char *, unsigned long, const char *, ...);
+"""
+
+
+def load(**options):
+    return nc.load("m", DECLARATIONS, **options)
+
+
+def kinds(lib, what, names=("cos", "fabs", "ilogb", "atoi")):
+    return [getattr(getattr(lib, name).entries[0], what) for name in names]
+
+
+def test_one_value_is_for_all_functions_that_it_suits():
+    assert kinds(load(gil="release"), "gil") == ["release"] * 4
+    assert kinds(load(errno=True), "flags") == [load(errno=True).cos.entries[0].flags] * 4
+    assert kinds(load(errors="nonzero"), "errors") == ["none", "none", "nonzero", "nonzero"]
+    assert kinds(load(order="F"), "order") == ["F"] * 4
+    assert kinds(load(encoding="UTF8"), "encoding") == ["utf-8"] * 4
+    assert kinds(load(), "gil") == ["hold"] * 4
+
+
+def test_names_go_before_patterns_and_these_by_their_order():
+    lib = load(gil={"*o*": "need", "cos": "hold", "?abs": "release", "f*": "need"})
+    assert kinds(lib, "gil") == ["hold", "release", "need", "need"]
+    assert lib.function("cos").entries[0].gil == "hold"
+    assert lib.function("cos", gil="release").entries[0].gil == "release"
+    assert lib.function("sin", "d:d").entries[0].gil == "hold"
+    assert load(gil={"COS": "release"}).cos.entries[0].gil == "hold"  # case counts
+
+
+def test_names_that_are_not_declared_are_found_by_patterns():
+    lib = nc.load("m", gil={"*f": "release"})
+    assert lib.function("cosf", "f:f").entries[0].gil == "release"
+    assert lib.function("cos", "d:d").entries[0].gil == "hold"
+
+
+def test_what_is_said_of_one_function_must_suit_it(fails):
+    lib = load(errors={"cos": "nonzero", "il*": "null"})
+    assert lib.ilogb.entries[0].errors == "none"
+    with fails(
+        ValueError,
+        "errors='nonzero' needs an integer as the result, but the signature is 'd:d'",
+    ):
+        lib.cos
+    lib = load(gil={"cos": "release"}, errors={"cos": "python"})
+    with fails(
+        ValueError,
+        "a function with errors='python' sets exceptions, so gil='release' cannot be right; "
+        "use gil='need'",
+    ):
+        lib.cos
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"gil": "keep"},
+            ValueError,
+            "'gil' must be one of 'hold', 'release', 'need' (got 'keep')",
+        ),
+        (
+            {"gil": {"a*": 1}},
+            ValueError,
+            "'gil' must be one of 'hold', 'release', 'need' (got 1) for 'a*'",
+        ),
+        ({"errno": 1}, TypeError, "'errno' must be True or False (got int)"),
+        ({"errno": {1: True}}, TypeError, "'errno' maps names of functions to values (got int 1)"),
+        (
+            {"order": {"cos": "D"}},
+            ValueError,
+            "'order' must be 'C', 'F' or 'A' (got 'D') for 'cos'",
+        ),
+        (
+            {"encoding": "utf-9"},
+            ValueError,
+            "'encoding' must be an encoding of text that Python has (got 'utf-9')",
+        ),
+        (
+            {"encoding": "hex"},
+            ValueError,
+            "'encoding' must be an encoding of text that Python has (got 'hex')",
+        ),
+        ({"encoding": 8}, TypeError, "'encoding' must be a str (got int)"),
+        (
+            {"check": {"cos": 8}},
+            TypeError,
+            "'check' must be a function of result, function and arguments (got int) for 'cos'",
+        ),
+    ],
+)
+def test_what_cannot_be_right_is_refused_at_once(fails, options, error, message):
+    with fails(error, message):
+        load(**options)
+
+
+def test_libraries_with_options_can_be_pickled():
+    lib = load(gil={"cos": "release"}, encoding="latin-1", order="A", errors={"a*": "zero"})
+    again = pickle.loads(pickle.dumps(lib))
+    for what in ("gil", "errors", "order", "encoding"):
+        assert kinds(again, what) == kinds(lib, what)
+    cos = pickle.loads(pickle.dumps(lib.cos))
+    assert cos(0) == 1
+    assert cos.entries[0].gil == "release"
+
+
+# -- check ---------------------------------------------------------------------------------------
+
+
+def doubled(result, function, arguments):
+    return [function.__name__, result, arguments]
+
+
+def test_a_check_sees_each_result_and_says_what_is_returned():
+    lib = load(check=doubled)
+    assert lib.cos(0) == ["cos", 1.0, (0,)]
+    assert lib.cos.builtin(0.0) == ["cos", 1.0, (0.0,)]
+    assert lib.atoi(b"17") == ["atoi", 17, (b"17",)]
+    assert lib.cos.entries[0].check is doubled
+    assert lib.cos.entries[0].trampoline == "python"
+    f = nc.wrap(lib.address("cos"), "double (double x)", check=doubled, name="f")
+    assert f(x=0) == ["f", 1.0, (0,)]
+    buffer = bytearray(8)
+    assert lib.snprintf(buffer, 8, b"%d", 5) == ["snprintf", 1, (buffer, 8, b"%d", 5)]
+
+
+def test_a_check_may_raise_and_gets_the_arguments_as_they_were_given(fails):
+    def positive(result, function, arguments):
+        if result < 0:
+            raise ValueError(f"{function.__name__}{arguments} is {result}")
+        return result
+
+    cos = nc.load("m", "double cos(double);", check={"c*": positive}).cos
+    assert cos(True) > 0.5
+    with fails(ValueError, "cos(3,) is -0.9899924966004454"):
+        cos(3)
+    with fails(TypeError, "argument 1 of 'cos' must be a real number (got str)"):
+        cos("3")
+    with fails(TypeError, "'cos' takes exactly 1 argument (2 given)"):
+        cos(1, 2)
+
+
+def test_conventions_come_before_a_check():
+    seen = []
+    atoi = load(errors={"atoi": "nonzero"}, check=lambda *given: seen.append(given)).atoi
+    assert atoi(b"0") is None
+    with pytest.raises(nc.NativeFailure):
+        atoi(b"5")
+    assert [result for result, _, _ in seen] == [0]
+
+
+def test_native_callers_do_not_see_a_check():
+    cos = load(check=doubled).cos
+    assert cos.to_cffi()(0.0) == 1.0
+    assert cos.to_ctypes()(0.0) == 1.0
+    assert cos.address() == nc.load("m").address("cos")
+
+
+def test_overloads_have_checks_of_their_own():
+    plain = nc.load("m", "double cos(double); int abs(int);")
+    checked = nc.wrap(plain.address("cos"), "d:d", check=doubled, name="cos")
+    f = nc.wrap({"d:d": checked, "i:i": plain.address("abs")}, name="both")
+    assert f(0.0)[1] == 1.0
+    assert f(-3) == 3
+    assert f["d:d"](0.0)[1] == 1.0
+    checked.add("d:d", plain.address("cos"), replace=True, check=doubled)
+    assert checked(0)[1] == 1.0
+    with pytest.raises(ValueError, match="has other policies; check must be the same"):
+        checked.add("d:d", plain.address("cos"), replace=True)
+
+
+def test_a_check_is_kept_as_long_as_the_callable_and_no_longer():
+    class Watched:
+        def __call__(self, result, function, arguments):
+            return self, result
+
+        __hash__ = None
+
+    watched = Watched()
+    f = nc.wrap(nc.load("m").address("cos"), "d:d", check=watched, name="f")
+    watched.function = f  # a cycle through the call spec
+    assert f(0.0)[1] == 1.0
+    gone = weakref.ref(watched)
+    del watched
+    gc.collect()
+    assert gone() is not None
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+def test_bound_and_converted_callables_keep_the_check():
+    pow = nc.load("m", "double pow(double, double);", check=doubled).pow
+    assert pow.bind(2.0)(3.0)[1:] == [8.0, (3.0,)]
+    assert pow.convert("f:ff")(2.0, 3.0)[1:] == [8.0, (2.0, 3.0)]
+
+
+def test_functions_with_importable_checks_can_be_pickled():
+    import operator
+
+    f = nc.load("m", "double cos(double);", check=operator.is_).cos
+    assert pickle.loads(pickle.dumps(f)).entries[0].check is operator.is_
