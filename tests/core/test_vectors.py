@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from nativecall._signature.spelling import parse
-from support import build, packed, vectors, written
+from support import build, packed, typevectors, vectors, written
 from support.spellings import python_side
 from support.vectors import installed, number
 
@@ -58,6 +58,42 @@ def test_runtimes(core):
         described, suits = vector["runtime"], vector["suits"]
         assert written.suits(described) == suits, described
         assert core.suits(vectors.module_of(described), look=True) == suits, described
+
+
+@pytest.fixture(scope="module")
+def foreign_find(foreign):
+    """The minimal consumer, which shares no header with the product."""
+    folder = foreign("consumer", "vectors_foreign")
+    return build.load_extension(next(folder.glob("vectors_foreign.*"))).find
+
+
+def test_types(core, foreign_find):
+    seen = set()
+    for vector, obj in typevectors.each_type(core, read("types")):
+        derives, extensible = vector["derives"], vector["extensible"]
+        seen.add((derives, extensible))
+        described = typevectors.seen(type(obj))
+        assert described == {key: vector[key] for key in ("metatypes", "bases")}
+        assert written.derives(vector["metatypes"]) == derives, vector
+        assert written.extensible(vector["metatypes"], vector["bases"]) == extensible, vector
+        with typevectors.offering(obj):
+            found = foreign_find(obj, "d:d", 0)
+        assert found == (typevectors.OFFERED if extensible else None), vector
+    assert seen == {(False, False), (True, False), (True, True)}
+
+
+def test_views(core, foreign_find):
+    seen = []
+    for vector in read("views"):
+        seen.append(vector["view"])
+        assert written.is_view(vector) == vector["view"], vector
+        obj = typevectors.bound(core, vector["basicsize"])
+        assert type(obj).__basicsize__ == vector["basicsize"]
+        with typevectors.offering(obj), typevectors.viewing(obj, vector) as function:
+            assert (type(function) is type(len)) == vector["exact"]
+            found = foreign_find(function, "d:d", 0)
+        assert found == (typevectors.OFFERED if vector["view"] else None), vector
+    assert 10 < sum(seen) < len(seen) - 10
 
 
 def test_hashes():

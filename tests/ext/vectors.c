@@ -116,6 +116,19 @@ PyObject *vec_look_runtime(void)
     return PyBool_FromLong(nc_abi_intern("d:d") != NULL);
 }
 
+/* Whether a slot of the type of an object leads anywhere in it, for nativecall_abi.h. */
+PyObject *vec_leads(PyObject *obj, size_t id)
+{
+    (void)nc_abi_intern("d:d");
+    return PyBool_FromLong(nc_abi_table(obj, id) != (const void *)&nc_abi_nothing);
+}
+
+/* Whether something else is behind a built-in function. */
+PyObject *vec_behind(PyObject *obj)
+{
+    return PyBool_FromLong(nc_abi_behind(obj) != obj);
+}
+
 /* What every second-tier interface finds here, whatever it is asked. */
 static const PyNativeCallableEntry *offered;
 
@@ -196,6 +209,7 @@ PyObject *vec_type(const char *name, PyObject *bases, PyObject *rows, Py_ssize_t
     Py_SET_REFCNT((PyObject *)type, 1);
     type->tp_name = strcpy(kept, name);
     type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_new = PyType_GenericNew;
     type->tp_call = calls == 1 ? call : calls == 2 ? call_otherwise : NULL;
     Py_INCREF(bases);
     type->tp_bases = bases;

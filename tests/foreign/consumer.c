@@ -149,6 +149,7 @@ static PyObject *find(PyObject *module, PyObject *args)
         return NULL;
     }
     refuse = (uintptr_t)given;
+    obj = behind(obj);
 #ifdef BROKEN_API_FIRST
     if (api_of(Py_TYPE(obj), &api) == 0 && api != NULL) {
         const Entry *entry = api->find(obj, text, refuse);
@@ -168,7 +169,7 @@ static PyObject *find(PyObject *module, PyObject *args)
 #endif
     if (runtime != NULL &&
         runtime->intern(runtime->registry, text, strlen(text), &signature) == 0 &&
-        (table = call_table(behind(obj))) != NULL) {
+        (table = call_table(obj)) != NULL) {
         const Entry *entry;
         const char *found;
         for (entry = table->entries; (found = LOAD(&entry->signature)) != NULL; entry++) {

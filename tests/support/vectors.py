@@ -28,7 +28,7 @@ from nativecall import _lib
 from nativecall._signature.ctype import CType
 from nativecall._signature.spelling import parse
 
-from . import build
+from . import build, typevectors
 from .spellings import Maker
 
 Vector = dict[str, Any]
@@ -87,9 +87,13 @@ class Core:
         self._ask, self._look = objects.vec_ask, objects.vec_look
         self._accepts, self._looks = objects.vec_runtime, objects.vec_look_runtime
         self._accepts.argtypes, self._looks.argtypes = [ctypes.py_object], []
+        self._leads, self._behind = objects.vec_leads, objects.vec_behind
+        self._leads.argtypes = [ctypes.py_object, ctypes.c_size_t]
+        self._behind.argtypes = [ctypes.py_object]
         self.offered = ctypes.cast(objects.vec_offered, ctypes.c_void_p).value
         for function in (
             *(self._type, self._api, self._ask, self._look, self._accepts, self._looks),
+            *(self._leads, self._behind),
         ):
             function.restype = ctypes.py_object
         self._api.argtypes = [ctypes.py_object]
@@ -172,6 +176,16 @@ class Core:
         ask = self._look if look else self._ask
         usable: bool = ask(obj, signature.encode(), refuse, offered)
         return usable
+
+    def leads(self, obj: object, id: int) -> bool:
+        """Whether a slot of an object's type leads anywhere in it."""
+        leads: bool = self._leads(obj, id)
+        return leads
+
+    def is_view(self, obj: object) -> bool:
+        """Whether a built-in function stands for what it is bound to."""
+        view: bool = self._behind(obj)
+        return view
 
     def type(self, name: str, bases: Sequence[type], vector: Vector) -> type:
         """The class that a vector of inheritance describes."""
@@ -765,12 +779,14 @@ def inheritance(core: Core) -> tuple[str, list[Vector]]:
 
 FILES: dict[str, Callable[[Core], tuple[str, list[Vector]]]] = {
     "runtimes": runtimes,
+    "types": typevectors.types,
     "hashes": hashes,
     "signatures": signatures,
     "packed": packed,
     "slottables": slottables,
     "calltables": calltables,
     "packedtables": packedtables,
+    "views": typevectors.views,
     "tier2": tier2,
     "inheritance": inheritance,
 }

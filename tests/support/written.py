@@ -27,6 +27,27 @@ def suits(runtime: dict[str, Any]) -> bool:
     return named and version and sizes and not runtime["null"]
 
 
+def derives(metatypes: Sequence[str]) -> bool:
+    """find.md, "Step 2": whether a type has the runtime's metaclass, or one derived from it."""
+    return "runtime" in metatypes
+
+
+def extensible(metatypes: Sequence[str], bases: Sequence[dict[str, Any]]) -> bool:
+    """find.md, "Step 2": whether a type's call tables count."""
+    if metatypes[0] == "runtime":
+        return True
+    if not derives(metatypes):
+        return False
+    unchangeable = [base for base in bases if base["immutable"]]
+    return bool(unchangeable) and unchangeable[0]["call"] == bases[0]["call"]
+
+
+def is_view(function: dict[str, Any]) -> bool:
+    """find.md, "Step 6": whether a built-in function stands for its object."""
+    within = int(function["distance"], 0) < function["basicsize"]
+    return function["exact"] and function["self"] and within
+
+
 def hash_bytes(data: bytes) -> int:
     """signatures.md, "The hash"."""
     k0, k1 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
