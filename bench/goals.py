@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from bench import programs, timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import callbacks, importing, interning, libraries, lookup, making, scaling, thunks
+from bench.rows import (
+    callbacks,
+    generated,
+    importing,
+    interning,
+    libraries,
+    lookup,
+    making,
+    scaling,
+    thunks,
+)
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -106,6 +116,8 @@ def _generated(section: Section) -> Iterator[Goal]:
         else:
             detail = f"median of {found['fastest']:.3g} to {found['slowest']:.3g}"
             yield Goal(what, bound, "ms", True, found["median"], detail)
+    for row, peer, most in generated.GOALS:
+        yield _ratio(f"{row} / {peer}", section, row, generated.OURS, peer, most)
     trampolines = section.figures.get("trampolines")
     what = "trampolines of 10,000 callables over 50 signatures"
     detail = "not measured" if trampolines is None else ""

@@ -17,6 +17,7 @@
 #include "object/offer.h"
 #include "object/failure.h"
 #include "object/thunkobject.h"
+#include "codegen/objectfile.h"
 #include "codegen/symbols.h"
 #include "values/memory.h"
 #include "ground/address.h"
@@ -351,6 +352,8 @@ static PyMethodDef functions[] = {
     {"take_object", nc_object_taken, METH_VARARGS, NULL},
     {"code_layout", nc_code_layout, METH_NOARGS, NULL},
     {"code_symbols", nc_code_symbols, METH_NOARGS, NULL},
+    {"has_room", nc_has_room, METH_O, NULL},
+    {"load_object", nc_load_object, METH_VARARGS, NULL},
     {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
     {"convert_number", nc_convert_number, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

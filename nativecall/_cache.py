@@ -49,6 +49,7 @@ __all__ = ["Cache", "Usage", "directory", "sha256", "shared"]
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # files
 _LARGE = 1 << 16  # bytes; larger files are not kept in memory, so 64 MB are the most
+_RECENT = 3600.0  # seconds for which a use is not noted again
 _ABANDONED = 3600.0  # seconds after which a file that is still being written has no writer
 
 _SUFFIX = ".ncobj"
@@ -182,22 +183,24 @@ class Cache:
             return None
         path = self._path(self.where, key)
         try:
-            with open(os.open(path, _READING), "rb", buffering=0) as file:
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode) or _distrust(found):
+            opened = os.open(path, _READING)
+            try:
+                found = os.fstat(opened)
+                size = found.st_size
+                if not stat.S_ISREG(found.st_mode) or _distrust(found) or size > self.bound:
                     return None
-                header = file.read(_HEADER)
-                if len(header) < _HEADER or found.st_size > self.bound:
-                    return None
-                length = found.st_size - _HEADER
-                if header[:48] != _MAGIC + key + length.to_bytes(8, "little"):
-                    return None
-                data = file.read(length)
+                whole = os.read(opened, size)
+            finally:
+                os.close(opened)
+            data = whole[_HEADER:]
         except (OSError, MemoryError):
             return None
-        if len(data) != length or sha256(data).digest() != header[48:]:
+        expected = _MAGIC + key + (size - _HEADER).to_bytes(8, "little", signed=True)
+        if len(whole) != size or whole[:_HEADER] != expected + sha256(data).digest():
             return None
-        _used(path)
+        # The order of use is by the hour: every note of it is a write to the directory.
+        if abs(time.time() - found.st_mtime) > _RECENT:
+            _used(path)
         return data
 
     def _write(self, key: bytes, data: bytes) -> None:
@@ -209,13 +212,15 @@ class Cache:
         )
         header = _MAGIC + key + len(data).to_bytes(8, "little") + sha256(data).digest()
         try:
-            _make_folders(self.where)
-            made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF, 0o600)
+            made = self._create(part, self.where)
         except OSError:
             return
         try:
-            with open(made, "wb") as file:
-                file.write(header + data)
+            try:
+                if os.write(made, header + data) != size:
+                    raise OSError("the directory is full")
+            finally:
+                os.close(made)
             os.replace(part, self._path(self.where, key))
         except BaseException as error:
             _remove(part)
@@ -228,6 +233,16 @@ class Cache:
             self._trimmed = True
             self._written = 0
             self._trim(keep=self._path(self.where, key))
+
+    @staticmethod
+    def _create(part: str, where: str) -> int:
+        """A new file, in a folder that is made if there is none."""
+        creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF
+        try:
+            return os.open(part, creating, 0o600)
+        except FileNotFoundError:
+            _make_folders(where)
+            return os.open(part, creating, 0o600)
 
     def _trim(self, keep: str) -> None:
         """Delete what was not used for longest until an eighth of the bound is free."""

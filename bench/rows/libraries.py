@@ -307,7 +307,8 @@ def add(section: Section, effort: Effort) -> None:
             rounds = effort.choose(40, 15) if row in (PROCESS, START) else effort.choose(15, 5)
             samples = timing.interleave(subjects, rounds, effort.seed)
             section.groups.append(Group(row, "ms", CFFI if CFFI in samples else CTYPES, samples))
-        least = {name: min(values) for name, values in section.groups[-1].samples.items()}
+            if row == START:
+                least = {name: min(values) for name, values in samples.items()}
         section.figures["import, least ms over a bare interpreter"] = {
             name: value - least["bare interpreter"] for name, value in least.items()
         }

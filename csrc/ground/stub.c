@@ -2,6 +2,7 @@
 #include "stub.h"
 
 #include "links.h"
+#include "pages.h"
 
 #include "nativecall/detail/callbackcalls.h"
 
@@ -9,14 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(_WIN32)
-#include <windows.h>
-#else
-#include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
 
 #define STUB_BYTES 16
 
@@ -54,64 +47,6 @@ static int write_stub(unsigned char *stub, size_t distance)
     (void)stub;
     (void)distance;
     return 0;
-}
-
-#endif
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-#if defined(_WIN32)
-
-static size_t page_bytes(void)
-{
-    SYSTEM_INFO info;
-    GetSystemInfo(&info);
-    return info.dwPageSize;
-}
-
-static void *map(size_t bytes)
-{
-    return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
-}
-
-static void unmap(void *memory, size_t bytes)
-{
-    (void)bytes;
-    VirtualFree(memory, 0, MEM_RELEASE);
-}
-
-static int make_executable(void *memory, size_t bytes)
-{
-    DWORD before;
-    return VirtualProtect(memory, bytes, PAGE_EXECUTE_READ, &before) &&
-           FlushInstructionCache(GetCurrentProcess(), memory, bytes);
-}
-
-#else
-
-static size_t page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static void *map(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-static void unmap(void *memory, size_t bytes)
-{
-    munmap(memory, bytes);
-}
-
-static int make_executable(void *memory, size_t bytes)
-{
-    if (mprotect(memory, bytes, PROT_READ | PROT_EXEC) != 0) {
-        return 0;
-    }
-    __builtin___clear_cache((char *)memory, (char *)memory + bytes);
-    return 1;
 }
 
 #endif
@@ -169,8 +104,8 @@ static const char *make_pages(int *memory_is_short)
 {
     const char *reason = NULL;
     Pages *pages = (Pages *)calloc(1, sizeof(*pages));
-    page_size = page_bytes();
-    unsigned char *memory = (unsigned char *)map(2 * page_size);
+    page_size = nc_page_bytes();
+    unsigned char *memory = (unsigned char *)nc_pages_map(2 * page_size);
     *memory_is_short = pages == NULL || memory == NULL;
     if (*memory_is_short) {
         reason = "memory is short";
@@ -182,7 +117,7 @@ static const char *make_pages(int *memory_is_short)
             goto fail;
         }
     }
-    if (!make_executable(memory, page_size)) {
+    if (!nc_pages_make_executable(memory, page_size)) {
         reason = "this system refuses executable memory";
         goto fail;
     }
@@ -196,7 +131,7 @@ static const char *make_pages(int *memory_is_short)
 
 fail:
     if (memory != NULL) {
-        unmap(memory, 2 * page_size);
+        nc_pages_unmap(memory, 2 * page_size);
     }
     free(pages);
     return reason;
@@ -243,7 +178,7 @@ void nc_stub_free(void *stub)
     /* One empty pair stays, so that a loop that makes and frees one stub maps nothing. */
     if (pages->used == 0 && (pages->next != NULL || with_room != pages)) {
         NC_UNLINK(pages);
-        unmap(pages->stubs, 2 * page_size);
+        nc_pages_unmap(pages->stubs, 2 * page_size);
         free(pages);
     }
 }

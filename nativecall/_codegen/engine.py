@@ -19,6 +19,8 @@ Guarantees:
   that runs in it may ask for code, too): it compiles for itself.
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
   at the end of the process it stays, since what else is torn down may call it.
+- An object file that refers to nothing outside is loaded by the core where it can
+  (csrc/codegen/objectfile.h), without LLVM; LLVM links the others.
 - LLVM keeps about 10 KB for every library that was ever linked, until the LLJIT that linked it is
   disposed of. Hence an LLJIT links a limited number of libraries, then another follows, and the
   first is disposed of with the last `Code` from it. LLVM's optimizer keeps 1.5 KB for every module
@@ -59,7 +61,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
-_PROBE = "define i32 @nc_probe() {\n  ret i32 42\n}\n"
+_PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
 
 
 class Unsupported(Exception):
@@ -80,11 +82,12 @@ class NoRoom(Unloadable):
 class Code:
     """Machine code in memory, from the call of `compile` that was given `key`."""
 
-    __slots__ = ("__weakref__", "_addresses", "key")
+    __slots__ = ("__weakref__", "_addresses", "_kept", "key")
 
-    def __init__(self, key: str, addresses: dict[str, int]) -> None:
+    def __init__(self, key: str, addresses: dict[str, int], kept: object = None) -> None:
         self.key = key
         self._addresses = addresses
+        self._kept = kept  # what has the code's memory, where LLVM has not
 
     def address(self, name: str) -> int:
         """The address of an exported function or variable, valid as long as this object is
@@ -202,7 +205,12 @@ class _Machine:
         symbols: Sequence[tuple[str, int]],
         exports: Sequence[str],
     ) -> Code:
-        """Load an object file."""
+        """Load an object file: here where it refers to nothing outside, else by LLVM."""
+        loaded = _lib.types.load_object(data, tuple(exports))
+        if loaded is not None:
+            kept, addresses = loaded
+            return Code(key, dict(zip(exports, addresses, strict=True)), kept)
+        _require_memory()
         try:
             tracker, linker = self._load(data, symbols, exports)
         except RuntimeError as error:
@@ -335,13 +343,8 @@ def _probe() -> tuple[_Machine | None, str]:
 
 def _require_memory() -> None:
     """Refuse to begin where LLVM would soon find no memory, for it then ends the process."""
-    import mmap
-
-    try:
-        # Address space, of which nothing is touched: a limit on that is what Linux enforces.
-        mmap.mmap(-1, _ROOM).close()
-    except OSError as error:
-        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in: {error}") from error
+    if not _lib.types.has_room(_ROOM):
+        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
 
 
 def _refusal() -> str:
@@ -407,7 +410,8 @@ class _Flight:
     __slots__ = ("done", "made")
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self.done = threading.Lock()  # held while it is made
+        self.done.acquire()
         self.made: Any = None
 
 
@@ -439,8 +443,9 @@ def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Mad
             _this_thread.busy = busy
             if _flights.get(key) is flight:
                 del _flights[key]
-            flight.done.set()
-        first.done.wait()
+            flight.done.release()
+        with first.done:
+            pass
         shared: _Made | None = first.made
         if shared is not None:
             return shared
@@ -518,15 +523,17 @@ def _linked(
     effort: Effort,
 ) -> Code:
     """Code from the kept object file of the digest, or from the module."""
-    _require_memory()
     objects = _cache.shared()
     kept = objects.get(digest)
     if kept is not None:
         try:
             return machine.link(key, kept, wanted[1], wanted[2])
+        except NoRoom:
+            raise
         except RuntimeError:
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)
+    _require_memory()
     spent = machine.affordable(effort)
     made = machine.emit(module(), spent)
     code = machine.link(key, made, wanted[1], wanted[2])

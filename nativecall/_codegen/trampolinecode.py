@@ -41,13 +41,6 @@ _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=":
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 
 
-def _find_symbols(writer: Writer) -> None:
-    """What the code refers to is found through the object that keeps it."""
-    generated = writer.load("ptr", "%self", layout["callable_generated"])
-    at = writer.new(f"getelementptr i8, ptr {generated}, i64 {layout['generated_symbols']}")
-    writer.line(f"%symbols = load ptr, ptr {at}, align 8")
-
-
 def _asking(parameters: str, function: str, bytes: int) -> list[str]:
     """A function that calls another one if the C stack has room for `bytes`.
 
@@ -55,7 +48,7 @@ def _asking(parameters: str, function: str, bytes: int) -> list[str]:
     is given, and as much again for a thunk on the way.
     """
     writer = Writer()
-    _find_symbols(writer)
+    writer.find_symbols()
     status = writer.call("nc_require_stack", "i32", "ptr %self", f"i64 {bytes}")
     writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
     writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
@@ -73,7 +66,10 @@ class TrampolineCode(Writer):
     """Writes the code of one trampoline."""
 
     def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
+        from .abi import in_memory
+
         super().__init__()
+        self.in_memory = in_memory
         self.signature = signature
         self.lowering = lowering
         self.errors = errors = convention(flags)
@@ -155,7 +151,7 @@ class TrampolineCode(Writer):
         if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
         entry = len(self.lines)
-        _find_symbols(self)
+        self.find_symbols()
         if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
         for index, place in enumerate(self.places):
@@ -415,9 +411,7 @@ class TrampolineCode(Writer):
         target = self.load("ptr", "%self", layout["callable_target"])
         state, kept = "", "0"
         if self.errors.hidden:
-            from .abi import value_type
-
-            values.append(Operand(value_type(self.signature.args[-1]), "%told"))
+            values.append("%told")
             self.lines.insert(entry, "  %told = alloca i32, align 4")
             self.store("i32", "0", "%told", 0, 4)
         if self.release:
@@ -480,42 +474,50 @@ class TrampolineCode(Writer):
         self.go("end")
         self.lines, self.block = usual, block
 
-    def passed(self, index: int, place: Place, framed: bool) -> Operand:
+    def passed(self, index: int, place: Place, framed: bool) -> str:
         """An argument as the lowering takes it."""
-        from .abi import in_memory, value_type
-
         if place.letter == "O":
-            return Operand(value_type(place.ctype), f"%a{index}")
+            return f"%a{index}"
         if place.letter in ("P", "V"):
             # The core writes both; inline code has no address to write.
             part = "pointer_start" if self.direct else "pointer_address"
-            at = self.owned(place.owner, part)
-            return Operand(value_type(place.ctype), self.load("ptr", "%frame", at))
-        if in_memory(place.ctype):
-            from .abi.lowering import POINTER
+            return self.load("ptr", "%frame", self.owned(place.owner, part))
+        if self.in_memory(place.ctype):
+            return self.at("%frame", place.offset)
+        return self.loaded(place) if framed or not place.value else place.value
 
-            return Operand(POINTER, self.at("%frame", place.offset))
-        value = self.loaded(place) if framed or not place.value else place.value
-        return Operand(value_type(place.ctype), value)
-
-    def lowered(self, entry: int, target: str, values: Sequence[Operand]) -> str:
+    def lowered(self, entry: int, target: str, values: Sequence[str]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""
+        result = self.signature.result
+        plain = self.lowering.plain_call(target, values)
+        if plain is not None and result.kind == "void":
+            self.line(plain)
+            return ""
+        return self.new(plain) if plain is not None else self.emitted(entry, target, values)
+
+    def emitted(self, entry: int, target: str, values: Sequence[str]) -> str:
+        """The same, where the call takes several instructions."""
         from llvmlite import ir
 
-        from .abi import in_memory
+        from .abi import value_type
         from .abi.lowering import POINTER
 
         result = self.signature.result
         memory = None
         first = []
-        if result.kind != "void" and in_memory(result):
+        if result.kind != "void" and self.in_memory(result):
             alignment = max(result.alignment, WORD)
             first.append(f"  %result = alloca [{result.size} x i8], align {alignment}")
             memory = Operand(POINTER, "%result")
         module = ir.Module()
         scratch = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "scratch")
         frame, block = scratch.append_basic_block(), scratch.append_basic_block()
-        raw = self.lowering.emit_call(ir.IRBuilder(block), Operand(POINTER, target), values, memory)
+        operands = [
+            Operand(POINTER if self.in_memory(ctype) else value_type(ctype), value)
+            for ctype, value in zip(self.signature.args, values, strict=True)
+        ]
+        called = Operand(POINTER, target)
+        raw = self.lowering.emit_call(ir.IRBuilder(block), called, operands, memory)
         first += [f"  {instruction}" for instruction in frame.instructions]
         made = [f"  {instruction}" for instruction in block.instructions]
         self.names += 1
@@ -551,8 +553,6 @@ class TrampolineCode(Writer):
 
     def result(self, ctype: CType, raw: str) -> str:
         """A result as a Python object, NULL with an exception."""
-        from .abi import in_memory
-
         code = letter(ctype)
         if self.looking and not isinstance(ctype, Struct):
             if code == "d":
@@ -572,9 +572,7 @@ class TrampolineCode(Writer):
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
         if isinstance(ctype, Struct):
             return self.record(ctype)
-        if in_memory(ctype):
-            return self.boxed(code, raw)
-        return self.to_python(ctype, raw)
+        return self.boxed(code, raw) if self.in_memory(ctype) else self.to_python(ctype, raw)
 
     def record(self, struct: Struct) -> str:
         """A struct of numbers as a named tuple; others through Python code."""

@@ -88,6 +88,15 @@ def value_type(ctype: CType) -> ir.Type:
     raise TypeError(f"{ctype.named!r} is given in memory")
 
 
+def spelled(ctype: CType) -> str:
+    """`value_type` as IR spells it."""
+    if ctype.kind in ("bool", "int"):
+        return f"i{8 * ctype.size}"
+    if ctype.kind == "float":
+        return {4: "float", 8: "double"}[ctype.size]
+    return "void" if ctype.kind == "void" else "ptr"
+
+
 def float_type(size: int) -> ir.Type:
     """The IR type of a floating-point number of 2, 4 or 8 bytes; all of 2 travel as a half does."""
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
@@ -288,6 +297,20 @@ class Lowering:
         """Attributes of each IR argument."""
         hidden = [self.result.attributes] if self.result.how == "reference" else []
         return hidden + [arg.attributes for arg in self.arguments for _ in arg.types]
+
+    def plain_call(self, pointer: str, references: Sequence[str]) -> str | None:
+        """The text of the instruction that `emit_call` makes where that is one, and takes and gives
+        every value as it is; None for other calls. It is written in a tenth of the time.
+        """
+        if self.fixed is not None or self.result.how not in ("void", "value"):
+            return None
+        given = []
+        for passing, reference in zip(self.arguments, references, strict=True):
+            if passing.how != "value":
+                return None
+            given.append(" ".join((spelled(passing.ctype), *passing.attributes, reference)))
+        keyword = f"{self.convention.keyword} " if self.convention.keyword else ""
+        return f"call {keyword}{spelled(self.result.ctype)} {pointer}({', '.join(given)})"
 
     def emit_call(
         self,

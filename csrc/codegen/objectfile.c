@@ -1,0 +1,261 @@
+/* csrc/codegen/objectfile.c: the loading of objectfile.h.
+ *
+ * Every number that a file has is checked before it is used: a file that was cut or changed is None,
+ * never a crash. The sections that a process needs are laid out one after the other in pages of their
+ * own, what they say of each other is filled in, and the pages become executable and read-only. */
+#include "objectfile.h"
+
+#include "ground/pages.h"
+#include "nativecall/detail/compat.h"
+
+#include <stdint.h>
+#include <string.h>
+
+PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
+{
+    size_t wanted = PyLong_AsSize_t(bytes);
+    void *found = PyErr_Occurred() ? NULL : nc_pages_map(wanted);
+    if (found != NULL) {
+        nc_pages_unmap(found, wanted);
+    }
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(found != NULL);
+}
+
+#if defined(__linux__) && defined(__x86_64__)
+
+#include <elf.h>
+
+/* More sections than files of one function have; more bytes than any of them needs. */
+enum { MOST_SECTIONS = 64, MOST_BYTES = 1 << 24 };
+static const size_t NOWHERE = SIZE_MAX;
+
+typedef struct {
+    const unsigned char *data;
+    size_t size;
+    const Elf64_Shdr *sections;
+    size_t count;
+    const Elf64_Sym *symbols;
+    size_t symbol_count;
+    const char *names; /* of symbols; the last byte is 0 */
+    size_t names_size;
+    size_t places[MOST_SECTIONS]; /* of each section in memory, or NOWHERE */
+    size_t bytes;                 /* of all of them */
+} File;
+
+/* The contents of a section whose parts are `step` bytes long; NULL where they are not all there, or
+ * not aligned. */
+static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
+{
+    const unsigned char *found = file->data + section->sh_offset;
+    int is_there = section->sh_offset <= file->size &&
+                   section->sh_size <= file->size - section->sh_offset &&
+                   section->sh_size % step == 0;
+    return is_there && ((uintptr_t)found % 8 == 0 || step == 1) ? found : NULL;
+}
+
+static int read_header(File *file)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)file->data;
+    if (file->size < sizeof(*header) || (uintptr_t)file->data % 8 != 0 ||
+        memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+        header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_type != ET_REL ||
+        header->e_machine != EM_X86_64 || header->e_shentsize != sizeof(Elf64_Shdr) ||
+        header->e_shnum > MOST_SECTIONS || header->e_shoff % 8 != 0 ||
+        header->e_shoff > file->size ||
+        header->e_shnum > (file->size - header->e_shoff) / sizeof(Elf64_Shdr)) {
+        return 0;
+    }
+    file->sections = (const Elf64_Shdr *)(const void *)(file->data + header->e_shoff);
+    file->count = header->e_shnum;
+    return 1;
+}
+
+/* Gives every section that a process needs its place; 0 where one is of a kind that is not for here. */
+static int lay_out(File *file)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        const Elf64_Shdr *section = &file->sections[i];
+        size_t alignment = section->sh_addralign != 0 ? section->sh_addralign : 1;
+        file->places[i] = NOWHERE;
+        if (section->sh_type == SHT_SYMTAB) {
+            const Elf64_Shdr *names;
+            if (file->symbols != NULL || section->sh_link >= file->count) {
+                return 0;
+            }
+            names = &file->sections[section->sh_link];
+            file->symbols = (const Elf64_Sym *)contents(file, section, sizeof(Elf64_Sym));
+            file->symbol_count = section->sh_size / sizeof(Elf64_Sym);
+            file->names = (const char *)contents(file, names, 1);
+            file->names_size = names->sh_size;
+        }
+        if ((section->sh_flags & SHF_ALLOC) == 0) {
+            continue;
+        }
+        /* Tables for unwinding have a type of their own; they would have to be registered. */
+        if (section->sh_type != SHT_PROGBITS || (section->sh_flags & (SHF_WRITE | SHF_TLS)) != 0 ||
+            alignment > 4096 || (alignment & (alignment - 1)) != 0 ||
+            section->sh_size > MOST_BYTES || contents(file, section, 1) == NULL) {
+            return 0;
+        }
+        file->places[i] = (file->bytes + alignment - 1) & ~(alignment - 1);
+        file->bytes = file->places[i] + section->sh_size;
+    }
+    return file->bytes != 0 && file->bytes <= MOST_BYTES && file->symbols != NULL &&
+           file->names != NULL && file->names_size != 0 && file->names[file->names_size - 1] == 0;
+}
+
+/* Where a symbol is among the bytes; NOWHERE where it is not. */
+static size_t place_of(const File *file, const Elf64_Sym *symbol)
+{
+    size_t section = symbol->st_shndx;
+    return section == SHN_UNDEF || section >= file->count || file->places[section] == NOWHERE ||
+                   symbol->st_value > file->sections[section].sh_size
+               ? NOWHERE
+               : file->places[section] + symbol->st_value;
+}
+
+/* Fills in one reference of a section at `place`; 0 where it is not to the file itself. */
+static int relocate(const File *file, unsigned char *memory, size_t place, size_t size,
+                    const Elf64_Rela *reference)
+{
+    size_t type = ELF64_R_TYPE(reference->r_info);
+    size_t width = type == R_X86_64_64 ? 8 : 4;
+    size_t symbol = ELF64_R_SYM(reference->r_info);
+    size_t target = symbol < file->symbol_count ? place_of(file, &file->symbols[symbol]) : NOWHERE;
+    uint64_t value;
+    if ((type != R_X86_64_64 && type != R_X86_64_PC32 && type != R_X86_64_PLT32) ||
+        target == NOWHERE || size < width || reference->r_offset > size - width ||
+        reference->r_addend > MOST_BYTES || reference->r_addend < -MOST_BYTES) {
+        return 0;
+    }
+    place += reference->r_offset;
+    value = (uint64_t)(uintptr_t)memory + target + (uint64_t)reference->r_addend;
+    if (type != R_X86_64_64) {
+        value -= (uint64_t)(uintptr_t)memory + place;
+    }
+    memcpy(memory + place, &value, width); /* its lower half, for a distance */
+    return 1;
+}
+
+static int fill(const File *file, unsigned char *memory)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        if (file->places[i] != NOWHERE) {
+            memcpy(memory + file->places[i], file->data + file->sections[i].sh_offset,
+                   file->sections[i].sh_size);
+        }
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        const Elf64_Shdr *section = &file->sections[i];
+        const Elf64_Rela *references;
+        size_t target = section->sh_info;
+        if ((section->sh_type != SHT_RELA && section->sh_type != SHT_REL) ||
+            target >= file->count || file->places[target] == NOWHERE) {
+            continue;
+        }
+        references = (const Elf64_Rela *)contents(file, section, sizeof(Elf64_Rela));
+        if (section->sh_type == SHT_REL || references == NULL) {
+            return 0;
+        }
+        for (size_t k = 0; k < section->sh_size / sizeof(Elf64_Rela); k++) {
+            if (!relocate(file, memory, file->places[target], file->sections[target].sh_size,
+                          &references[k])) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* The address of what others may refer to by a name, 0 where there is no such thing. */
+static uintptr_t address_of(const File *file, const unsigned char *memory, const char *name)
+{
+    for (size_t i = 0; i < file->symbol_count; i++) {
+        const Elf64_Sym *symbol = &file->symbols[i];
+        size_t place;
+        if (ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && symbol->st_name < file->names_size &&
+            strcmp(file->names + symbol->st_name, name) == 0) {
+            place = place_of(file, symbol);
+            return place != NOWHERE ? (uintptr_t)memory + place : 0;
+        }
+    }
+    return 0;
+}
+
+static PyObject *addresses_of(const File *file, const unsigned char *memory, PyObject *names)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(names);
+    PyObject *addresses = PyTuple_New(count);
+    for (Py_ssize_t i = 0; addresses != NULL && i < count; i++) {
+        const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
+        uintptr_t address = name != NULL ? address_of(file, memory, name) : 0;
+        PyObject *number = address != 0 ? PyLong_FromSize_t(address) : NULL;
+        if (number == NULL) {
+            Py_CLEAR(addresses); /* without an exception where there is no such name */
+        } else {
+            PyTuple_SET_ITEM(addresses, i, number);
+        }
+    }
+    return addresses;
+}
+
+/* What else is torn down at the end of a process may still call the code. */
+static void unload(PyObject *capsule)
+{
+    if (!nc_is_finalizing()) {
+        nc_pages_unmap(PyCapsule_GetPointer(capsule, NULL), (size_t)PyCapsule_GetContext(capsule));
+    }
+}
+
+/* The capsule that has the pages, and the addresses in them; NULL without an exception for what has
+ * to be linked. */
+static PyObject *load(File *file, PyObject *names)
+{
+    size_t page = nc_page_bytes();
+    size_t bytes;
+    unsigned char *memory;
+    PyObject *addresses;
+    PyObject *keep;
+    if (!read_header(file) || !lay_out(file)) {
+        return NULL;
+    }
+    bytes = (file->bytes + page - 1) / page * page;
+    memory = (unsigned char *)nc_pages_map(bytes);
+    if (memory == NULL) {
+        return NULL;
+    }
+    addresses = fill(file, memory) ? addresses_of(file, memory, names) : NULL;
+    keep = addresses != NULL && nc_pages_make_executable(memory, bytes)
+               ? PyCapsule_New(memory, NULL, unload)
+               : NULL;
+    if (keep == NULL) {
+        Py_XDECREF(addresses);
+        nc_pages_unmap(memory, bytes);
+        return NULL;
+    }
+    (void)PyCapsule_SetContext(keep, (void *)bytes);
+    return Py_BuildValue("(NN)", keep, addresses);
+}
+
+PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    File file = {0};
+    Py_ssize_t size;
+    PyObject *names;
+    PyObject *found;
+    if (!PyArg_ParseTuple(args, "y#O!", &file.data, &size, &PyTuple_Type, &names)) {
+        return NULL;
+    }
+    file.size = (size_t)size;
+    found = load(&file, names);
+    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
+}
+
+#else
+
+PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    Py_RETURN_NONE;
+}
+
+#endif
