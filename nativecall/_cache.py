@@ -176,15 +176,17 @@ class Cache:
     # -- files ------------------------------------------------------------------------------------
 
     def _path(self, where: str, key: bytes) -> str:
-        return os.path.join(where, key.hex() + _SUFFIX)
+        return f"{where}{os.sep}{key.hex()}{_SUFFIX}"
 
     def _read(self, key: bytes) -> bytes | None:
-        if self.where is None or self.refusal():
+        if self.where is None:
             return None
         path = self._path(self.where, key)
         try:
             opened = os.open(path, _READING)
             try:
+                if self.refusal():
+                    return None
                 found = os.fstat(opened)
                 size = found.st_size
                 if not stat.S_ISREG(found.st_mode) or _distrust(found) or size > self.bound:
@@ -207,9 +209,8 @@ class Cache:
         size = _HEADER + len(data)
         if self.where is None or size > self.bound or self.refusal():
             return
-        part = os.path.join(
-            self.where, f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
-        )
+        part = f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
+        part = f"{self.where}{os.sep}{part}"
         header = _MAGIC + key + len(data).to_bytes(8, "little") + sha256(data).digest()
         try:
             made = self._create(part, self.where)

@@ -194,9 +194,13 @@ class _Machine:
 
     def emit(self, text: str, effort: Effort) -> bytes:
         """The object file of a module of IR."""
-        with self.module(text, effort) as module:
-            made: bytes = self.target_machine(effort).emit_object(module)
-        return made
+        generator = self.target_machine(effort)
+        if effort == 2:
+            with self.module(text, effort) as module:
+                return bytes(generator.emit_object(module))
+        with self.llvm.parse_assembly(text, self.llvm.create_context()) as module:
+            module.verify()  # as in `module`, whose generator takes its time
+            return bytes(generator.emit_object(module))
 
     def link(
         self,

@@ -24,15 +24,19 @@ _MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its 
 
 def _inline_numbers(ctype: CType) -> int:
     """Numbers in a type of which inline code takes every one; more than the limit for others."""
+    if isinstance(ctype, Scalar):
+        return 1 if is_inline(ctype) else _MAX_INLINE + 1
     if isinstance(ctype, Struct):
         return sum([_inline_numbers(field.type) for field in ctype.fields])
     if isinstance(ctype, Array):
         return ctype.length * _inline_numbers(ctype.item)
-    return 1 if is_inline(ctype) else _MAX_INLINE + 1
+    return _MAX_INLINE + 1
 
 
 def _holds_owners(ctype: CType) -> bool:
     """Whether a type has a part whose value must outlive the call."""
+    if isinstance(ctype, Scalar):
+        return False
     owned = ctype.kind in ("pointer", "voidptr", "function", "view", "object")
     return owned or any(map(_holds_owners, inner_types(ctype)))
 

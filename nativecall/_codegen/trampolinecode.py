@@ -22,7 +22,7 @@ from .._signature.derived import Array, Struct
 from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
 from .frame import Place, is_padded, is_record, lay_out
-from .writer import EXACT, PLACES, WORD, Operand, Writer, is_inline, layout
+from .writer import EXACT, PLACES, WORD, Operand, Writer, asking, is_inline, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,27 +39,6 @@ FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERR
 #: LLVM's names of relations between integers with a sign.
 _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
-
-
-def _asking(parameters: str, function: str, bytes: int) -> list[str]:
-    """A function that calls another one if the C stack has room for `bytes`.
-
-    These are the arguments and the result in the other one's frame, the copies that the C function
-    is given, and as much again for a thunk on the way.
-    """
-    writer = Writer()
-    writer.find_symbols()
-    status = writer.call("nc_require_stack", "i32", "ptr %self", f"i64 {bytes}")
-    writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
-    writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
-    writer.begin("short")
-    writer.line("ret ptr null")
-    return [
-        f"define ptr @{EXPORT}({parameters}) nounwind optnone noinline {{",
-        "start:",
-        *writer.lines,
-        "}",
-    ]
 
 
 class TrampolineCode(Writer):
@@ -113,18 +92,18 @@ class TrampolineCode(Writer):
         if not self.listed:
             parameters = f"ptr %self, ptr {'%a0' if count else '%none'}"
         self.body()
-        bytes = self.frame + (
-            self.signature.result.size if "T" in self.signature.result.text else 0
-        )
-        export, asking = EXPORT, []
+        result = self.signature.result
+        bytes = self.frame + (result.size if "T" in result.text else 0)
+        export, asked = EXPORT, []
         if bytes > MOST_UNASKED:
             # Once the function runs, its frame is there.
-            export, asking = f"{EXPORT}_asked", _asking(parameters, f"{EXPORT}_asked", 3 * bytes)
+            export = f"{EXPORT}_asked"
+            asked = asking(EXPORT, parameters, export, 3 * bytes)
         return "\n".join(
             [
                 *self.tables,
                 *self.declared,
-                *asking,
+                *asked,
                 f"define ptr @{export}({parameters}) nounwind optnone noinline {{",
                 "start:",
                 *self.lines,
@@ -154,10 +133,12 @@ class TrampolineCode(Writer):
         self.find_symbols()
         if self.listed:
             self.require(self.new(f"icmp eq i64 %given, {count}"), "irregular")
-        for index, place in enumerate(self.places):
-            if self.listed and (place.inline or self.direct or place.letter == "O"):
-                self.line(f"%p{index} = getelementptr inbounds i8, ptr %args, i64 {index * WORD}")
-                self.line(f"%a{index} = load ptr, ptr %p{index}, align 8")
+            self.lines += [
+                f"  %p{index} = getelementptr inbounds i8, ptr %args, i64 {index * WORD}\n"
+                f"  %a{index} = load ptr, ptr %p{index}, align 8"
+                for index, place in enumerate(self.places)
+                if place.inline or self.direct or place.letter == "O"
+            ]
         self.check_types()
         for index, place in enumerate(self.places):
             if place.inline:
@@ -348,15 +329,21 @@ class TrampolineCode(Writer):
         Between blocks, values are on the stack.
         """
         wanted: dict[str, str] = {}
-        differences = ""
+        differences, offset = "", layout["object_type"]
         for index, place in enumerate(self.places):
             name = EXACT.get(place.ctype.kind)
             if not place.inline or name is None:
                 continue
             if name not in wanted:
                 wanted[name] = self.load("i64", "%symbols", PLACES[name])
-            type = self.load("i64", f"%a{index}", layout["object_type"])
-            found = self.new(f"xor i64 {type}, {wanted[name]}")
+            at = self.names + 1
+            self.names += 3
+            self.lines.append(
+                f"  %v{at} = getelementptr inbounds i8, ptr %a{index}, i64 {offset}\n"
+                f"  %v{at + 1} = load i64, ptr %v{at}, align 8\n"
+                f"  %v{at + 2} = xor i64 %v{at + 1}, {wanted[name]}"
+            )
+            found = f"%v{at + 2}"
             differences = self.new(f"or i64 {differences}, {found}") if differences else found
         if differences:
             self.require(self.new(f"icmp eq i64 {differences}, 0"), "slow")

@@ -108,7 +108,15 @@ class Writer:
 
     def call(self, name: str, result: str, *values: str) -> str:
         """A call of the core or of Python; values are written with their types."""
-        return self.call_at(self.symbol(name), result, *values)
+        at = self.names + 1
+        self.names = at + 2
+        found = f"%v{at + 2} = " if result != "void" else ""
+        self.lines.append(
+            f"  %v{at} = getelementptr inbounds i8, ptr %symbols, i64 {PLACES[name]}\n"
+            f"  %v{at + 1} = load ptr, ptr %v{at}, align {WORD}\n"
+            f"  {found}call {result} %v{at + 1}({', '.join(values)})"
+        )
+        return f"%v{at + 2}" if found else ""
 
     def call_at(self, address: str, result: str, *values: str) -> str:
         """A call of what is at an address."""
@@ -126,23 +134,26 @@ class Writer:
 
     def load(self, type: str, address: str, offset: int = 0, align: int = WORD) -> str:
         # At once what `at` and `new` would write: half of all lines come from here.
-        lines, names = self.lines, self.names
-        if offset:
-            names += 1
-            lines.append(f"  %v{names} = getelementptr inbounds i8, ptr {address}, i64 {offset}")
-            address = f"%v{names}"
-        self.names = names = names + 1
-        lines.append(f"  %v{names} = load {type}, ptr {address}, align {align}")
-        return f"%v{names}"
+        if not offset:
+            return self.new(f"load {type}, ptr {address}, align {align}")
+        at = self.names + 1
+        self.names = found = at + 1
+        self.lines.append(
+            f"  %v{at} = getelementptr inbounds i8, ptr {address}, i64 {offset}\n"
+            f"  %v{found} = load {type}, ptr %v{at}, align {align}"
+        )
+        return f"%v{found}"
 
     def store(self, type: str, value: str, address: str, offset: int, align: int = WORD) -> None:
         self.line(f"store {type} {value}, ptr {self.at(address, offset)}, align {align}")
 
     def require(self, condition: str, otherwise: str) -> None:
         """Go on where the condition holds, as it nearly always does."""
-        here = self.label()
-        self.line(f"br i1 {condition}, label %{here}, label %{otherwise}, !prof !0")
-        self.begin(here)
+        self.names += 1
+        self.block = here = f"b{self.names}"
+        self.lines.append(
+            f"  br i1 {condition}, label %{here}, label %{otherwise}, !prof !0\n{here}:"
+        )
 
     def is_type(self, value: str, name: str) -> str:
         """Whether a Python object is of exactly the type."""
@@ -193,21 +204,36 @@ class Writer:
 
     def digit(self, value: str, signed: bool) -> str:
         """The value of an int of at most one digit, not below 0 unless `signed`."""
-        size = self.load("i64", value, layout["int_size"])
+        at, bytes = self.names + 1, layout["int_digit_bytes"]
+        self.names = at + 9
+        self.block = f"b{at + 9}"
+        size, suits, sign = f"%v{at + 1}", f"%v{at + 3}", f"%v{at + 5}"
         if layout["int_tagged"]:
             # Bit 1 of the tag is the minus sign.
-            wrong = self.new(f"and i64 {size}, {-16 if signed else -14}")
-            self.require(self.new(f"icmp eq i64 {wrong}, 0"), "slow")
-            tag = self.new(f"and i64 {size}, 3")
-            sign = self.new(f"sub i64 1, {tag}")
+            checked = (
+                f"  %v{at + 2} = and i64 {size}, {-16 if signed else -14}\n"
+                f"  {suits} = icmp eq i64 %v{at + 2}, 0\n"
+                f"  %v{at + 4} = and i64 {size}, 3\n"
+                f"  {sign} = sub i64 1, %v{at + 4}\n"
+            )
         else:
+            checked = (
+                f"  %v{at + 2} = add i64 {size}, {int(signed)}\n"
+                f"  {suits} = icmp ult i64 %v{at + 2}, {2 + signed}\n"
+            )
             sign = size
-            more = self.new(f"add i64 {size}, 1") if signed else size
-            self.require(self.new(f"icmp ult i64 {more}, {3 if signed else 2}"), "slow")
-        bytes = layout["int_digit_bytes"]
-        digit = self.load(f"i{8 * bytes}", value, layout["int_digit"], bytes)
-        wide = self.new(f"zext i{8 * bytes} {digit} to i64")
-        return self.new(f"mul i64 {sign}, {wide}")
+        self.lines.append(
+            f"  %v{at} = getelementptr inbounds i8, ptr {value}, i64 {layout['int_size']}\n"
+            f"  {size} = load i64, ptr %v{at}, align 8\n"
+            f"{checked}"
+            f"  br i1 {suits}, label %{self.block}, label %slow, !prof !0\n"
+            f"{self.block}:\n"
+            f"  %v{at + 6} = getelementptr inbounds i8, ptr {value}, i64 {layout['int_digit']}\n"
+            f"  %v{at + 7} = load i{8 * bytes}, ptr %v{at + 6}, align {bytes}\n"
+            f"  %v{at + 8} = zext i{8 * bytes} %v{at + 7} to i64\n"
+            f"  %v{at + 9} = mul i64 {sign}, %v{at + 8}"
+        )
+        return f"%v{at + 9}"
 
     # -- to Python -------------------------------------------------------------------------------
 
@@ -240,3 +266,24 @@ class Writer:
         if code == "Q":
             name = "PyLong_FromUnsignedLongLong"
         return self.call(name, "ptr", f"i64 {raw}")
+
+
+def asking(name: str, parameters: str, function: str, bytes: int) -> list[str]:
+    """A trampoline that calls another one if the C stack has room for `bytes`.
+
+    These are the arguments and the result in the other one's frame, the copies that the C function
+    is given, and as much again for a thunk on the way.
+    """
+    writer = Writer()
+    writer.find_symbols()
+    status = writer.call("nc_require_stack", "i32", "ptr %self", f"i64 {bytes}")
+    writer.require(writer.new(f"icmp sge i32 {status}, 0"), "short")
+    writer.line(f"ret ptr {writer.new(f'call ptr @{function}({parameters})')}")
+    writer.begin("short")
+    writer.line("ret ptr null")
+    return [
+        f"define ptr @{name}({parameters}) nounwind optnone noinline {{",
+        "start:",
+        *writer.lines,
+        "}",
+    ]

@@ -66,11 +66,14 @@ def convention() -> Convention | None:
     return None
 
 
+_HERE = convention()
+
+
 def known(wanted: Convention | None = None) -> Convention:
     """The convention that code is generated for, this machine's unless one is `wanted`;
     `Unsupported` is raised where that is not known.
     """
-    found = convention() if wanted is None else wanted
+    found = _HERE if wanted is None else wanted
     if found is None:
         raise Unsupported("the calling convention of this machine is not known")
     return found
