@@ -249,10 +249,12 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
                 f"'signature' must be given: a {type(target).__name__} has a function for each"
             )
         if found is None:
+            python = callable(target) and type(target).__module__ != "_cffi_backend"
+            way = "; nativecall.callback makes C functions of Python's" if python else ""
             raise TypeError(
                 "'target' must be an address, a native callable, a ctypes or cffi function "
                 "pointer, a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
-                f"(got {type(target).__name__})"
+                f"(got {type(target).__name__}{way})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name
         policies = found.policies

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _KNOWN_SLOTS = {
     0x04000001: "where objects keep their call table",
     0x04000003: "where objects keep their packed call table",
+    0x04000101: "where objects keep their own slot table",
 }
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_CALL_TABLES = (0x04000001, 0x04000003)
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
 def run(place: str, forms: Sequence[str] = ()) -> int:
     """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not.
 
@@ -36,7 +40,7 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
         found, made = _show_foreign(output, place, obj)
     if made is not None and forms:
         _show_code(output, made, forms)
-    found |= _show_slots(output, obj if native is None else native)
+    found |= _show_slots(output, obj if native is None else native, found)
     if not found:
         output.text("native code finds nothing in it")
     return 0 if found else 1
@@ -218,12 +222,28 @@ def _show_wrapped(output: Output, obj: object, unknown: bool) -> NativeCallable 
     return made
 
 
-def _show_slots(output: Output, obj: object) -> bool:
-    """The slots of an object's type, or of a type; whether there are any."""
+def _is_read(kind: type) -> bool:
+    """Whether native code may follow the call tables of a type (docs/abi/find.md, Step 2)."""
+    return kind.__flags__ & _IMMUTABLE != 0 or _lib.types.call_table_offset(kind) != 0
+
+
+def _show_slots(output: Output, obj: object, offers: bool) -> bool:
+    """The slots of an object's type, or of a type; whether there are any.
+
+    `offers` is whether entries were found in the object.
+    """
     slots = customslots(obj)
     used = any(slot.key != PADDING for slot in slots)
     if used:
         kind = obj if isinstance(obj, extensibletype) else type(obj)
         output.text(f"slots of the type {_type_name(kind)}:")
         output.table(*slot_rows(slots))
+        calls = any(slot.key in _CALL_TABLES for slot in slots)
+        if calls and not offers and type(kind) is not extensibletype and not _is_read(kind):
+            output.text(
+                f"native code passes over its call tables: {kind.__name__} is mutable and of the "
+                f"metaclass {type(kind).__name__}, so it may have another __call__ by now; what is "
+                "made with Py_TPFLAGS_IMMUTABLETYPE, or of the metaclass extensibletype itself, is "
+                "read"
+            )
     return used

@@ -204,6 +204,31 @@ def find_slot(kind: type, key: int) -> Foreign:
 # -- call tables ---------------------------------------------------------------------------------
 
 
+def is_read(kind: type) -> bool:
+    """Whether readers follow an extensible type's call tables (docs/abi/find.md, Step 2)."""
+    if type(kind) is metatype():
+        return True
+    base = _unchangeable(kind)
+    return base is not None and _call(base) == _call(kind)
+
+
+def overrides(kind: type) -> bool:
+    """Whether readers pass over the call tables of a type because its `__call__` is another."""
+    base = _unchangeable(kind)
+    return base is not None and is_extensible(base) and call_offset(base) != 0
+
+
+def _unchangeable(kind: type) -> type | None:
+    base: type | None = kind
+    while base is not None and not base.__flags__ & 1 << 8:  # Py_TPFLAGS_IMMUTABLETYPE
+        base = base.__base__
+    return base
+
+
+def _call(kind: type) -> int:
+    return pointer_at(id(kind) + object.__basicsize__ + 14 * WORD)  # tp_call
+
+
 def call_offset(kind: type) -> int:
     """Where objects of a type have the pointer to their call table; 0 for nowhere."""
     if not is_extensible(kind):

@@ -242,6 +242,22 @@ def call_slots(it: Provider) -> None:
         same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
 
 
+@rule("Heap types", "readers do not pass over the call table")
+def readable(it: Provider) -> None:
+    if _abi.call_offset(it.kind) == 0:
+        raise Absent("the type has no call table")
+    if _abi.is_read(it.kind):
+        return
+    if _abi.overrides(it.kind):
+        raise Absent("the type overrides the __call__ of the one that brings the call table")
+    name, meta = it.kind.__name__, type(it.kind).__name__
+    raise Broken(
+        f"'{name}' is mutable and of the metaclass '{meta}', which derives from the runtime's: "
+        "readers cannot know whether it was given another __call__, and find nothing; make it with "
+        "Py_TPFLAGS_IMMUTABLETYPE, or of the runtime's metaclass itself"
+    )
+
+
 @rule("Slots of single objects", "the object's own slot table")
 def object_slots(it: Provider) -> None:
     it.slot_table()

@@ -103,10 +103,18 @@ def test_addresses_out_of_range_are_refused(fails, target, reason):
         nc.wrap(target, "d:d")
 
 
-@pytest.mark.parametrize("target", [True, 1.5, None, "cos", b"cos", object(), print, math.cos])
+@pytest.mark.parametrize("target", [True, 1.5, None, "cos", b"cos", object()])
 def test_what_holds_no_c_function_is_refused(fails, target):
     with fails(TypeError, f"{TARGETS} (got {type(target).__name__})"):
         nc.wrap(target, "d:d")
+
+
+@pytest.mark.parametrize("target", [print, math.cos, lambda x: x, Owner, [].append])
+@pytest.mark.parametrize("signature", [None, "d:d"])
+def test_what_python_calls_is_told_where_to_go(fails, target, signature):
+    way = "nativecall.callback makes C functions of Python's"
+    with fails(TypeError, f"{TARGETS} (got {type(target).__name__}; {way})"):
+        nc.wrap(target, signature)
 
 
 def test_an_address_needs_a_signature(fails):

@@ -75,6 +75,7 @@ NO_API = {
 NO_SLOTS = {
     *("slot-table-header", "slot-zero-row", "slot-hash-sizes", "slot-found", "slot-cells"),
     *("slot-keys", "slot-table-constant", "call-slots", "offset", "subclass", "override"),
+    "readable",
     "object-slots",
 }
 NO_CALLS = {"call-table", "interned", "packed", "api-agrees"}

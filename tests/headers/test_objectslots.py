@@ -6,12 +6,15 @@ The types and their objects are made by tests/ext/types.c, which also looks, wit
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import nativecall as nc
+from nativecall._cli import inspection
 from support import build
 
 CALL, PACKED, PLACE = 0x04000001, 0x04000003, 0x04000101
@@ -79,6 +82,15 @@ def test_python_sees_them(c, cls):
         nc.Slot(C, 8, 80),
         *[slot for slot in types if slot.key != B],
     )
+
+
+def test_inspect_names_the_place(cls, capsys, monkeypatch):
+    module = ModuleType("nc_object_slots")
+    module.obj = cls()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert inspection.run("nc_object_slots:obj") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"0x04000101 +0x0 +\d+  where objects keep their own slot table", shown)
 
 
 def test_python_classes_inherit_the_place(c, cls):

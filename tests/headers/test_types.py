@@ -7,10 +7,14 @@ agree and rows that do not. What is found is what tests/ext/conformance_consumer
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import pytest
 
 import nativecall as nc
+from nativecall._cli import inspection
+from nativecall.conformance import _provider
+from nativecall.conformance._rules import Absent, Broken
 from support import build
 
 CALL, PACKED, OTHER = 0x04000001, 0x04000003, 0x05000003
@@ -217,6 +221,39 @@ def test_a_heap_type_below_another_metaclass(c, found, flags):
     python = Meta("Python", (heap,), {})
     expected = 16 if flags else None
     assert found(filled(c, heap)) == found(filled(c, python)) == expected
+
+
+@from_metaclass
+def test_tools_say_why_a_mutable_heap_type_is_not_read(c, capsys, monkeypatch):
+    class Meta(nc.extensibletype):
+        pass
+
+    module = ModuleType("nc_heap_types")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def made(metaclass, flags):
+        return filled(c, c.make(None, pair(c, 0), 2, c.CALLS[0], 1, metaclass, flags))
+
+    def inspected(obj):
+        module.obj = obj
+        inspection.run("nc_heap_types:obj")
+        return capsys.readouterr().out
+
+    mutable, *others = made(Meta, 0), made(Meta, IMMUTABLE), made(nc.extensibletype, 0)
+    why = "'Heap' is mutable and of the metaclass 'Meta'.* make it with Py_TPFLAGS_IMMUTABLETYPE,"
+    with pytest.raises(Broken, match=why):
+        _provider.readable(_provider.Provider(mutable))
+    passed = "passes over its call tables: Heap is mutable and of the metaclass Meta"
+    for given in (mutable, type(mutable)):
+        shown = " ".join(inspected(given).split())
+        assert passed in shown
+        assert "what is made with Py_TPFLAGS_IMMUTABLETYPE, or of the" in shown
+    for other in others:
+        _provider.readable(_provider.Provider(other))
+        assert "passes over" not in inspected(other)
+    own = Meta("Own", (type(others[0]),), {"__call__": lambda self, x: x})
+    with pytest.raises(Absent, match="has no call table"):
+        _provider.readable(_provider.Provider(own()))
 
 
 @from_metaclass
