@@ -50,6 +50,7 @@ typedef struct {
     char code;       /* its letter, as in a shape */
     char pointee;    /* the letter of a buffer's elements; 0 where Python code looks at them */
     unsigned char readonly; /* 1 where the callee promises not to write */
+    char text;              /* which characters a text has (values/text.h); 0 for what is none */
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
@@ -73,6 +74,8 @@ typedef struct {
     PyObject *names;       /* tuple of str or None an argument, or NULL */
     PyObject *alone;       /* tuple of the text alone: the signatures of a single */
     PyObject *policies;    /* Python's, of which conversions are told (_values/policies.py) */
+    PyObject *encoding;    /* str: of text in char; NULL where that is bytes */
+    char text_result;      /* as `text` of an argument */
     char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
     int checked;           /* 1 where a function of the policies sees each result, so that calls go
                               through Python code */

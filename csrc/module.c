@@ -24,6 +24,7 @@
 #include "ground/exceptions.h"
 #include "cli/probe.h"
 #include "values/records.h"
+#include "values/text.h"
 #include "ground/stack.h"
 #include "ground/stub.h"
 #include "codegen/thunk.h"
@@ -329,6 +330,7 @@ static PyMethodDef functions[] = {
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"match", nc_match, METH_VARARGS, NULL},
     {"pin", nc_pin, METH_VARARGS, NULL},
+    {"text_result", nc_text_result, METH_VARARGS, NULL},
     {"hold", nc_pin_hold, METH_O, NULL},
     {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},

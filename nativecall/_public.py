@@ -19,6 +19,7 @@ from ._library import Library, load
 from ._signature.signature import Signature
 from ._slots import Slot, customslots, extensibletype, get_include
 from ._values.boxes import register_box
+from ._values.text import string
 
 __all__ = [
     "AbiError",
@@ -41,6 +42,7 @@ __all__ = [
     "get_include",
     "load",
     "register_box",
+    "string",
     "wrap",
 ]
 

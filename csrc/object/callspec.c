@@ -29,6 +29,7 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->names);
     Py_XDECREF(self->alone);
     Py_XDECREF(self->policies);
+    Py_XDECREF(self->encoding);
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     for (int kind = 0; kind < NC_BOXES; kind++) {
@@ -82,7 +83,8 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     return found;
 }
 
-/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only). */
+/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only, letter
+ * of its text or ""). */
 static int describe_argument(NcArgument *self, PyObject *parts, int export)
 {
     int code;
@@ -91,8 +93,9 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     Py_ssize_t count;
     Py_ssize_t alignment;
     int readonly;
-    if (!PyTuple_Check(parts) ||
-        !PyArg_ParseTuple(parts, "Csnnnp", &code, &pointee, &size, &count, &alignment, &readonly)) {
+    const char *text;
+    if (!PyTuple_Check(parts) || !PyArg_ParseTuple(parts, "Csnnnps", &code, &pointee, &size, &count,
+                                                   &alignment, &readonly, &text)) {
         return -1;
     }
     self->code = (char)code;
@@ -100,6 +103,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     self->size = (size_t)size;
     self->count = (size_t)count;
     self->readonly = (unsigned char)readonly;
+    self->text = *text;
     self->export = export_of(*pointee, self->count, (size_t)alignment, readonly, export);
     return 0;
 }
@@ -127,7 +131,7 @@ static int export_in(char order)
 }
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order, checked). The types have the result's as the last. */
+ * policies, order, checked, letter of the result's text or "", encoding or None). The types have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -141,9 +145,11 @@ static PyObject *callspec_new(PyObject *args)
     int variadic;
     int order;
     int checked;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCp", &signature, &text, &text_length, &result,
+    const char *text_result;
+    PyObject *encoding;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsO", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order, &checked)) {
+                          &policies, &order, &checked, &text_result, &encoding)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -164,6 +170,8 @@ static PyObject *callspec_new(PyObject *args)
     self->policies = Py_NewRef(policies);
     self->order = (char)order;
     self->checked = checked;
+    self->text_result = *text_result;
+    self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     if (!checked) {
         PyObject_GC_UnTrack(self);
     }

@@ -3,6 +3,7 @@
 #include "overloadcost.h"
 
 #include "values/pointers.h"
+#include "values/text.h"
 
 #include <string.h>
 
@@ -133,6 +134,9 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
                    : spec->arguments[index].pointee == 'v' ? NC_COST_KIND
                                                            : NC_COST_EXACT;
         }
+    }
+    if (code == 'P' && PyUnicode_Check(value) && nc_takes_text(spec, index)) {
+        return NC_COST_EXACT;
     }
     answer = PyObject_CallFunctionObjArgs(
         nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,

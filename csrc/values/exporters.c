@@ -3,6 +3,7 @@
 #include "pointers.h"
 
 #include "names.h"
+#include "text.h"
 
 /* ---- whether a buffer suits ------------------------------------------------------------------ */
 
@@ -190,6 +191,9 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
                    NcPointer *out)
 {
     PyObject *wanted = PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place);
+    if (PyUnicode_Check(value) && nc_takes_text(spec, place < 0 ? 0 : place)) {
+        return nc_convert_text(spec, name, place, value, out);
+    }
     int is_taken = nc_take_pointer(wanted, value, out);
     if (is_taken != 0) {
         return is_taken > 0 ? 0 : -1;

@@ -6,6 +6,7 @@
 
 #include "names.h"
 #include "records.h"
+#include "text.h"
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
@@ -77,6 +78,9 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
     NcCallSpec *spec = self->spec;
     if (address == NULL) {
         Py_RETURN_NONE;
+    }
+    if (spec->text_result != '\0') {
+        return nc_text_to_python(spec, address);
     }
     if (spec->pointer_type == NULL) {
         PyObject *found =

@@ -521,11 +521,13 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
         else:
             nodes.append(Given(len(left), arg))
             left.append(index)
+    text = inner.characters
     outer = Signature(
         inner.result,
         [inner.args[index] for index in left],
         names=[inner.names[index] for index in left],
         readonly=[inner.readonly[index] for index in left],
+        characters=[text[index] for index in (*left, -1)] if text else (),
     )
     result = None if inner.result.kind == "void" else Result(inner.result)
     errors = convention(flags)

@@ -85,7 +85,11 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
         memory = arrays.memory(value, ctype.text, who)
         if memory is not None:
             return memory
-    hint = "; a str has no bytes of its own, pass s.encode()" if isinstance(value, str) else ""
+    hint = ""
+    if isinstance(value, str):
+        hint = "; a str has no bytes of its own, pass s.encode()"
+        if ctype.text in ("&b", "&B"):
+            hint += ", or give the function an encoding if C declares this as const char *"
     raise TypeError(
         f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
         f"(got {type(value).__name__}){hint}"

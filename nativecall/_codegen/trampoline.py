@@ -157,7 +157,12 @@ def variadic(
     def make(types: list[CType]) -> Callable[..., object] | None:
         # const cannot be said after the fixed arguments: memory of any kind passes.
         readonly = (*signature.readonly, *[True] * len(types))
-        whole = Signature(signature.result, (*signature.args, *types), readonly=readonly)
+        whole = Signature(
+            signature.result,
+            (*signature.args, *types),
+            readonly=readonly,
+            characters=with_more(signature.characters, len(types)),
+        )
         entry = owner()
         if entry is None or _find(whole, flags, fixed) is None:
             return None
@@ -196,6 +201,11 @@ def intermediate(signature: Signature, flags: int = 0) -> str | None:
         return _text(signature, flags, len(signature.args) if signature.variadic else None)
     except engine.Unsupported:
         return None
+
+
+def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Which arguments are text, with `count` more before the result that are not."""
+    return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
 
 
 def _text(signature: Signature, flags: int, fixed: int | None) -> str:

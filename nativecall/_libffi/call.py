@@ -79,6 +79,7 @@ def fallback_for(
     halved = types.overrunning(signature)
     kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
+    is_text = bool(signature.characters and signature.characters[-1])
     # ctypes' copies, libffi's, and those of a thunk on the way.
     needed = 3 * types.bytes_passed(signature)
     asks = needed > 3 * callspec.MOST_UNASKED
@@ -185,6 +186,8 @@ def fallback_for(
             value = None
         elif result_type.kind == "object":
             value = _lib.types.take_object(name, answer.value or 0, errors.flags, code)
+        elif is_text:
+            value = _types.text_result(spec, answer.value) if answer.value else None
         else:
             value = storage.load(result_type, ctypes.addressof(answer), owned=True)
         if errors.reaches_c:

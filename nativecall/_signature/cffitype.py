@@ -245,6 +245,16 @@ def _element(ctype: FFIType) -> FFIType:
     return ctype
 
 
+#: The types whose characters make text, behind pointers to const ones.
+CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
+
+
+def characters(ctype: FFIType, const: bool) -> str:
+    """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
+    text = const and ctype.kind == "pointer" and ctype.item.kind == "primitive"
+    return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
+
+
 def name_of(ctype: FFIType) -> str:
     """How a message names a struct or union of cffi."""
     tag = ctype.cname.removeprefix(ctype.kind + " ")

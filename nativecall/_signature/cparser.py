@@ -13,7 +13,7 @@ import copy
 from .._errors import SignatureError
 from .cconstant import Unknown
 from .cexpression import cast
-from .cffitype import ANONYMOUS
+from .cffitype import ANONYMOUS, CHARACTERS
 from .cnodes import ArrayOf, FunctionOf, Node, Number, PointerTo, Raw, Record, Unusable
 from .csource import KEYWORDS
 from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
@@ -136,6 +136,8 @@ class Parser(Specifiers):
             if isinstance(node, Record) and ANONYMOUS in node.cname and not node.typedef:
                 node.typedef = name
                 node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
+            if name in CHARACTERS and isinstance(node, Number):
+                node = Number(node.scalar, node.alignment, name)
             self.typedefs[name] = node, const
             return
         if said.asm:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown, evaluate, of_int
-from .cffitype import ANONYMOUS, MAX_SCALARS, Converter, is_variadic
+from .cffitype import ANONYMOUS, MAX_SCALARS, Converter, characters, is_variadic
 from .csource import INTEGER, KEYWORDS, CSource, integer
 from .csyntax import KNOWN_TYPEDEFS, SPELLINGS, known_names, unknown_type
 from .ctype import MAX_DEPTH, MAX_TEXT, CType
@@ -499,6 +499,10 @@ class Tree:
         function = self.function_node(node.type)
         parameters = list(function.args.params) if function is not None and function.args else []
         parameters = parameters[: len(ctype.args)]
+        const = [self.points_to_const(p.type) for p in parameters]
+        const += [False] * (len(ctype.args) - len(const))
+        returned = function is not None and self.points_to_const(function.type)
+        types = (*ctype.args, ctype.result)
         try:
             result = convert.type(ctype.result)
             args = []
@@ -510,7 +514,8 @@ class Tree:
                 args,
                 is_variadic(ctype),
                 names=[getattr(p, "name", None) for p in parameters] or None,
-                readonly=[self.points_to_const(p.type) for p in parameters] or None,
+                readonly=const or None,
+                characters=list(map(characters, types, (*const, returned))),
                 written=written,
             )
         except SignatureError as error:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
-    #: which of them are read-only, and its declaration.
-    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], str]
+    #: which of them are read-only, which are text, and its declaration.
+    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], tuple[str, ...], str]
 
 SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
@@ -246,16 +246,17 @@ def shown(found: str) -> str:
 
 def row(signature: Signature) -> Row:
     """A signature as plain data."""
-    return signature.function.named[2:-1], signature.names, signature.readonly, signature.written
+    named = signature.function.named[2:-1]
+    return named, signature.names, signature.readonly, signature.characters, signature.written
 
 
 def from_row(made: Row) -> Signature:
     """The signature that `row` made plain data of, here or elsewhere."""
-    named, names, readonly, written = made
+    named, names, readonly, characters, written = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*Reader(named).signature(1, ""))
-    return Signature.of(function, names, readonly, written)
+    return Signature.of(function, names, readonly, characters, written)
 
 
 def read_type(named: str) -> CType:

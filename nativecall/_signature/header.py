@@ -276,6 +276,7 @@ class _Tables:
             self.skipped[name] = error.reason + (f"; {error.hint}" if error.hint else "")
 
     def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
+        from .cffitype import characters
         from .derived import FunctionPointer
 
         if function.reason:
@@ -285,10 +286,13 @@ class _Tables:
             [self.convert.argument(arg) for arg in function.args],
             function.ellipsis,
         )
+        promised = (*function.readonly, getattr(function.result, "const", False))
+        text = tuple(map(characters, (*function.args, function.result), promised))
         self.functions[name] = (
             made.named[2:-1],
             tuple(function.names),
             tuple(function.readonly),
+            text if any(text) else (),
             self.parser.written(start, end),
         )
 

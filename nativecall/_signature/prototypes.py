@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     #: A parameter's words without its name, and the name.
     Parameter = tuple[str, str | None]
-    #: The text of a type, whether it points to read-only data, its bytes if it is a struct.
-    Part = tuple[str, bool, int]
+    #: The text of a type, whether it points to read-only data, its bytes if it is a struct, and
+    #: which text it leads to.
+    Part = tuple[str, bool, int, str]
 
 _PROTOTYPE = r"([\w\s*]*[\s*])([A-Za-z_]\w*)\s*\(([^()]*)\)\s*"
 _TAGGED = ("struct", "union", "enum")
@@ -83,14 +84,16 @@ class Prototype:
         """What is known of the function from its parts."""
         result, *args = [_own(part) or found[part] for part in self.parts()]
         if (
-            result[2] + sum([size for _, _, size in args]) > MAX_SCALARS
+            result[2] + sum([size for _, _, size, _ in args]) > MAX_SCALARS
         ):  # of bytes, so of scalars too
             raise InDoubt(self.name)
-        text = "".join([result[0], ":", *[text for text, _, _ in args], "." * self.variadic])
+        text = "".join([result[0], ":", *[text for text, *_ in args], "." * self.variadic])
         if len(text) > MAX_TEXT:
             raise InDoubt(self.name)
         names = tuple([name for _, name in self.parameters])
-        return text, names, tuple([readonly for _, readonly, _ in args]), self.text
+        characters = tuple([part[3] for part in (*args, result)])
+        readonly = tuple([part[1] for part in args])
+        return text, names, readonly, characters if any(characters) else (), self.text
 
 
 def abridge(source: CSource) -> tuple[list[Prototype], list[Prototype]]:
@@ -143,11 +146,13 @@ def rows(
         if signature is None or (signature.names, signature.variadic) != (names, one.variadic):
             raise InDoubt(one.name)
         ctypes = (signature.result, *signature.args)
-        for part, ctype, readonly in zip(
-            one.parts(), ctypes, (False, *signature.readonly), strict=True
+        readonly = False, *signature.readonly
+        *characters, returned = signature.characters or [""] * len(ctypes)
+        for part, ctype, promised, text in zip(
+            one.parts(), ctypes, readonly, (returned, *characters), strict=True
         ):
             size = ctype.size if isinstance(ctype, Struct) else 0
-            found[part] = ctype.named, readonly, size
+            found[part] = ctype.named, promised, size, text
     made: dict[str, Row] = {}
     common = {"FILE": ""}
     _get_common_types(common)  # cffi's
@@ -192,7 +197,8 @@ def _of_own(part: str) -> Part | None:
             return None
     if named == "v" and (const or not result):
         return None
-    return named, readonly and not result, 0
+    text = "char" if readonly and base == ["char"] and rest.count("*") == 1 else ""
+    return named, readonly and not result, 0, text
 
 
 def _prototypes(text: str) -> Iterator[tuple[Prototype, int]]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
-_PARTS = ("function", "text", "result", "args", "variadic", "names", "readonly", "written")
+_PARTS = (
+    *("function", "text", "result", "args", "variadic"),
+    *("names", "readonly", "characters", "written"),
+)
 
 
 class Signature(Immutable):
@@ -44,6 +47,11 @@ class Signature(Immutable):
     readonly : tuple of bool
         For every argument, whether it is a pointer to data that C declares `const`.
 
+    characters : tuple of str
+        For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
+        ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
+        text, else ``""``; empty where there is no text.
+
     Examples
     --------
     >>> from nativecall._signature.spelling import parse
@@ -63,6 +71,7 @@ class Signature(Immutable):
     args: tuple[CType, ...]
     names: tuple[str | None, ...]
     readonly: tuple[bool, ...]
+    characters: tuple[str, ...]
     variadic: bool
     function: FunctionPointer
 
@@ -74,6 +83,7 @@ class Signature(Immutable):
         *,
         names: Sequence[str | None] | None = None,
         readonly: Sequence[bool] | None = None,
+        characters: Sequence[str] = (),
         written: str | None = None,
     ) -> None:
         function = FunctionPointer(result, args, variadic)
@@ -85,10 +95,16 @@ class Signature(Immutable):
                 raise ValueError(
                     f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
                 )
+        if characters and len(characters) != count + 1:
+            raise ValueError(
+                "'characters' must have one item an argument and one for the result, "
+                f"{count + 1} in all (got {len(characters)})"
+            )
         self._fill_in(
             function,
             (None,) * count if names is None else tuple(names),
             (False,) * count if readonly is None else tuple(readonly),
+            tuple(characters) if any(characters) else (),
             function.named[2:-1] if written is None else written,
         )
 
@@ -98,11 +114,12 @@ class Signature(Immutable):
         function: FunctionPointer,
         names: tuple[str | None, ...],
         readonly: tuple[bool, ...],
+        characters: tuple[str, ...],
         written: str,
     ) -> Signature:
-        """The signature of functions of a type, with an item an argument."""
+        """The signature of functions of a type, with the other parts as attributes have them."""
         self = cls.__new__(cls)
-        self._fill_in(function, names, readonly, written)
+        self._fill_in(function, names, readonly, characters, written)
         return self
 
     def _fill_in(
@@ -110,10 +127,11 @@ class Signature(Immutable):
         function: FunctionPointer,
         names: tuple[str | None, ...],
         readonly: tuple[bool, ...],
+        characters: tuple[str, ...],
         written: str,
     ) -> None:
         parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
-        for name, value in zip(_PARTS, (*parts, names, readonly, written), strict=True):
+        for name, value in zip(_PARTS, (*parts, names, readonly, characters, written), strict=True):
             object.__setattr__(self, name, value)
 
     def c_declaration(self, name: str = "") -> str:
@@ -148,6 +166,7 @@ class Signature(Immutable):
             self.variadic,
             self.names,
             self.readonly,
+            self.characters,
             self.written,
         )
 
@@ -158,6 +177,15 @@ def _restore(
     variadic: bool,
     names: tuple[str | None, ...],
     readonly: tuple[bool, ...],
+    characters: tuple[str, ...],
     written: str,
 ) -> Signature:
-    return Signature(result, args, variadic, names=names, readonly=readonly, written=written)
+    return Signature(
+        result,
+        args,
+        variadic,
+        names=names,
+        readonly=readonly,
+        characters=characters,
+        written=written,
+    )

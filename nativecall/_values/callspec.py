@@ -31,6 +31,8 @@ _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
 #: Bytes by value that a call passes without asking whether the stack has room.
 MOST_UNASKED = 1 << 10
+#: The core's letters for the characters of text (csrc/values/text.h).
+_TEXT = {"": "", "char": "c", "wchar_t": "w", "char16_t": "u", "char32_t": "U"}
 _LETTERS = {
     "void": "v",
     "voidptr": "P",
@@ -60,11 +62,16 @@ def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> Ca
     if policies.check is not None:
         # It is the user's: it may have no hash, and should not live on here.
         return _types.callspec(signature, hidden, policies)
-    key = (signature.function.named, signature.names, signature.readonly, hidden, policies)
+    key = signature.function.named, *_said(signature), hidden, policies
     found = _made.get(key)
     if found is None:
         found = _made.keep(key, _types.callspec(signature, hidden, policies))
     return found
+
+
+def _said(signature: Signature) -> tuple[object, ...]:
+    """What calls follow beside the types."""
+    return signature.names, signature.readonly, signature.characters
 
 
 def of_text(signature: str | Signature) -> CallSpec:
@@ -74,10 +81,10 @@ def of_text(signature: str | Signature) -> CallSpec:
 
 def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
-    named, names, readonly, _ = row
+    named, *said, _ = row
     found = None
     if policies.check is None:
-        found = _made.get((f"X{{{named}}}", names, readonly, _HIDDEN[0], policies))
+        found = _made.get((f"X{{{named}}}", *said, _HIDDEN[0], policies))
     return found or of(from_row(row), 0, policies)
 
 
@@ -86,22 +93,27 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
     count = len(signature.args) - hidden
+    text = [_TEXT[one] for one in signature.characters or ("",) * (len(signature.args) + 1)]
     return (
         signature,
         signature.text,
         letter(signature.result),
         (*signature.args[:count], signature.result),
-        tuple(map(_described, signature.args[:count], signature.readonly)),
+        tuple(map(_described, signature.args[:count], signature.readonly, text)),
         signature.names[:count] if any(signature.names) else None,
         signature.variadic,
         policies,
         policies.order,
         policies.check is not None,
+        text[-1],
+        policies.encoding,
     )
 
 
-def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, bool]:
-    """Letter, letter of the elements or "", size, count, alignment, and whether it is read-only."""
+def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, int, int, bool, str]:
+    """Letter, letter of the elements or "", size, count, alignment, whether it is read-only, and
+    the letter of its text or "".
+    """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":
         code = "v"
@@ -115,7 +127,7 @@ def _described(arg: CType, readonly: bool) -> tuple[str, str, int, int, int, boo
         size, alignment = pointee.size, pointee.alignment
         code = letter(pointee)
     known = _ITEMS if isinstance(arg, View) else _POINTEES
-    return letter(arg), code if code in known else "", size, count, alignment, readonly
+    return letter(arg), code if code in known else "", size, count, alignment, readonly, text
 
 
 _of_arguments: Cache[tuple[str, Policies, bool], CallSpec] = Cache(4096)

@@ -1,0 +1,131 @@
+/* csrc/values/text.c: text between Python and C memory; text.h has the rules. */
+#include "text.h"
+
+#include "names.h"
+
+#include <wchar.h>
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static PyObject *decode_char16(const uint16_t *units)
+{
+    size_t count = 0;
+    int order = PY_LITTLE_ENDIAN ? -1 : 1;
+    while (units[count] != 0) {
+        count++;
+    }
+    return PyUnicode_DecodeUTF16((const char *)units, (Py_ssize_t)(2 * count), "strict", &order);
+}
+
+static PyObject *decode_char32(const uint32_t *units)
+{
+    size_t count = 0;
+    int order = PY_LITTLE_ENDIAN ? -1 : 1;
+    while (units[count] != 0) {
+        count++;
+    }
+    return PyUnicode_DecodeUTF32((const char *)units, (Py_ssize_t)(4 * count), "strict", &order);
+}
+
+PyObject *nc_text_to_python(const NcCallSpec *spec, const void *address)
+{
+    switch (spec->text_result) {
+    case 'w':
+        return sizeof(wchar_t) == 2 ? decode_char16((const uint16_t *)address)
+                                    : decode_char32((const uint32_t *)address);
+    case 'u':
+        return decode_char16((const uint16_t *)address);
+    case 'U':
+        return decode_char32((const uint32_t *)address);
+    default:
+        break;
+    }
+    const char *text = (const char *)address;
+    if (spec->encoding == NULL) {
+        return PyBytes_FromString(text);
+    }
+    return PyUnicode_Decode(text, (Py_ssize_t)strlen(text), PyUnicode_AsUTF8(spec->encoding),
+                            "strict");
+}
+
+PyObject *nc_text_result(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const NcCallSpec *spec;
+    PyObject *address;
+    if (!PyArg_ParseTuple(args, "O!O!", &NcCallSpec_Type, &spec, &PyLong_Type, &address)) {
+        return NULL;
+    }
+    const void *text = PyLong_AsVoidPtr(address);
+    if (text == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "NULL is no text");
+        }
+        return NULL;
+    }
+    return nc_text_to_python(spec, text);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* The encoding of wide characters of some bytes, in this machine's order. */
+static const char *wide_encoding(size_t size)
+{
+    if (size == 2) {
+        return PY_LITTLE_ENDIAN ? "utf-16-le" : "utf-16-be";
+    }
+    return PY_LITTLE_ENDIAN ? "utf-32-le" : "utf-32-be";
+}
+
+/* The characters as wide ones, with the null character that ends them, as bytes. */
+static PyObject *encode_wide(char text, PyObject *value)
+{
+    size_t size = text == 'w' ? sizeof(wchar_t) : text == 'u' ? 2 : 4;
+    PyObject *end = PyUnicode_FromStringAndSize("", 1);
+    PyObject *whole = end != NULL ? PyUnicode_Concat(value, end) : NULL;
+    PyObject *encoded =
+        whole != NULL ? PyUnicode_AsEncodedString(whole, wide_encoding(size), "strict") : NULL;
+    Py_XDECREF(end);
+    Py_XDECREF(whole);
+    return encoded;
+}
+
+static int refuse_null(PyObject *name, Py_ssize_t place, const char *where)
+{
+    nc_conversion_error(PyExc_ValueError, name, place,
+                        "must have no null character%s, which ends text in C", where);
+    return -1;
+}
+
+int nc_convert_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                    NcPointer *out)
+{
+    char text = spec->arguments[place < 0 ? 0 : place].text;
+    PyObject *encoded = NULL;
+    const char *start;
+    Py_ssize_t nulls = PyUnicode_FindChar(value, 0, 0, PyUnicode_GET_LENGTH(value), 1);
+    if (nulls != -1) {
+        return nulls == -2 ? -1 : refuse_null(name, place, "");
+    }
+    if (text != 'c') {
+        encoded = encode_wide(text, value);
+        start = encoded != NULL ? PyBytes_AS_STRING(encoded) : NULL;
+    } else if (PyUnicode_CompareWithASCIIString(spec->encoding, "utf-8") == 0) {
+        start = PyUnicode_AsUTF8(value);
+        encoded = Py_NewRef(value);
+    } else {
+        encoded = PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
+        start = encoded != NULL ? PyBytes_AS_STRING(encoded) : NULL;
+        if (start != NULL && strlen(start) != (size_t)PyBytes_GET_SIZE(encoded)) {
+            Py_DECREF(encoded);
+            return refuse_null(name, place, " once it is encoded");
+        }
+    }
+    if (start == NULL) {
+        Py_XDECREF(encoded);
+        return -1;
+    }
+    out->keep = PyTuple_Pack(1, encoded);
+    Py_DECREF(encoded);
+    out->address = (void *)(uintptr_t)start;
+    return out->keep != NULL ? 0 : -1;
+}

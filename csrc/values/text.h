@@ -1,0 +1,32 @@
+/* csrc/values/text.h: text behind pointers to const characters, which ends with a null character.
+ *
+ * Text in char is bytes, or str where the call spec has an encoding. Wide text, in wchar_t, char16_t
+ * or char32_t, is str. Python owns what it gets: the characters are copied. C gets the memory of the
+ * str itself where that has the encoding (UTF-8), else an encoded copy, valid until the call is
+ * over. A null character within a str is refused: C would take it for the end.
+ *
+ * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All need the GIL. */
+#ifndef NC_TEXT_H
+#define NC_TEXT_H
+
+#include "pointers.h"
+
+/* Whether argument `index` of a call spec takes a str. */
+static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
+{
+    char text = spec->arguments[index].text;
+    return text != '\0' && (text != 'c' || spec->encoding != NULL);
+}
+
+/* A str for an argument that takes one: 0, or -1 with an exception. As nc_convert_pointer_of. */
+int nc_convert_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                    NcPointer *out);
+
+/* The text at an address, not NULL, that a function of a call spec returned. A new reference, or
+ * NULL with a UnicodeDecodeError, a ValueError for what is no character, or MemoryError. */
+PyObject *nc_text_to_python(const NcCallSpec *spec, const void *address);
+
+/* text_result(spec, address): the same for calls that Python code makes. */
+PyObject *nc_text_result(PyObject *module, PyObject *args);
+
+#endif

@@ -1,0 +1,106 @@
+"""`string`: the text at a pointer, which ends with a null character.
+
+The core converts results and arguments that C declares as text (csrc/values/text.c); this is for
+other pointers: ``char *``, ``unsigned char *``, elements of arrays, arguments of callbacks.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from . import boxes
+from .policies import check
+
+_BYTES = ("b", "B")
+_WANTED = (
+    "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
+)
+
+
+def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
+    """The text at a pointer, up to the first null character.
+
+    Parameters
+    ----------
+    pointer : cffi or ctypes pointer or array, buffer of bytes, or None
+        To characters or bytes, wide ones too. **The caller vouches for what is there**: memory
+        without a null character, or that was freed, crashes the process or gives what lies behind.
+        Arrays and buffers end the text themselves.
+    encoding : str, optional
+        Of the bytes; what comes back is a `str` then. Wide characters need none.
+
+    Returns
+    -------
+    bytes, str or None
+        A copy; `str` for wide characters and with an encoding; None for None and NULL.
+
+    Raises
+    ------
+    TypeError
+        For what leads to no characters.
+    ValueError
+        For an encoding that Python does not have; `UnicodeDecodeError` for text that it has not.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> libc = nativecall.load(None, "char *strchr(const char *, int);")
+    >>> text = b"name=value"
+    >>> nativecall.string(libc.strchr(text, ord("=")))
+    b'=value'
+    """
+    said = check(encoding=encoding)
+    found = _read(pointer)
+    if isinstance(found, bytes) and said:
+        return found.decode(str(said["encoding"]))
+    return found
+
+
+def _read(pointer: object) -> bytes | str | None:
+    if pointer is None:
+        return None
+    if type(pointer).__module__ == "_cffi_backend":
+        return _read_cffi(pointer)
+    if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":
+        wide: str | None = getattr(pointer, "value", None)
+        return wide
+    found = boxes.pointer(pointer)
+    if found is None or found.is_memory:
+        return _read_buffer(pointer)
+    if found.pointee is not None and found.pointee.text not in _BYTES:
+        raise TypeError(
+            f"'pointer' {_WANTED} (got '&{found.pointee.text}' from {type(pointer).__name__})"
+        )
+    if not found.address:
+        return None
+    text: bytes = _lib.ffi.string(_lib.ffi.cast("char *", found.address))
+    return text
+
+
+def _read_buffer(pointer: object) -> bytes:
+    try:
+        view = memoryview(pointer)  # type: ignore[arg-type]  # what has no buffer raises TypeError
+    except TypeError:
+        raise TypeError(f"'pointer' {_WANTED} (got {type(pointer).__name__})") from None
+    with view:
+        if view.itemsize != 1:
+            shown = f"{view.format!r} elements in {type(pointer).__name__}"
+            raise TypeError(f"'pointer' {_WANTED} (got {shown})")
+        return view.tobytes().partition(b"\0")[0]
+
+
+def _read_cffi(pointer: object) -> bytes | str | None:
+    ffi = _lib.ffi
+    kind = ffi.typeof(pointer)
+    if kind.kind not in ("pointer", "array"):
+        raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r})")
+    if kind.kind == "pointer" and pointer == ffi.NULL:
+        return None
+    if kind.item.kind == "void":
+        pointer = ffi.cast("char *", pointer)
+    try:
+        text: bytes | str = ffi.string(pointer)
+    except TypeError:
+        wide = kind.item.kind == "primitive" and ffi.sizeof(kind.item) in (2, 4)
+        hint = "; cast it to 'wchar_t *', 'char16_t *' or 'char32_t *'" if wide else ""
+        raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r}){hint}") from None
+    return text

@@ -1,0 +1,282 @@
+"""Text behind pointers to const characters, and `nativecall.string` for other pointers."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import sys
+
+import cffi
+import numpy as np
+import pytest
+
+import nativecall as nc
+
+WORDS = ("", "plain", "häß", "\u20ac\U0001f600", "x" * 5000)
+WIDE = ("wchar_t", "char16_t", "char32_t")
+SIZES = {"wchar_t": ctypes.sizeof(ctypes.c_wchar), "char16_t": 2, "char32_t": 4}
+
+
+def same(lib, kind, **options):
+    """A function that returns the text it is given."""
+    return lib.function("address_of", f"const {kind} *f(const {kind} *text)", **options)
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "utf-7", "gb18030"])
+def test_text_in_an_encoding(lib, word, encoding):
+    f = same(lib, "char", encoding=encoding)
+    assert f(word) == word
+    assert f(word.encode(encoding)) == word
+    assert f(None) is None
+    assert f(text=word) == word
+    assert f.builtin(word) == word
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("kind", WIDE)
+def test_wide_text_needs_no_encoding(lib, kind, word):
+    f = same(lib, kind)
+    assert f(word) == word
+    assert f(None) is None
+    unit = SIZES[kind]
+    encoded = (word + "\0").encode(f"utf-{8 * unit}-{'le' if sys.byteorder == 'little' else 'be'}")
+    array = np.frombuffer(encoded, {2: np.uint16, 4: np.uint32}[unit])
+    if kind == "wchar_t":
+        array = array.view(np.int32)
+    assert f(array) == word
+
+
+def test_text_without_an_encoding_is_bytes(lib, fails):
+    f = same(lib, "char")
+    assert f(b"a\xffb\0c") == b"a\xffb"
+    assert f(bytearray(b"ab\0")) == b"ab"
+    assert f(None) is None
+    with fails(
+        TypeError,
+        "argument 1 of 'address_of' must be a '&b' pointer: a buffer, a ctypes or cffi pointer, "
+        "or None (got str); a str has no bytes of its own, pass s.encode(), or give the function "
+        "an encoding if C declares this as const char *",
+    ):
+        f("ab")
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "char *f(const char *)",
+        "signed char const *f(const char *)",
+        "const unsigned char *f(const char *)",
+        "const int8_t *f(const char *)",
+        "const char **f(const char *)",
+        "char *const f(const char *)",
+        "&b:&b",
+    ],
+)
+def test_other_pointers_stay_pointers(lib, declaration):
+    f = lib.function("address_of", declaration, encoding="utf-8")
+    memory = bytearray(b"ab\0cdefghijklmn\0")
+    found = f(memory)
+    assert isinstance(found, cffi.FFI.CData)
+    if "**" not in declaration:
+        assert nc.string(found) == b"ab"
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "const char *f(const char *)",
+        "char const *f(char const *)",
+        "extern const char *const f(const char *const restrict)",
+        "typedef const char *text; text f(text);",
+        "typedef const char letter; letter *f(letter *);",
+        "typedef char letter; const letter *f(const letter *);",
+        "const char *f(const char s[]);",
+    ],
+)
+def test_every_way_to_declare_text(lib, declaration):
+    if declaration.startswith("typedef"):
+        library = nc.load(
+            lib.path,
+            declaration.replace(" f(", " address_of(").replace("*f(", "*address_of("),
+            encoding="utf-8",
+        )
+        f = library.address_of
+    else:
+        f = lib.function("address_of", declaration, encoding="utf-8")
+    assert f("häß") == "häß"
+
+
+def test_characters_of_arguments_that_are_written_take_no_str(lib, fails):
+    f = lib.function("address_of", "const char *f(char *)", encoding="utf-8")
+    assert f(bytearray(b"ab\0")) == "ab"
+    with pytest.raises(TypeError, match=r"got str"):
+        f("ab")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "error", "message"),
+    [
+        ("utf-8", "a\0b", ValueError, "must have no null character, which ends text in C"),
+        (
+            "utf-16",
+            "ab",
+            ValueError,
+            "must have no null character once it is encoded, which ends text in C",
+        ),
+    ],
+)
+def test_null_characters_are_refused(lib, fails, encoding, value, error, message):
+    with fails(error, f"argument 1 of 'address_of' {message}"):
+        same(lib, "char", encoding=encoding)(value)
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_null_characters_in_wide_text_are_refused(lib, fails, kind):
+    with fails(
+        ValueError,
+        "argument 1 of 'address_of' must have no null character, which ends text in C",
+    ):
+        same(lib, kind)("a\0")
+
+
+def test_text_that_does_not_fit_the_encoding(lib):
+    with pytest.raises(UnicodeEncodeError, match="latin-1"):
+        same(lib, "char", encoding="latin-1")("\u20ac")
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+        same(lib, "char", encoding="utf-8")("\ud800")
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+        same(lib, "wchar_t")("\ud800")
+    with pytest.raises(UnicodeDecodeError, match="'utf-8' codec can't decode byte 0xff"):
+        same(lib, "char", encoding="utf-8")(b"a\xff")
+    with pytest.raises(UnicodeDecodeError, match="illegal encoding"):
+        same(lib, "char16_t")(np.array([0xDC00, 0], np.uint16))
+    with pytest.raises(UnicodeDecodeError, match="not in range"):
+        same(lib, "char32_t")(np.array([0x110000, 0], np.uint32))
+
+
+def test_a_subclass_of_str_is_text(lib):
+    class Word(str):
+        __slots__ = ()
+
+    assert same(lib, "char", encoding="utf-8")(Word("ab")) == "ab"
+
+
+def test_failures_of_text_results(lib):
+    f = same(lib, "char", errors="null", encoding="utf-8")
+    assert f("") == ""
+    with pytest.raises(nc.NativeFailure, match="it returned NULL"):
+        f(None)
+
+
+def test_an_overload_takes_text_where_it_has_an_encoding(lib):
+    text = same(lib, "char", encoding="utf-8")
+    f = nc.wrap({"const char *(const char *)": text, "d:d": lib.address("square")}, name="f")
+    assert f("ab") == "ab"
+    assert f(3.0) == 9.0
+    plain = nc.wrap(
+        {"const char *(const char *)": same(lib, "char"), "d:d": lib.address("square")}, name="g"
+    )
+    with pytest.raises(TypeError):
+        plain("ab")
+
+
+def test_text_survives_binding_conversion_and_pickling(lib):
+    getenv = nc.load(None, "const char *strchr(const char *, int);", encoding="utf-8").strchr
+    assert getenv.bind("a=b")(ord("=")) == "=b"
+    again = pickle.loads(pickle.dumps(getenv))
+    assert again("a=b", ord("=")) == "=b"
+    printf = nc.load(
+        None, "int snprintf(char *, unsigned long, const char *, ...);", encoding="ascii"
+    )
+    memory = bytearray(16)
+    assert printf.snprintf(memory, 16, "%d %s", 5, b"six") == 5
+    assert nc.string(memory) == b"5 six"
+
+
+def test_signatures_know_text_but_are_equal_without():
+    s = nc.Signature
+    text = nc.wrap(1, "const char *f(const wchar_t *, double, const char16_t *)", name="f")
+    signature = text._entry()[0].signature
+    assert signature.characters == ("wchar_t", "", "char16_t", "char")
+    assert isinstance(signature, s)
+    assert pickle.loads(pickle.dumps(signature)).characters == signature.characters
+    assert signature == nc.wrap(1, signature.text, name="g")._entry()[0].signature
+    assert s(signature.result, signature.args).characters == ()
+    with pytest.raises(ValueError, match="'characters' must have one item an argument and one"):
+        s(signature.result, signature.args, characters=("char",))
+
+
+# -- string --------------------------------------------------------------------------------------
+
+ffi = cffi.FFI()
+KEPT = [
+    ffi.new("char[]", b"ab"),
+    ffi.new("wchar_t[]", "a\u20acb"),
+    ffi.new("char16_t[]", "\U0001f600"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "text"),
+    [
+        (None, None),
+        (ffi.NULL, None),
+        (ffi.cast("char *", 0), None),
+        (KEPT[0], b"ab"),
+        (ffi.cast("char *", KEPT[0]), b"ab"),
+        (ffi.cast("unsigned char *", KEPT[0]), b"ab"),
+        (ffi.cast("void *", KEPT[0]), b"ab"),
+        (ffi.cast("signed char *", KEPT[0]), b"ab"),
+        (KEPT[1], "a\u20acb"),
+        (KEPT[2], "\U0001f600"),
+        (ctypes.c_char_p(b"ab\0c"), b"ab"),
+        (ctypes.c_char_p(None), None),
+        (ctypes.c_wchar_p("a\u20ac"), "a\u20ac"),
+        (ctypes.create_string_buffer(b"ab\0c"), b"ab"),
+        (ctypes.cast(ctypes.create_string_buffer(b"ab"), ctypes.POINTER(ctypes.c_char)), b"ab"),
+        (b"ab\0c", b"ab"),
+        (b"ab", b"ab"),
+        (bytearray(), b""),
+        (memoryview(b"a1b2c\0")[::2], b"abc"),
+        (np.frombuffer(b"ab\0c", np.uint8), b"ab"),
+    ],
+)
+def test_string_reads_up_to_the_null_character(pointer, text):
+    assert nc.string(pointer) == text
+
+
+def test_string_decodes():
+    memory = ffi.new("char[]", "häß".encode())
+    assert nc.string(memory, "utf-8") == "häß"
+    assert nc.string(memory, encoding="latin-1") == "hÃ¤Ã\x9f"
+    assert nc.string(KEPT[1], "utf-8") == "a\u20acb"
+    assert nc.string(None, "utf-8") is None
+    with pytest.raises(UnicodeDecodeError):
+        nc.string(memory, "ascii")
+    with pytest.raises(ValueError, match="'encoding' must be an encoding of text that Python has"):
+        nc.string(memory, "utf-9")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "shown"),
+    [
+        (5, "(got int)"),
+        ("ab", "(got str)"),
+        (
+            ffi.new("int *"),
+            "(got cffi's 'int *'); cast it to 'wchar_t *', 'char16_t *' or 'char32_t *'",
+        ),
+        (ffi.new("double *"), "(got cffi's 'double *')"),
+        (ffi.cast("int", 5), "(got cffi's 'int')"),
+        (np.zeros(3), "(got 'd' elements in ndarray)"),
+        (ctypes.pointer(ctypes.c_int(5)), "(got '&i' from LP_c_int)"),
+    ],
+)
+def test_string_refuses_what_leads_to_no_characters(fails, pointer, shown):
+    with fails(
+        TypeError,
+        "'pointer' must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of "
+        f"bytes, or None {shown}",
+    ):
+        nc.string(pointer)
