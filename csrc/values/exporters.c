@@ -192,7 +192,12 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
 {
     PyObject *wanted = PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place);
     if (PyUnicode_Check(value) && nc_takes_text(spec, place < 0 ? 0 : place)) {
-        return nc_convert_text(spec, name, place, value, out);
+        const char *start = NULL;
+        PyObject *owner = nc_encode_text(spec, name, place, value, &start);
+        out->keep = owner != NULL ? PyTuple_Pack(1, owner) : NULL;
+        out->address = (void *)(uintptr_t)start;
+        Py_XDECREF(owner);
+        return out->keep != NULL ? 0 : -1;
     }
     int is_taken = nc_take_pointer(wanted, value, out);
     if (is_taken != 0) {

@@ -1,8 +1,6 @@
 /* csrc/values/text.c: text between Python and C memory; text.h has the rules. */
 #include "text.h"
 
-#include "names.h"
-
 #include <wchar.h>
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -89,43 +87,35 @@ static PyObject *encode_wide(char text, PyObject *value)
     return encoded;
 }
 
-static int refuse_null(PyObject *name, Py_ssize_t place, const char *where)
+static PyObject *refuse_null(PyObject *name, Py_ssize_t place, const char *where)
 {
     nc_conversion_error(PyExc_ValueError, name, place,
                         "must have no null character%s, which ends text in C", where);
-    return -1;
+    return NULL;
 }
 
-int nc_convert_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                    NcPointer *out)
+PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                         const char **address)
 {
     char text = spec->arguments[place < 0 ? 0 : place].text;
-    PyObject *encoded = NULL;
-    const char *start;
     Py_ssize_t nulls = PyUnicode_FindChar(value, 0, 0, PyUnicode_GET_LENGTH(value), 1);
     if (nulls != -1) {
-        return nulls == -2 ? -1 : refuse_null(name, place, "");
+        return nulls == -2 ? NULL : refuse_null(name, place, "");
     }
-    if (text != 'c') {
-        encoded = encode_wide(text, value);
-        start = encoded != NULL ? PyBytes_AS_STRING(encoded) : NULL;
-    } else if (PyUnicode_CompareWithASCIIString(spec->encoding, "utf-8") == 0) {
-        start = PyUnicode_AsUTF8(value);
-        encoded = Py_NewRef(value);
-    } else {
-        encoded = PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
-        start = encoded != NULL ? PyBytes_AS_STRING(encoded) : NULL;
-        if (start != NULL && strlen(start) != (size_t)PyBytes_GET_SIZE(encoded)) {
-            Py_DECREF(encoded);
-            return refuse_null(name, place, " once it is encoded");
-        }
+    if (text == 'c' && PyUnicode_CompareWithASCIIString(spec->encoding, "utf-8") == 0) {
+        *address = PyUnicode_AsUTF8(value); /* which the str keeps */
+        return *address != NULL ? Py_NewRef(value) : NULL;
     }
-    if (start == NULL) {
-        Py_XDECREF(encoded);
-        return -1;
+    PyObject *encoded =
+        text != 'c' ? encode_wide(text, value)
+                    : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
+    if (encoded == NULL) {
+        return NULL;
     }
-    out->keep = PyTuple_Pack(1, encoded);
-    Py_DECREF(encoded);
-    out->address = (void *)(uintptr_t)start;
-    return out->keep != NULL ? 0 : -1;
+    *address = PyBytes_AS_STRING(encoded);
+    if (text == 'c' && strlen(*address) != (size_t)PyBytes_GET_SIZE(encoded)) {
+        Py_DECREF(encoded);
+        return refuse_null(name, place, " once it is encoded");
+    }
+    return encoded;
 }

@@ -9,7 +9,8 @@
 #ifndef NC_TEXT_H
 #define NC_TEXT_H
 
-#include "pointers.h"
+#include "layout.h"
+#include "scalars.h"
 
 /* Whether argument `index` of a call spec takes a str. */
 static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
@@ -18,9 +19,11 @@ static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
     return text != '\0' && (text != 'c' || spec->encoding != NULL);
 }
 
-/* A str for an argument that takes one: 0, or -1 with an exception. As nc_convert_pointer_of. */
-int nc_convert_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                    NcPointer *out);
+/* A str for argument `place` of a call spec, which takes one: its address for C, and the owner of
+ * what is there, a new reference, or NULL with an exception. With a negative place the first
+ * argument is meant, and `name` is the whole subject of messages. */
+PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                         const char **address);
 
 /* The text at an address, not NULL, that a function of a call spec returned. A new reference, or
  * NULL with a UnicodeDecodeError, a ValueError for what is no character, or MemoryError. */

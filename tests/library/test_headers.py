@@ -391,3 +391,13 @@ def test_structs_are_laid_out_as_gcc_does(builder):
         else:
             first = next(at for at, byte in enumerate(memory) if byte)
             assert member.offset <= first < member.offset + member.type.size, (seed, name)
+
+
+def test_headers_declare_text():
+    libc = nc.load(None, header=["wchar.h", "string.h"], only=["wcslen", "str*"], encoding="utf-8")
+    assert libc.wcslen("a\u20acb") == 3
+    assert libc.strlen("\u20ac") == 3
+    assert libc.strerror(0) is not None  # char *: it stays a pointer
+    assert nc.string(libc.strstr("a=b", "=")) == b"=b"
+    row = libc.declarations.rows["wcslen"]
+    assert row[3] == ("wchar_t", "")
