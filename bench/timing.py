@@ -85,6 +85,7 @@ def calibrate(sample: Callable[[int], float], per_repeat: int, target_ns: float)
     also run long enough here for caches, branch predictors and CPython's specialisation to settle.
     """
     repeats = 1
+    sample(1)  # what the first time alone takes, a parser perhaps, is not what is repeated
     while True:
         lasted = sample(repeats) * repeats * per_repeat
         if lasted >= target_ns / 4:
