@@ -19,6 +19,7 @@
 #include "object/thunkobject.h"
 #include "codegen/objectfile.h"
 #include "codegen/symbols.h"
+#include "values/keep.h"
 #include "values/memory.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
@@ -394,7 +395,7 @@ static int module_exec(PyObject *module)
         nc_exceptions_ready(module) < 0 || PyModule_AddType(module, &NcCallbackSpec_Type) < 0 ||
         PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
         PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||
-        PyModule_AddType(module, &Library_Type) < 0 ||
+        PyModule_AddType(module, &Library_Type) < 0 || PyModule_AddType(module, &NcKeep_Type) < 0 ||
         PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||

@@ -111,6 +111,12 @@ class Thunk:
     ) -> tuple[object, ...]: ...
 
 @final
+class Keep:
+    owner: object
+    def __new__(cls, owner: object, /) -> Self: ...
+    def __call__(self, dropped: object, /) -> None: ...
+
+@final
 class Pin:
     address: int
 

@@ -3,6 +3,7 @@
 
 #include "entries.h"
 #include "making.h"
+#include "values/keep.h"
 
 /* ---- capsules that own what they point into -------------------------------------------------- */
 
@@ -155,7 +156,7 @@ static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* Of (cast, its type, gcp, Keep): a pointer with a destructor that keeps the entry. */
+/* Of (cast, its type, gcp): a pointer with a destructor that keeps the entry. */
 static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(target);
@@ -163,7 +164,7 @@ static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
     PyObject *made = NULL;
     if (address != NULL) {
         args[0] = PyObject_Vectorcall(PyTuple_GET_ITEM(form, 0), args, 2, NULL);
-        args[1] = args[0] != NULL ? PyObject_CallOneArg(PyTuple_GET_ITEM(form, 3), entry) : NULL;
+        args[1] = args[0] != NULL ? nc_keep_new(entry) : NULL;
         made =
             args[1] != NULL ? PyObject_Vectorcall(PyTuple_GET_ITEM(form, 2), args, 2, NULL) : NULL;
         Py_XDECREF(args[0]);
@@ -204,7 +205,7 @@ static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
 /* The box of a callable of one entry; NULL, without an exception where there is no form. */
 static PyObject *box_of(int kind, PyObject *entry)
 {
-    static const Py_ssize_t sizes[NC_BOXES] = {3, 4, 1, 2, 2};
+    static const Py_ssize_t sizes[NC_BOXES] = {3, 3, 1, 2, 2};
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
     PyObject *form = form_of(kind, entry);
     PyObject *box = NULL;

@@ -69,7 +69,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         # Only the collector can see what holds a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
-            if type(one) is cffitype.Keep and holds_entry(one.owner, address):
+            if isinstance(one, _lib.types.Keep) and holds_entry(one.owner, address):
                 found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
                 return found
         # Another ffi.gc() around ours keeps ours.
@@ -138,7 +138,7 @@ def _pointee(kind: FFIType) -> CType | None:
 
 def form(entry: NativeCallable) -> tuple[Any, ...]:
     """What cffi's function pointers are made of, which have their entry with them: cast, the type,
-    what adds a destructor, and the destructor.
+    and what adds a destructor.
     """
     spec, _, flags = entry._chosen(None)
     signature = spec.signature
@@ -149,4 +149,4 @@ def form(entry: NativeCallable) -> tuple[Any, ...]:
     gap = types.gap(signature, flattened=True)
     if gap is not None:
         raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
-    return _cffi_backend.cast, cffitype.to_ffi(signature), _cffi_backend.gcp, cffitype.Keep
+    return _cffi_backend.cast, cffitype.to_ffi(signature), _cffi_backend.gcp

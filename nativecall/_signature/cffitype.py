@@ -16,6 +16,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from itertools import count
 
+from .. import _lib
 from .._errors import SignatureError
 from .csource import KEYWORDS
 from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar
@@ -458,18 +459,6 @@ def _count(ctype: CType) -> int:
     return ctype.length * _count(ctype.item) if isinstance(ctype, Array) else 1
 
 
-class Keep:
-    """A destructor for `ffi.gc` that does nothing but hold its object until cffi drops it."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: object) -> None:
-        self.owner = owner
-
-    def __call__(self, cdata: object) -> None:
-        self.owner = None
-
-
 def pointer_type(ctype: CType) -> FFIType:
     """The cffi type that pointers of a type come back as."""
     return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
@@ -478,7 +467,7 @@ def pointer_type(ctype: CType) -> FFIType:
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = ffi().cast(pointer_type(ctype), address)
-    return made if owner is None else ffi().gc(made, Keep(owner))
+    return made if owner is None else ffi().gc(made, _lib.types.Keep(owner))
 
 
 def _usable_names(names: Sequence[str]) -> list[str]:

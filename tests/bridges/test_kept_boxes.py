@@ -228,6 +228,31 @@ def test_a_cffi_pointer_that_was_released_is_nobody_elses():
     assert f.to_cffi() is box
 
 
+def test_what_cffi_calls_when_it_drops_a_box():
+    owner = Owner()
+    alive = weakref.ref(owner)
+    keep = nc._lib.types.Keep(owner)
+    assert keep.owner is owner
+    del owner
+    for wrong in ((), (1, 2)):
+        with pytest.raises(TypeError, match="one argument"):
+            keep(*wrong)
+    assert alive() is not None
+    assert keep("what is dropped") is None
+    assert keep.owner is alive() is None
+    keep("again")
+    owner = Owner()
+    alive = weakref.ref(owner)
+    owner.keep = nc._lib.types.Keep(owner)  # a cycle
+    del owner
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(TypeError):
+        nc._lib.types.Keep()
+    with pytest.raises(TypeError, match="keyword"):
+        nc._lib.types.Keep(1, owner=2)
+
+
 def test_boxes_with_user_data_are_not_kept():
     f = nc.wrap(address(), "d:dP")
     data = bytearray(8)
