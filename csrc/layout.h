@@ -79,7 +79,9 @@ typedef struct {
     char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
     int checked;           /* 1 where a function of the policies sees each result, so that calls go
                               through Python code */
-    int export;            /* PyBUF_* that they are exported with in that order, to be read */
+    int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
+                              Python does not pass, follow the arguments as well */
+    int export;  /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */

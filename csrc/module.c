@@ -20,6 +20,7 @@
 #include "codegen/objectfile.h"
 #include "codegen/symbols.h"
 #include "values/keep.h"
+#include "values/fortran.h"
 #include "values/memory.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
@@ -334,6 +335,7 @@ static PyMethodDef functions[] = {
     {"text_result", nc_text_result, METH_VARARGS, NULL},
     {"hold", nc_pin_hold, METH_O, NULL},
     {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
+    {"text_length", nc_pin_text_length, METH_VARARGS, NULL},
     {"export", nc_pin_export, METH_O, NULL},
     {"settle", nc_pins_settle, METH_VARARGS, NULL},
     {"take_pointers", nc_take_pointers, METH_VARARGS, NULL},

@@ -7,6 +7,7 @@
 #include "callback/pycallback.h"
 #include "object/callablecalls.h"
 #include "object/failure.h"
+#include "values/fortran.h"
 #include "values/records.h"
 #include "ground/address.h"
 #include "ground/stack.h"
@@ -314,6 +315,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
     FUNCTION(nc_require_stack)                                                                     \
+    FUNCTION(nc_text_length)                                                                       \
     FUNCTION(nc_take_object)                                                                       \
     FUNCTION(nc_thunk_convert)                                                                     \
     FUNCTION(nc_thunk_errno)                                                                       \

@@ -112,7 +112,8 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
 static const NcTrampoline *find_trampoline(const NcCallSpec *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
-    if (self->checked || self->variadic || self->nargs > NC_LONGEST_SHAPE - 2) {
+    if (self->checked || self->fortran > 1 || self->variadic ||
+        self->nargs > NC_LONGEST_SHAPE - 2) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
@@ -131,7 +132,8 @@ static int export_in(char order)
 }
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order, checked, letter of the result's text or "", encoding or None). The types have the result's as the last. */
+ * policies, order, checked, letter of the result's text or "", encoding or None, fortran). The types
+ * have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -147,9 +149,10 @@ static PyObject *callspec_new(PyObject *args)
     int checked;
     const char *text_result;
     PyObject *encoding;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsO", &signature, &text, &text_length, &result,
+    int fortran;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOi", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order, &checked, &text_result, &encoding)) {
+                          &policies, &order, &checked, &text_result, &encoding, &fortran)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -172,6 +175,7 @@ static PyObject *callspec_new(PyObject *args)
     self->checked = checked;
     self->text_result = *text_result;
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
+    self->fortran = fortran;
     if (!checked) {
         PyObject_GC_UnTrack(self);
     }

@@ -2,7 +2,7 @@
  * overload.c adds the costs up and chooses. */
 #include "overloadcost.h"
 
-#include "values/pointers.h"
+#include "values/fortran.h"
 #include "values/text.h"
 
 #include <string.h>
@@ -115,6 +115,15 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     }
     if (code == 'P' && value == Py_None) {
         return NC_COST_WIDER;
+    }
+    if (code == 'P' && spec->fortran) {
+        int referred = nc_is_referred(spec, index, value);
+        if (referred != 0) {
+            return referred < 0 ? -2
+                   : PyUnicode_CheckExact(value)
+                       ? NC_COST_EXACT
+                       : match_number(spec->arguments[index].pointee, value);
+        }
     }
     if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;

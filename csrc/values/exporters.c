@@ -2,6 +2,7 @@
  * boxes, arrays without a buffer, and why a buffer is refused; pointers.h has the rules. */
 #include "pointers.h"
 
+#include "fortran.h"
 #include "names.h"
 #include "text.h"
 
@@ -41,7 +42,8 @@ int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
     }
     char found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
-        return found != '\0' && buffer->itemsize == 1;
+        return (found != '\0' && buffer->itemsize == 1) ||
+               (spec->fortran && nc_is_text_buffer(buffer));
     }
     return wanted != '\0' && found == wanted;
 }
@@ -134,6 +136,20 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
+/* A value whose buffer was refused: for Fortran it may be a number. As nc_refer. */
+static int refer_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                          NcPointer *out)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear(); /* what follows asks again, and tells */
+        return 2;
+    }
+    int is_number = nc_is_number_buffer(&buffer);
+    PyBuffer_Release(&buffer);
+    return is_number ? nc_refer(spec, name, place, value, out) : 2;
+}
+
 /* nc_convert_exporter of a value; messages tell of the type of `shown`. */
 static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
                                    PyObject *value, PyObject *shown, NcPointer *out, int exported)
@@ -142,9 +158,18 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
+            int status = spec->fortran ? refer_exporter(spec, name, place, value, out) : 2;
+            if (status != 2) {
+                return status;
+            }
             refuse_buffer(spec, name, place, value, shown);
         }
         return -1;
+    }
+    if (spec->fortran && nc_is_number_buffer(&out->buffer)) {
+        PyBuffer_Release(&out->buffer);
+        out->buffer.obj = NULL;
+        return nc_refer(spec, name, place, value, out);
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
     int ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
@@ -182,6 +207,32 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
                         NcPointer *out, int exported)
 {
     return convert_exporter(spec, name, place, value, value, out, exported);
+}
+
+int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                        NcPointer *out)
+{
+    if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
+        PyUnicode_Check(value)) {
+        int status = nc_refer(spec, name, place, value, out);
+        if (status != 2) {
+            return status;
+        }
+    }
+    int status = nc_convert_box(spec, name, place, value, out);
+    if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        return status;
+    }
+    /* No memory: a number of another library then. What it is not, the first message says. */
+    PyObject *refusal = nc_exception_take();
+    status = nc_refer(spec, name, place, value, out);
+    if (status == 2 || (status < 0 && PyErr_ExceptionMatches(PyExc_TypeError))) {
+        PyErr_Clear();
+        nc_exception_put(refusal);
+        return -1;
+    }
+    Py_XDECREF(refusal);
+    return status;
 }
 
 int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,

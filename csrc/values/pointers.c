@@ -30,7 +30,8 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     }
     if (spec->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {
-        return nc_convert_box(spec, name, index, value, out);
+        return spec->fortran ? nc_convert_referred(spec, name, index, value, out)
+                             : nc_convert_box(spec, name, index, value, out);
     }
     int flags = nc_export_flags(spec, argument, value);
     int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;

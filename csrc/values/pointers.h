@@ -53,6 +53,9 @@ int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
                         NcPointer *out, int exported);
 int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
+/* The latter for Fortran: numbers and texts, too (fortran.h). */
+int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                        NcPointer *out);
 
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */

@@ -229,7 +229,7 @@ class NativeCallable(_types.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno, order, encoding, check
+        owner, gil, errors, errno, order, encoding, check, fortran
             As for `wrap`.
 
         Raises

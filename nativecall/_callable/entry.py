@@ -15,6 +15,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
+from .._values.fortran import with_lengths
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ Entry = namedtuple(
         "order",
         "encoding",
         "check",
+        "fortran",
     ],
 )
 Entry.__doc__ = """One row of a native callable's table.
@@ -84,6 +86,8 @@ encoding : str or None
     Of text; see `wrap`.
 check : callable or None
     What sees the results of calls from Python; see `wrap`.
+fortran : bool
+    Whether it is called as Fortran's procedures are; see `wrap`.
 """
 
 
@@ -134,6 +138,8 @@ class Options:
         self.owner = owner
         self.errors = errors
         self.policies = check(**policies)
+        if self.policies.get("fortran"):
+            self.policies.setdefault("order", "F")
         self.flags = GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
@@ -272,6 +278,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
             hint="leave 'signature' out to take the target's own",
         )
+    elif known is None and options.policies.get("fortran"):
+        wanted = with_lengths(wanted)
     check_errors(wanted, convention(flags).name)
     flags = needs_gil(wanted, flags)
     if options.owner is not None:

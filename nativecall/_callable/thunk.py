@@ -27,6 +27,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec, storage
 from .._values.failure import check_errors, convention
+from .._values.fortran import lengths
 from . import arguments, specialize
 from .entry import Options
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .._types import CallSpec, ThunkSpec
     from .._values.boxes import Native
     from .._values.failure import Errors
+    from .._values.policies import Policies
 
     #: The address of generated code, and what keeps it.
     _Code: TypeAlias = tuple[int, object]
@@ -192,7 +194,7 @@ def spec_of(
     return _types.ThunkSpec(
         inner,
         wanted,
-        callspec.of(plan.outer, flags, inner.policies),
+        callspec.of(plan.outer, flags, _policies(inner)),
         flags,
         stack,
         plan.size,
@@ -201,6 +203,14 @@ def spec_of(
         code,
         lasts and engine.lasts(),
     )
+
+
+def _policies(inner: CallSpec) -> Policies:
+    """The policies of what is made of a function: the lengths of texts are arguments there."""
+    policies: Policies = inner.policies
+    if policies.fortran and lengths(inner.signature):
+        return policies._replace(fortran=False)
+    return policies
 
 
 def _code(plan: Plan) -> _Code | None:
@@ -258,6 +268,8 @@ def bind(function: Native, /, *values: object, **named: object) -> object:
     spec, _, flags = function._chosen(None)
     signature = spec.signature
     count = len(signature.args) - convention(flags).hidden
+    if spec.policies.fortran:
+        count -= len(lengths(signature))
     if signature.variadic:
         raise SignatureError(
             f"cannot bind arguments of {name!r}, which is variadic",

@@ -37,6 +37,7 @@ def wrap(
     order: Order | None = None,
     encoding: str | None = None,
     check: Check | None = None,
+    fortran: bool | None = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -82,6 +83,14 @@ def wrap(
         Called with each result, this callable and the tuple of its arguments; what it returns is
         what the call from Python returns. What it raises the call raises. Native callers do not
         see it.
+    fortran : bool, optional
+        Whether it is a procedure of Fortran, which takes everything by reference: where a pointer
+        to a number is declared, calls from Python may pass a number. What the procedure writes to
+        must be an array, or a number in memory as those of ctypes. `order` is ``"F"`` unless it is
+        given. Where a ``char *`` is declared, a `str` may be passed (ASCII without `encoding`). The
+        lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
+        it was written with them or an address was wrapped without, and calls from Python do not
+        pass them.
 
     Returns
     -------
@@ -108,6 +117,7 @@ def wrap(
     """
     plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
     plain = plain and order is None and encoding is None and check is None
+    plain = plain and fortran is None
     if plain:
         made = _wrap_address(target, signature, name)
         if made is not None:
@@ -128,6 +138,7 @@ def wrap(
         order=order,
         encoding=encoding,
         check=check,
+        fortran=fortran,
     )
 
 

@@ -125,13 +125,15 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
             if entry.trampoline == "ahead of time":
                 why = "calls go through code that was compiled ahead of time"
             else:
-                single = native[entry.signature]._entry()[0].signature
-                reason = trampoline.refusal(single, entry.flags)
+                spec = native[entry.signature]._entry()[0]
+                texts = trampoline.lengths_told(spec)
+                reason = trampoline.refusal(spec.signature, entry.flags, texts)
                 why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
-        signature = native[entry.signature]._entry()[0].signature
-        text = trampoline.intermediate(signature, entry.flags) or ""
+        spec = native[entry.signature]._entry()[0]
+        texts = trampoline.lengths_told(spec)
+        text = trampoline.intermediate(spec.signature, entry.flags, texts) or ""
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"
             output.heading(f"generated code for {entry.signature!r}, {what}")

@@ -17,9 +17,10 @@ import weakref
 
 from .. import _lib
 from .._fifo import Cache, Fifo
-from .._signature.signature import Signature
+from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.failure import convention
+from .._values.fortran import lengths
 from .._values.variadic import extra_argument
 from . import engine
 from .trampolinecode import EXPORT, FLAGS, TrampolineCode
@@ -27,10 +28,10 @@ from .writer import LINKED, layout, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .._signature.ctype import CType
-    from .._types import Trampoline
+    from .._types import CallSpec, Trampoline
     from .._values.boxes import Native
 
 _types = _lib.types
@@ -42,12 +43,18 @@ EFFORT: engine.Effort = 0
 # -- one for each shape --------------------------------------------------------------------------
 
 
-def key(signature: Signature, flags: int, fixed: int | None = None) -> str:
-    """What determines the code of a trampoline."""
+def key(
+    signature: Signature, flags: int, fixed: int | None = None, texts: Sequence[int] = ()
+) -> str:
+    """What determines the code of a trampoline.
+
+    `texts` are the arguments whose lengths are the last ones, which Python does not pass.
+    """
     args = [shape(arg) for arg in signature.args]
     if fixed is not None:
         args.insert(fixed, ".")
-    return f"{shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}"
+    told = f" lengths of {texts}" if texts else ""
+    return f"{shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}{told}"
 
 
 _made: dict[str, weakref.ref[Trampoline]] = {}
@@ -55,6 +62,11 @@ _made: dict[str, weakref.ref[Trampoline]] = {}
 _recent: Fifo[str, Trampoline] = Fifo()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
 _refused: Fifo[str, str] = Fifo()
+
+
+def lengths_told(spec: CallSpec) -> tuple[int, ...]:
+    """The arguments of an entry whose lengths are the last ones, which Python does not pass."""
+    return lengths(spec.signature) if spec.policies.fortran else ()
 
 
 def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
@@ -70,20 +82,22 @@ def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
         fixed = len(signature.args)
     elif fixed is not None and not 0 <= fixed <= len(signature.args):
         raise ValueError(f"'fixed' must be from 0 to {len(signature.args)} (got {fixed})")
-    return _find(signature, flags, fixed)
+    return _find(signature, flags, fixed, lengths_told(spec))
 
 
-def _find(signature: Signature, flags: int, fixed: int | None) -> Trampoline | None:
+def _find(
+    signature: Signature, flags: int, fixed: int | None, texts: Sequence[int] = ()
+) -> Trampoline | None:
     if not engine.available():
         return None
-    wanted = key(signature, flags, fixed)
+    wanted = key(signature, flags, fixed, texts)
     known = _made.get(wanted)
     found = None if known is None else known()
     if found is None:
         if wanted in _refused:
             return None
         try:
-            made = _make(wanted, signature, flags, fixed)
+            made = _make(wanted, signature, flags, fixed, texts)
         except engine.NoRoom:
             return None  # now; that does not last
         except (engine.Unsupported, engine.Unloadable) as error:
@@ -95,20 +109,22 @@ def _find(signature: Signature, flags: int, fixed: int | None) -> Trampoline | N
     return found
 
 
-def refusal(signature: Signature, flags: int) -> str:
+def refusal(signature: Signature, flags: int, texts: Sequence[int] = ()) -> str:
     """Why the calls of an entry go through libffi; ``""`` where they do not have to."""
     if not engine.available():
         return engine.reason()
     fixed = len(signature.args) if signature.variadic else None
-    return _refused.get(key(signature, flags, fixed), "")
+    return _refused.get(key(signature, flags, fixed, texts), "")
 
 
-def _make(wanted: str, signature: Signature, flags: int, fixed: int | None) -> Trampoline:
+def _make(
+    wanted: str, signature: Signature, flags: int, fixed: int | None, texts: Sequence[int]
+) -> Trampoline:
     def text() -> str:
-        return _text(signature, flags, fixed)
+        return _text(signature, flags, fixed, texts)
 
     code = engine.compile(f"trampoline {wanted}", text, LINKED, (EXPORT,), effort=EFFORT)
-    count = len(convention(flags).passed(signature.args))
+    count = len(convention(flags).passed(signature.args)) - len(texts)
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(count, "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
@@ -192,24 +208,20 @@ def variadic(
     return fallback
 
 
-def intermediate(signature: Signature, flags: int = 0) -> str | None:
+def intermediate(signature: Signature, flags: int = 0, texts: Sequence[int] = ()) -> str | None:
     """The LLVM IR of a trampoline, for people to read; None where there is none.
 
-    `flags` are an entry's. That of a variadic function takes the fixed arguments only.
+    `flags` are an entry's, `texts` as for `key`. That of a variadic function takes the fixed
+    arguments only.
     """
     try:
-        return _text(signature, flags, len(signature.args) if signature.variadic else None)
+        return _text(signature, flags, len(signature.args) if signature.variadic else None, texts)
     except engine.Unsupported:
         return None
 
 
-def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Which arguments are text, with `count` more before the result that are not."""
-    return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
-
-
-def _text(signature: Signature, flags: int, fixed: int | None) -> str:
+def _text(signature: Signature, flags: int, fixed: int | None, texts: Sequence[int]) -> str:
     from .abi import known
 
     lowering = known().lower(signature.result, signature.args, fixed)
-    return TrampolineCode(signature, flags, lowering).text()
+    return TrampolineCode(signature, flags, lowering, texts).text()

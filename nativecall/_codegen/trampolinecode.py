@@ -5,8 +5,7 @@ METH_FASTCALL function that counts the arguments, converts each, calls the funct
 callable points to, and converts the result. Exact floats, ints and bools are converted inline, and
 so are tuples of them for structs. For all else, and for every error, the code calls the core
 (csrc/codegen/symbols.h), whose functions raise the same exceptions as calls through libffi do; they
-begin again with the first argument, which the inline conversions allow because they have no
-effects.
+begin again with the first argument: the inline conversions have no effects.
 
 Guarantees:
 
@@ -44,15 +43,19 @@ _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their ow
 class TrampolineCode(Writer):
     """Writes the code of one trampoline."""
 
-    def __init__(self, signature: Signature, flags: int, lowering: Lowering) -> None:
+    def __init__(
+        self, signature: Signature, flags: int, lowering: Lowering, texts: Sequence[int] = ()
+    ) -> None:
         from .abi import in_memory
 
         super().__init__()
         self.in_memory = in_memory
         self.signature = signature
+        self.texts = texts
         self.lowering = lowering
         self.errors = errors = convention(flags)
-        self.places = [Place(index, arg) for index, arg in enumerate(errors.passed(signature.args))]
+        count = len(errors.passed(signature.args)) - len(texts)
+        self.places = [Place(index, arg) for index, arg in enumerate(signature.args[:count])]
         self.owners, self.frame = lay_out(self.places)
         # Whether the arguments are an array, as for METH_FASTCALL.
         self.listed = len(self.places) >= 2 or lowering.fixed is not None
@@ -395,6 +398,7 @@ class TrampolineCode(Writer):
         """
         result = self.signature.result
         values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
+        values += [self.length(number, index) for number, index in enumerate(self.texts)]
         target = self.load("ptr", "%self", layout["callable_target"])
         state, kept = "", "0"
         if self.errors.hidden:
@@ -472,6 +476,17 @@ class TrampolineCode(Writer):
         if self.in_memory(place.ctype):
             return self.at("%frame", place.offset)
         return self.loaded(place) if framed or not place.value else place.value
+
+    def length(self, number: int, index: int) -> str:
+        """How long the text is that an argument points to."""
+        ctype = self.signature.args[len(self.places) + number]
+        value = self.load("ptr", "%args", index * WORD) if self.listed else "%a0"
+        pointer = self.at("%frame", self.owned(self.places[index].owner, "pointer_address"))
+        values = "ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {pointer}"
+        length = self.call("nc_text_length", "i64", *values)
+        self.fail_unless(self.new(f"icmp sge i64 {length}, 0"))
+        whole = ctype.size == WORD
+        return length if whole else self.new(f"trunc i64 {length} to {self.type(ctype)}")
 
     def lowered(self, entry: int, target: str, values: Sequence[str]) -> str:
         """The instructions of the call; the result, or ``%result``, where it is in memory."""

@@ -18,6 +18,7 @@ from .._signature.ctype import VOID, VOIDPTR, CType
 from .._signature.signature import Signature
 from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
+from .._values.fortran import lengths
 from .._values.variadic import extra_argument
 from . import types
 from .callback import object_callbacks
@@ -72,7 +73,9 @@ def fallback_for(
     type_ = types.prototype(signature, hold=hold, errno=errno)
     function = foreign_function(type_, address)
     types.check_result(signature)
+    texts = lengths(signature) if spec.policies.fortran else ()
     fixed = errors.passed(signature.args)
+    fixed, counts = fixed[: len(fixed) - len(texts)], fixed[len(fixed) - len(texts) :]
     offsets, size = types.layout(fixed)
     # The very types of the prototype: those of `foreign_type` may be made anew.
     declared = iter(type_._argtypes_)
@@ -128,7 +131,9 @@ def fallback_for(
         memory = ctypes.create_string_buffer(total + 16)
         base = (ctypes.addressof(memory) + 15) & ~15
         arguments: list[object] = []
+        starts: list[int] = []  # in `keep`, of what each argument keeps
         for i, value in enumerate(values):
+            starts.append(len(keep))
             ctype = fixed[i] if i < len(fixed) else extra[i - len(fixed)]
             at = base + places[i]
             if ctype.kind == "object":
@@ -141,6 +146,9 @@ def fallback_for(
             arguments += [one.from_address(at + types.WORD * k) for k, one in enumerate(passed[i])]
         if keep and len(values) > 1:
             check_unmoved(keep, name)
+        for ctype, index in zip(counts, texts, strict=True):
+            length = _types.text_length(keep[starts[index]], name, index, values[index])
+            arguments.append(types.foreign_type(ctype)(length))
         told = ctypes.c_int()
         if errors.hidden:
             arguments.append(types.RAW_POINTER(ctypes.addressof(told)))

@@ -147,6 +147,7 @@ class Library:
         order: Order | None = None,
         encoding: str | None = None,
         check: Check | None = None,
+        fortran: bool | None = None,
         version: str | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
@@ -154,11 +155,12 @@ class Library:
         Parameters
         ----------
         symbol : str
+            With `fortran`, the name of the procedure will do, without ``_`` at its end.
         signature : str, optional
             May be left out for declared functions.
         name, doc
             As for `wrap`.
-        gil, errors, errno, order, encoding, check
+        gil, errors, errno, order, encoding, check, fortran
             As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
@@ -171,6 +173,8 @@ class Library:
         """
         self._open()
         declared = None
+        if fortran or "fortran" in self._options:
+            symbol = self._procedure(symbol, fortran) or symbol
         if self.declarations is not None and symbol in self.declarations.functions:
             declared = self.declarations.functions[symbol]
         if signature is None:
@@ -184,15 +188,35 @@ class Library:
                 f"{declared.text!r}"
             )
         signature = parse(signature)
-        address, owner = self._found(symbol, version)
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
-        given |= {"order": order, "encoding": encoding, "check": check}
+        given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}
+        said = how.pop("version", None)
+        if version is None and isinstance(said, str):
+            version = said
+        address, owner = self._found(symbol, version)
         how |= {option: value for option, value in given.items() if value is not None}
         if not how and name is None and doc is None:
             return plain(address, callspec.of(signature), symbol, owner)
         named = name or symbol
         return wrap(address, signature, name=named, doc=doc, owner=owner, **how)  # type: ignore[arg-type]  # each option was checked
+
+    def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
+        """What the declarations, or else the library, call a procedure of Fortran; None for what
+        is none, or is not there. `fortran` is what was said of it, if anything was.
+        """
+        from .._values.fortran import symbols
+
+        known = {} if self.declarations is None else self.declarations.rows
+        candidates = symbols(name)
+        found = [one for one in candidates if one in known]
+        if not found and fortran and isinstance(name, str) and "\0" not in name:
+            handle = self._open()
+            found = [one for one in candidates if _lib.library_symbol(handle, one)]
+        for one in found:
+            if one == name or fortran or self._options.is_fortran(one):
+                return one
+        return None
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
         """The address of a function by its name in C, and what owns it."""
@@ -256,6 +280,11 @@ class Library:
 
                 found = self.address(declarations.symbols.get(name, name))
                 return read(declarations.variables[name], found, self._open())
+            if "fortran" in self._options:
+                found_as = self._procedure(name)
+                if found_as is not None:
+                    function = made[name] = self[found_as]
+                    return function
             self._raise_refused(name)
         if self._handle is not None and _lib.library_symbol(self._handle, name):
             raise SymbolError(

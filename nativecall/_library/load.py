@@ -6,6 +6,7 @@ C declarations or headers, where they are given, say which functions it has and 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from operator import index
 from types import MappingProxyType
 
@@ -16,7 +17,7 @@ from .symbol import opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from .._callable.entry import Gil
@@ -38,6 +39,19 @@ def _flags(given: object) -> int:
     if not 0 <= flags < 1 << 31:
         raise ValueError(f"'flags' must be flags of the loader, as os.RTLD_LAZY is (got {flags})")
     return flags
+
+
+def _procedures(given: object) -> object:
+    """What is Fortran's, as an option by names."""
+    if isinstance(given, (bool, Mapping)):
+        return given
+    several = [given] if isinstance(given, str) else given
+    if not isinstance(several, Iterable) or not all([isinstance(one, str) for one in several]):
+        raise TypeError(
+            "'fortran' must be True, False, or names or patterns of functions "
+            f"(got {type(given).__name__})"
+        )
+    return dict.fromkeys(several, True)
 
 
 def _folders(given: object) -> list[str]:
@@ -65,6 +79,8 @@ def load(
     order: Order | Mapping[str, Order] = "C",
     encoding: str | Mapping[str, str | None] | None = None,
     check: Check | Mapping[str, Check | None] | None = None,
+    fortran: bool | str | Sequence[str] = False,
+    version: str | Mapping[str, str] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Library:
@@ -98,6 +114,12 @@ def load(
         ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
         before others. What is said of all functions, or of a pattern, holds for those that it
         suits: ``errors="nonzero"`` for those whose result is an integer.
+    fortran : bool, str or sequence of str
+        Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
+        those that are. They are found by their names without ``_``, too.
+    version : str or mapping of str to str, optional
+        The versions of symbols, by the names of functions or patterns; one for all of them. See
+        `Library.address`.
     flags : int
         For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
         LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
@@ -132,7 +154,17 @@ def load(
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
     if declarations is not None and not isinstance(declarations, str):
         raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
-    how = Options(gil=gil, errors=errors, errno=errno, order=order, encoding=encoding, check=check)
+    procedures = _procedures(fortran)
+    how = Options(
+        gil=gil,
+        errors=errors,
+        errno=errno,
+        order=order,
+        encoding=encoding,
+        check=check,
+        fortran=procedures,
+        version=version,
+    )
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     options |= {"only": only, "skip": skip, **how.given}
     places = _folders(folders)

@@ -81,6 +81,12 @@ def _checked_errno(errno: object) -> object:
     return errno
 
 
+def _checked_version(version: object) -> object:
+    if not isinstance(version, str):
+        raise TypeError(f"'version' must be a str (got {type(version).__name__})")
+    return version
+
+
 def _one_of(option: str, choices: Iterable[str]) -> Callable[[object], object]:
     def checked(value: object) -> object:
         if not isinstance(value, str) or value not in choices:
@@ -96,8 +102,9 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "gil": _one_of("gil", GIL),
     "errors": _one_of("errors", CONVENTIONS),
     "errno": _checked_errno,
+    "version": _checked_version,
 }
-_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, "order": "C"}
+_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, "order": "C", "fortran": False}
 
 
 class Options:
@@ -119,6 +126,25 @@ class Options:
     def __bool__(self) -> bool:
         return bool(self._by_name)
 
+    def __contains__(self, option: str) -> bool:
+        return option in self._by_name
+
+    def is_fortran(self, symbol: str) -> bool:
+        """Whether what has a symbol is said to be a procedure of Fortran."""
+        return bool(self._of("fortran", symbol)[0])
+
+    def _of(self, option: str, name: str) -> tuple[object, bool]:
+        """What an option says of a function; procedures of Fortran may be named without ``_``."""
+        one = self._by_name.get(option)
+        if one is None:
+            return None, False
+        value, by_name = one.of(name)
+        if not by_name and name.endswith("_") and "fortran" in self._by_name:
+            bare, is_named = one.of(name[:-1])
+            if is_named or value is None:
+                return bare, is_named
+        return value, by_name
+
     @property
     def given(self) -> dict[str, object]:
         """As they were given, for `pickle`."""
@@ -133,8 +159,8 @@ class Options:
     def said(self, name: str, signature: Signature) -> dict[str, object]:
         """What is said of a function, but for what is said of all and does not suit it."""
         found: dict[str, object] = {}
-        for option, one in self._by_name.items():
-            value, by_name = one.of(name)
+        for option in self._by_name:
+            value, by_name = self._of(option, name)
             if value is not None and (by_name or _suits(option, value, signature)):
                 found[option] = value
         return found

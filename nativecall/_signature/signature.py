@@ -171,6 +171,11 @@ class Signature(Immutable):
         )
 
 
+def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Which arguments are text, with `count` more before the result that are not."""
+    return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
+
+
 def _restore(
     result: CType,
     args: tuple[CType, ...],

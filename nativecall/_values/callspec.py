@@ -15,6 +15,7 @@ from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
+from .fortran import lengths
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
@@ -92,7 +93,8 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     """The parts of a call spec; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
-    count = len(signature.args) - hidden
+    texts = lengths(signature) if policies.fortran else ()
+    count = len(signature.args) - hidden - len(texts)
     text = [_TEXT[one] for one in signature.characters or ("",) * (len(signature.args) + 1)]
     return (
         signature,
@@ -107,6 +109,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         policies.check is not None,
         text[-1],
         policies.encoding,
+        (2 if texts else 1) if policies.fortran else 0,
     )
 
 

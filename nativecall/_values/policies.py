@@ -26,9 +26,14 @@ if TYPE_CHECKING:
         order: Order | None
         encoding: str | None
         check: Check | None
+        fortran: bool | None
 
 
-class Policies(namedtuple("Policies", ["order", "encoding", "check"], defaults=["C", None, None])):
+class Policies(
+    namedtuple(
+        "Policies", ["order", "encoding", "check", "fortran"], defaults=["C", None, None, False]
+    )
+):
     """All policies of a function.
 
     Attributes
@@ -39,12 +44,15 @@ class Policies(namedtuple("Policies", ["order", "encoding", "check"], defaults=[
         Of text behind pointers to const char; None for bytes.
     check : callable or None
         What sees each result before the caller does.
+    fortran : bool
+        Whether numbers stand for pointers to them, and lengths of texts follow the arguments.
     """
 
     __slots__ = ()
     order: Order
     encoding: str | None
     check: Check | None
+    fortran: bool
 
 
 DEFAULT = Policies()
@@ -77,10 +85,17 @@ def _check_check(check: object) -> object:
     return check
 
 
+def _check_fortran(fortran: object) -> object:
+    if not isinstance(fortran, bool):
+        raise TypeError(f"'fortran' must be True or False (got {type(fortran).__name__})")
+    return fortran
+
+
 _CHECKS: dict[str, Callable[[object], object]] = {
     "order": _check_order,
     "encoding": _check_encoding,
     "check": _check_check,
+    "fortran": _check_fortran,
 }
 
 

@@ -565,6 +565,15 @@ def test_versions_of_symbols(versioned):
     assert versioned.address("answer", "ONE") == old.address()
 
 
+def test_versions_by_name(versioned, fails):
+    for said in ({"answer": "ONE"}, {"ans*": "ONE"}, "ONE"):
+        old = nc.load(versioned.path, "int answer(void);", version=said)
+        assert (old.answer(), old.function("answer", version="TWO")()) == (1, 2)
+        assert pickle.loads(pickle.dumps(old)).answer() == 1
+    with fails(TypeError, "'version' must be a str (got int) for 'answer'"):
+        nc.load(versioned.path, version={"answer": 1})
+
+
 @pytest.mark.parametrize("version", ["THREE", "ONE\0", ""])
 def test_versions_that_are_not_there(versioned, fails, version):
     with fails(nc.SymbolError, f"symbol 'answer' of {versioned.name!r} has no version {version!r}"):
