@@ -36,7 +36,7 @@
  * Cache. Keyed by the type's address together with its version tag. CPython gives a tag to one
  * state of one type only and takes it away when the type or a base of it changes; it never gives it
  * again. So an entry whose type has died, been changed, or whose address is used again is never
- * hit. A type without a tag is asked every time.
+ * hit. A type without a tag, for which CPython has none left, is asked every time.
  *
  * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's,
  * which the user would otherwise notice as slowness only. */

@@ -56,6 +56,34 @@ def test_the_cache_sees_every_change(c):
     assert c.integrate(sub) == (0.25, True, 0)
 
 
+def test_a_type_is_asked_once(c):
+    """Also one that CPython 3.11 has given no version tag yet, as nobody looked for an attribute."""
+    asked = []
+
+    class Key:  # stands where the attribute is looked for
+        def __hash__(self):
+            return hash("__nativecall_api__")
+
+        def __eq__(self, other):
+            asked.append(other)
+            return False
+
+    for api, expected in ((c.api(0), (CUBE, True, 0)), (None, (7.0, False, 1))):
+        made = type("Offers", (), {Key(): 0, "__call__": lambda self, x: 7.0})
+        type.__setattr__(made, "__nativecall_api__", api)
+        obj = object.__new__(made)
+        asked.clear()
+        assert c.integrate(obj) == expected
+        assert "__nativecall_api__" in asked
+        asked.clear()
+        for _ in range(3):
+            assert c.integrate(obj) == expected
+        assert asked == []
+        type.__setattr__(made, "__nativecall_api__", c.api(1))
+        assert c.integrate(obj)[1] is True
+        assert "__nativecall_api__" in asked
+
+
 @pytest.mark.allocator
 def test_types_die_and_addresses_are_used_again(c):
     seen = set()
