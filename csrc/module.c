@@ -10,6 +10,7 @@
 #include "object/callspec.h"
 #include "callback/callbackcallable.h"
 #include "callback/ctypescall.h"
+#include "object/library.h"
 #include "object/making.h"
 #include "callback/pycallbackobject.h"
 #include "values/pointers.h"
@@ -187,139 +188,6 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
             : 0);
 }
 
-/* ---- libraries ------------------------------------------------------------------------------- */
-
-#define LIBRARY_TEXT 4096 /* bytes for a path or a loader's message */
-
-typedef struct {
-    PyObject_HEAD
-    void *handle; /* owned; what the loader knows it by, which Python code never sees */
-} Library;
-
-/* A destructor and not a finaliser closes it: the collector runs finalisers while others may still
- * call. */
-static void library_dealloc(PyObject *object)
-{
-    if (!nc_is_finalizing()) {
-        /* Threads of the library's own may run its code until the process ends. */
-        (void)nc_core_library_close(((Library *)(void *)object)->handle);
-    }
-    Py_TYPE(object)->tp_free(object);
-}
-
-/* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
-static PyObject *find_symbol(PyObject *object, const char *name, const char *version)
-{
-    void *handle = ((Library *)(void *)object)->handle;
-    void *address = NULL;
-    int status;
-    Py_BEGIN_ALLOW_THREADS status = nc_core_library_symbol(handle, name, version, &address);
-    Py_END_ALLOW_THREADS if (status == NC_E_FORMAT)
-    {
-        PyErr_SetString(PyExc_NotImplementedError,
-                        "symbols have no versions on this platform; leave 'version' out");
-        return NULL;
-    }
-    return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
-}
-
-/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. */
-static PyObject *library_symbol(PyObject *object, PyObject *name)
-{
-    if (!PyBytes_Check(name)) {
-        PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
-                     Py_TYPE(name)->tp_name);
-        return NULL;
-    }
-    return find_symbol(object, PyBytes_AS_STRING(name), NULL);
-}
-
-/* versioned(name, version): the address of that version of a symbol, both given as bytes. */
-static PyObject *library_versioned(PyObject *object, PyObject *args)
-{
-    const char *name;
-    const char *version;
-    if (!PyArg_ParseTuple(args, "yy", &name, &version)) {
-        return NULL;
-    }
-    return find_symbol(object, name, version);
-}
-
-/* path: the file as bytes, None where the loader does not tell. */
-static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
-{
-    char path[LIBRARY_TEXT];
-    if (nc_core_library_path(((Library *)(void *)object)->handle, path, sizeof path) != NC_OK ||
-        path[0] == '\0') {
-        Py_RETURN_NONE;
-    }
-    return PyBytes_FromString(path);
-}
-
-static PyMethodDef library_methods[] = {
-    {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
-    {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyGetSetDef library_getset[] = {
-    {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyTypeObject Library_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Library",
-    .tp_doc = "An open shared library, closed with the last reference.",
-    .tp_basicsize = sizeof(Library),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = library_dealloc,
-    .tp_methods = library_methods,
-    .tp_getset = library_getset,
-};
-
-/* open_library(path, flags): opens the library at a path given as bytes, the process itself for
- * None; flags as nc_core_library_open has them. What the loader says against it is an OSError. */
-static PyObject *open_library(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *path;
-    unsigned int flags;
-    char message[LIBRARY_TEXT] = "";
-    const char *name = NULL;
-    void *handle = NULL;
-    Library *self;
-    int status;
-    if (!PyArg_ParseTuple(args, "OI", &path, &flags)) {
-        return NULL;
-    }
-    if (path != Py_None) {
-        if (!PyBytes_Check(path)) {
-            PyErr_Format(PyExc_TypeError,
-                         "the path of a library must be bytes or None (got %.200s)",
-                         Py_TYPE(path)->tp_name);
-            return NULL;
-        }
-        name = PyBytes_AS_STRING(path);
-    }
-    Py_BEGIN_ALLOW_THREADS status =
-        nc_core_library_open(name, flags, &handle, message, sizeof message);
-    Py_END_ALLOW_THREADS if (status != NC_OK)
-    {
-        PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
-        if (text != NULL) {
-            PyErr_SetObject(PyExc_OSError, text);
-            Py_DECREF(text);
-        }
-        return NULL;
-    }
-    self = PyObject_New(Library, &Library_Type);
-    if (self == NULL) {
-        (void)nc_core_library_close(handle);
-        return NULL;
-    }
-    self->handle = handle;
-    return (PyObject *)self;
-}
-
 static PyMethodDef functions[] = {
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
@@ -349,7 +217,7 @@ static PyMethodDef functions[] = {
     {"capsule", nc_capsule, METH_VARARGS, NULL},
     {"capsule_entry", nc_capsule_entry, METH_O, NULL},
     {"scipy_box", nc_scipy_box, METH_VARARGS, NULL},
-    {"open_library", open_library, METH_VARARGS, NULL},
+    {"open_library", nc_open_library, METH_VARARGS, NULL},
     {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
     {"save_errno", nc_errno_save, METH_O, NULL},
     {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
@@ -397,7 +265,8 @@ static int module_exec(PyObject *module)
         nc_exceptions_ready(module) < 0 || PyModule_AddType(module, &NcCallbackSpec_Type) < 0 ||
         PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
         PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||
-        PyModule_AddType(module, &Library_Type) < 0 || PyModule_AddType(module, &NcKeep_Type) < 0 ||
+        PyModule_AddType(module, &NcLibrary_Type) < 0 ||
+        PyModule_AddType(module, &NcKeep_Type) < 0 ||
         PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||

@@ -195,9 +195,8 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
     return 0;
 }
 
-/* A callable of one entry. Its name may be NULL. */
-static PyObject *make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
-                      PyObject *name)
+PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
+                           PyObject *name)
 {
     PyObject *made = nc_callable_new(nc_callable_class, NULL, NULL);
     if (made != NULL) {
@@ -221,7 +220,7 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
             return NULL;
         }
     }
-    made = make(spec, target, flags, owner, name);
+    made = nc_callable_make(spec, target, flags, owner, name);
     if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None) {
         more = nc_callable_more((NcCallable *)(void *)made);
         if (more != NULL) {
@@ -258,8 +257,8 @@ PyObject *nc_wrap_address(PyObject *Py_UNUSED(module), PyObject *const *args, Py
         return NULL;
     }
     made = spec->has_objects ? Py_NewRef(Py_None)
-                             : make(spec, (void *)(uintptr_t)address, 0, Py_None,
-                                    args[2] != Py_None ? args[2] : NULL);
+                             : nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None,
+                                                args[2] != Py_None ? args[2] : NULL);
     Py_DECREF(spec);
     return made;
 }

@@ -38,6 +38,10 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
 int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                       PyObject *owner);
 
+/* A callable of one entry. Its name may be NULL. NULL with an exception. */
+PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
+                           PyObject *name);
+
 /* A callable of one entry that comes of another: an overload of it, a thunk of it. Its name, where
  * none is given (NULL), and its doc are those of the other. NULL with an exception. */
 PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,

@@ -56,6 +56,7 @@ class Library:
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
     _options: Options = Options()
+    _undeclared = False  # whether nothing is known of any function
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Library:
             _given=given,
             _hidden={},
             _options=options,
+            _undeclared=declarations is None and not options,
         )
 
     def __copy__(self) -> Library:
@@ -171,7 +173,13 @@ class Library:
         >>> nativecall.load("m").function("cbrt", "d:d")(27)
         3.0
         """
-        self._open()
+        handle = self._open()
+        silent = name is None and doc is None and gil is None and errors is None and errno is None
+        silent = silent and order is None and encoding is None and check is None and version is None
+        if silent and self._undeclared:
+            made = handle.function(symbol, signature, self.path or self.name, Symbol)
+            if made is not None:
+                return made
         declared = None
         if fortran or "fortran" in self._options:
             symbol = self._procedure(symbol, fortran) or symbol

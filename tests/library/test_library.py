@@ -93,6 +93,24 @@ def test_function_with_a_signature(path):
     assert small.function("square", "double (double)").signatures == ("d:d",)
 
 
+def test_a_function_without_options_is_as_one_with_them(path):
+    """The core makes the one, Python code the other."""
+    library = nc.load(path)
+    for text in ("d:d", "double (double x)", nc.wrap(1, "d:d")._spec.signature):
+        plain, said = (library.function("square", text, **how) for how in ({}, {"gil": "hold"}))
+        assert plain.entries == said.entries
+        assert plain.__name__ == said.__name__ == "square"
+        assert plain.__doc__ == said.__doc__
+        assert plain.__signature__ == said.__signature__
+        assert plain(3.0) == pickle.loads(pickle.dumps(plain))(3.0) == 9.0
+        (owner,) = plain._owners
+        assert (type(owner), owner.name) == (type(said._owners[0]), "square")
+    process = nc.load(None)
+    objects = process.function("PyNumber_Negative", "O:O")
+    assert objects(3) == -3
+    assert objects.entries[0].gil == "need", "what has Python objects is left to Python code"
+
+
 def test_function_needs_a_signature(small, fails):
     assert small.function("square")(2) == 4.0
     with fails(TypeError, "'signature' must be given: 'square_root' is not declared"):

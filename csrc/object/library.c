@@ -1,0 +1,196 @@
+/* csrc/object/library.c: the libraries of library.h. */
+#include "library.h"
+
+#include "callspec.h"
+#include "core/core.h"
+#include "making.h"
+
+#include <string.h>
+
+enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
+
+typedef struct {
+    PyObject_HEAD
+    void *handle; /* owned; what the loader knows it by, which Python code never sees */
+} Library;
+
+/* A destructor and not a finaliser closes it: the collector runs finalisers while others may still
+ * call. */
+static void library_dealloc(PyObject *object)
+{
+    if (!nc_is_finalizing()) {
+        /* Threads of the library's own may run its code until the process ends. */
+        (void)nc_core_library_close(((Library *)(void *)object)->handle);
+    }
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
+static int look_up(PyObject *object, const char *name, const char *version, void **address)
+{
+    void *handle = ((Library *)(void *)object)->handle;
+    int status;
+    Py_BEGIN_ALLOW_THREADS status = nc_core_library_symbol(handle, name, version, address);
+    Py_END_ALLOW_THREADS return status;
+}
+
+static PyObject *find_symbol(PyObject *object, const char *name, const char *version)
+{
+    void *address = NULL;
+    int status = look_up(object, name, version, &address);
+    if (status == NC_E_FORMAT) {
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "symbols have no versions on this platform; leave 'version' out");
+        return NULL;
+    }
+    return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
+}
+
+/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. */
+static PyObject *library_symbol(PyObject *object, PyObject *name)
+{
+    if (!PyBytes_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
+                     Py_TYPE(name)->tp_name);
+        return NULL;
+    }
+    return find_symbol(object, PyBytes_AS_STRING(name), NULL);
+}
+
+/* versioned(name, version): the address of that version of a symbol, both given as bytes. */
+static PyObject *library_versioned(PyObject *object, PyObject *args)
+{
+    const char *name;
+    const char *version;
+    if (!PyArg_ParseTuple(args, "yy", &name, &version)) {
+        return NULL;
+    }
+    return find_symbol(object, name, version);
+}
+
+/* A tuple of a class of named tuples: what owns a function. */
+static PyObject *owner_of(PyObject *type, PyObject *object, PyObject *library, PyObject *name)
+{
+    PyObject *parts = PyTuple_Pack(5, object, library, name, Py_None, Py_None);
+    PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
+    PyObject *made =
+        args != NULL ? PyTuple_Type.tp_new((PyTypeObject *)(void *)type, args, NULL) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(parts);
+    return made;
+}
+
+static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *name = nargs == 4 ? args[0] : NULL;
+    Py_ssize_t length = 0;
+    const char *text;
+    void *address = NULL;
+    NcCallSpec *spec;
+    PyObject *owner;
+    PyObject *made = NULL;
+    if (name == NULL || !PyType_Check(args[3]) ||
+        !PyType_IsSubtype((PyTypeObject *)(void *)args[3], &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "function() takes a name, a signature, the library's name "
+                                         "and the class of its owner");
+        return NULL;
+    }
+    if (!PyUnicode_CheckExact(name) || !PyUnicode_CheckExact(args[1])) {
+        Py_RETURN_NONE;
+    }
+    spec = nc_callspec_of(args[1]);
+    if (spec == NULL) {
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL) {
+        PyErr_Clear(); /* lone surrogates, which are in no symbol */
+    }
+    if (text == NULL || spec->has_objects || (Py_ssize_t)strlen(text) != length ||
+        look_up(object, text, NULL, &address) != NC_OK || address == NULL) {
+        Py_DECREF(spec);
+        Py_RETURN_NONE;
+    }
+    owner = owner_of(args[3], object, args[2], name);
+    if (owner != NULL) {
+        made = nc_callable_make(spec, address, 0, owner, name);
+        Py_DECREF(owner);
+    }
+    Py_DECREF(spec);
+    return made;
+}
+
+/* path: the file as bytes, None where the loader does not tell. */
+static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
+{
+    char path[TEXT];
+    if (nc_core_library_path(((Library *)(void *)object)->handle, path, sizeof path) != NC_OK ||
+        path[0] == '\0') {
+        Py_RETURN_NONE;
+    }
+    return PyBytes_FromString(path);
+}
+
+static PyMethodDef library_methods[] = {
+    {"function", (PyCFunction)(void (*)(void))library_function, METH_FASTCALL,
+     "function(name, signature, library, owner): the callable of a function, or None"},
+    {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
+    {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef library_getset[] = {
+    {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcLibrary_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Library",
+    .tp_doc = "An open shared library, closed with the last reference.",
+    .tp_basicsize = sizeof(Library),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = library_dealloc,
+    .tp_methods = library_methods,
+    .tp_getset = library_getset,
+};
+
+PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *path;
+    unsigned int flags;
+    char message[TEXT] = "";
+    const char *name = NULL;
+    void *handle = NULL;
+    Library *self;
+    int status;
+    if (!PyArg_ParseTuple(args, "OI", &path, &flags)) {
+        return NULL;
+    }
+    if (path != Py_None) {
+        if (!PyBytes_Check(path)) {
+            PyErr_Format(PyExc_TypeError,
+                         "the path of a library must be bytes or None (got %.200s)",
+                         Py_TYPE(path)->tp_name);
+            return NULL;
+        }
+        name = PyBytes_AS_STRING(path);
+    }
+    Py_BEGIN_ALLOW_THREADS status =
+        nc_core_library_open(name, flags, &handle, message, sizeof message);
+    Py_END_ALLOW_THREADS if (status != NC_OK)
+    {
+        PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+        if (text != NULL) {
+            PyErr_SetObject(PyExc_OSError, text);
+            Py_DECREF(text);
+        }
+        return NULL;
+    }
+    self = PyObject_New(Library, &NcLibrary_Type);
+    if (self == NULL) {
+        (void)nc_core_library_close(handle);
+        return NULL;
+    }
+    self->handle = handle;
+    return (PyObject *)self;
+}
