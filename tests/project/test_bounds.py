@@ -1,0 +1,329 @@
+"""Every cache of the process has a bound, which docs/decisions.md says, and a test sees it reached.
+
+What is dropped there is made again when it is asked for, and what is in use lives on.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import itertools
+import pkgutil
+import re
+import sys
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nativecall as nc
+from nativecall import _locate
+from nativecall._callable import hooks, pythonfunction
+from nativecall._codegen import callback, trampoline
+from nativecall._fifo import Cache, Fifo
+from nativecall._signature import prototypes
+from nativecall._signature.spelling import parse
+from support.modes import generated
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What the document's rows begin with, and the test that sees the bound reached; "" for what is
+#: bounded by what there is. Here where no file is named.
+SEEN = {
+    "interned keys": "",
+    "signatures by their text": "signature/test_spelling.py::test_parse_remembers_texts",
+    "call specs by the text": "test_call_specs_by_their_texts",
+    "parts of a callable": "test_parts_by_the_texts_that_led_to_them",
+    "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
+    "parts of prototypes": "test_parts_of_prototypes",
+    "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
+    "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound",
+    "classes of structs": "values/test_scalars.py::test_classes_of_structs_are_kept_up_to_a_bound",
+    "whether a buffer's": "signature/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
+    "signatures of Python functions": "values/test_scalars.py::"
+    "test_signatures_of_passed_functions_are_kept_up_to_a_bound",
+    "how callbacks read": "test_how_callbacks_read_types",
+    "what callbacks of": "callback/test_life.py::"
+    "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "
+    "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
+    "types that a cffi FFI": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
+    "types of cffi pointers": "test_types_of_cffi_pointers",
+    "ctypes types": "libffi/test_call.py::test_types_for_people_leave_the_caches_of_ctypes_again "
+    "libffi/test_call.py::test_ctypes_keeps_no_type_of_a_python_function",
+    "Python functions that ended": "test_functions_of_libffi_that_ended",
+    "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
+    "thunks that ended": "test_thunks_that_ended",
+    "trampolines that nobody": "test_trampolines_that_nobody_uses test_refused_trampolines",
+    "calls of a variadic": "test_calls_of_a_variadic_function",
+    "code of callbacks": "test_code_of_callbacks_that_nobody_uses",
+    "object files": "codegen/test_cache.py::test_memory_is_bounded_and_keeps_what_is_used "
+    "codegen/test_cache.py::test_the_bound_and_the_order_of_use "
+    "codegen/test_cache.py::test_the_bound_holds_while_one_process_writes",
+    "what LLVM keeps": "codegen/test_engine.py::test_a_linker_goes_with_its_last_code "
+    "codegen/test_engine.py::test_memory_of_optimized_code_is_bounded",
+    "signatures without an answer": "test_signatures_without_an_answer",
+    "files of libraries": "test_files_of_libraries",
+    "what pointer variables": "test_what_pointer_variables_point_to",
+    "classes of NumPy": "",
+}
+_runs = itertools.count()  # what an earlier run of a test made is known by its text
+
+
+def rows() -> list[list[str]]:
+    """What, where and bound of each row of the document's table."""
+    text = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    section = text.partition("## 28.")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def address(name: str = "hypot") -> int:
+    return nc.load("m").address(name)
+
+
+# -- the document --------------------------------------------------------------------------------
+
+
+def test_each_row_has_a_test():
+    found = [row[0] for row in rows()]
+    assert len(found) == len(SEEN)
+    for what, start in zip(found, SEEN, strict=True):
+        assert what.startswith(start)
+    for name in " ".join(SEEN.values()).split():
+        path, _, function = name.rpartition("::")
+        file = ROOT / "tests" / path if path else Path(__file__)
+        assert f"\ndef {function}(" in file.read_text(encoding="utf-8"), name
+
+
+def test_each_cache_has_a_row():
+    for module in pkgutil.walk_packages(nc.__path__, "nativecall."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):  # a bridge to what is not installed
+                importlib.import_module(module.name)
+    found = 0
+    for name, module in [*sys.modules.items()]:
+        if not name.startswith("nativecall."):
+            continue
+        file = name.removeprefix("nativecall.").replace(".", "/") + ".py"
+        bounds = [row[2] for row in rows() if f"`{file}`" in row[1]]
+        for cache in vars(module).values():
+            if isinstance(cache, Cache | Fifo):
+                found += 1
+                assert any([re.search(rf"\b{cache.limit}\b", bound) for bound in bounds]), file
+    assert found > 10
+
+
+# -- caches that no other test is about ----------------------------------------------------------
+
+
+def test_call_specs_by_their_texts():
+    """A text's spec has one reference more as long as the text is known."""
+    run = f"{next(_runs):b}".replace("0", "d").replace("1", "f")
+    text = f" d:{run}"
+    f = nc.wrap(address(), text)
+    spec = f._spec
+    known = sys.getrefcount(spec)
+    for n in range(2048):
+        nc.wrap(address(), f"d:{run}{' ' * (n % 50 + 1)}d{' ' * (n // 50)}d")
+    assert sys.getrefcount(spec) == known - 1
+    assert nc.wrap(address(), text).signatures == f.signatures == (f"d:{run}",)
+    assert sys.getrefcount(spec) >= known - 1
+
+
+def test_parts_by_the_texts_that_led_to_them():
+    f = nc.wrap({f"d:{'d' * count}": address() for count in range(1, 10)})
+    part = f["d:d"]
+    alone = sys.getrefcount(part)
+    most = 0
+    for n in range(100):
+        assert f[f"d:{' ' * n}d"] is part
+        most = max(most, sys.getrefcount(part) - alone)
+    assert most == 4 * 9 - 1, "one text was there before"
+    assert f["d:d"] is part
+
+
+def test_parts_of_prototypes(monkeypatch):
+    monkeypatch.setattr(prototypes, "_parts", Cache(8))
+    types = ["int", "char", "long", "short", "float", "double", "unsigned", "signed"]
+    for stars in range(1, 5):
+        for one in types:
+            declared = nc.load("m", f"double hypot({one} {'*' * stars}x{next(_runs)}, double y);")
+            assert len(prototypes._parts) <= 8
+            assert declared.hypot.signatures[0].startswith(f"d:{'&' * stars}")
+
+
+def test_how_callbacks_read_types(monkeypatch):
+    monkeypatch.setattr(pythonfunction, "_shared", Cache(8))
+    before = nc.callback("d:&T{d:x0:}d", lambda p, factor: p.x0 * factor)
+    for n in range(30):
+        pythonfunction.spec_of(parse(f"d:&T{{d:x{n}_{next(_runs)}:}}d"), bytes(8))
+        assert 0 < len(pythonfunction._shared) <= 8
+    assert before(np.array([2.5]).view([("x0", "d")]), 4.0) == 10.0
+
+
+def test_types_of_cffi_pointers():
+    """A type that is taken has references; there are 64 places."""
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+    values = [ffi.new(f"double[{count}]", [0.25]) for count in range(1, 200)]
+    kinds = [ffi.typeof(value) for value in values]
+    modf = nc.wrap(address("modf"), "d:d&d")
+    before = [sys.getrefcount(kind) for kind in kinds]
+    for value in values:
+        assert modf(2.5, value) == 0.5
+    after = [sys.getrefcount(kind) for kind in kinds]
+    assert 0 < sum(after) - sum(before) <= 64
+    for value in values:
+        assert modf(3.5, value) == 0.5
+        assert value[0] == 3.0
+
+
+ENDED = """
+import weakref
+import nativecall as nc
+from nativecall._libffi import callback
+made = []
+for n in range(200):
+    g = nc.callback("h:hb", lambda x, y: x)
+    made.append(weakref.ref(g._owners[-1].pointer))
+    assert g(3, 1) == 3
+    del g
+print(sum(one is not None for one in callback._ended[1:]), sum(ref() is not None for ref in made))
+"""
+
+
+def test_functions_of_libffi_that_ended(python, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    assert python(ENDED) == "64 64\n"
+
+
+@generated
+def test_thunks_that_ended():
+    """The memory of one keeps what it was made of; 256 others take its place."""
+    f = nc.wrap(address(), "d:dd")
+    hooks._thunk_specs.clear()
+    f.bind(2.0)
+    (spec,) = hooks._thunk_specs.values()
+    for _ in range(1000):
+        assert f.bind(3.0)(4.0) == 5.0
+    assert sys.getrefcount(spec) < 256 + 10
+    g = nc.wrap(address("atan2"), "d:dd")
+    for _ in range(300):
+        g.bind(..., 2.0)
+    assert sys.getrefcount(spec) < 10
+    assert f.bind(3.0)(4.0) == 5.0
+
+
+@generated
+def test_trampolines_that_nobody_uses(monkeypatch):
+    monkeypatch.setattr(trampoline._recent, "limit", 8)
+    kept = nc.wrap(address(), "h:bhb")
+    kept._choose("generated")
+    alive = [weakref.ref(kept._generated)]
+    for n in range(20):
+        f = nc.wrap(address(), f"h:{'b' * (n + 4)}")
+        f._choose("generated")
+        alive.append(weakref.ref(f._generated))
+        del f
+    gc.collect()
+    assert [ref() is not None for ref in alive] == [True] + [False] * 12 + [True] * 8
+    assert len(trampoline._recent) == 8
+    again = nc.wrap(address(), "h:bhb")
+    again._choose("generated")
+    assert again._generated is kept._generated, "what is in use is found"
+
+
+@generated
+def test_refused_trampolines(monkeypatch):
+    monkeypatch.setattr(trampoline._refused, "limit", 8)
+    trampoline._refused.clear()
+    for n in range(20):
+        f = nc.wrap(address(), "d:" + "d" * (256 + n))
+        assert f.entries[0].trampoline == "libffi"
+        assert len(trampoline._refused) == min(n + 1, 8)
+    assert nc.wrap(address(), "d:" + "d" * 256).entries[0].trampoline == "libffi"
+
+
+@generated
+def test_calls_of_a_variadic_function():
+    snprintf = nc.load("c", "int snprintf(char *s, size_t n, const char *format, ...);").snprintf
+    buffer = bytearray(64)
+    snprintf(buffer, 64, b"%d", 1)
+    caches = [one for one in gc.get_objects() if type(one) is Cache and one.limit == 64]
+    most = 0
+    for count in range(1, 7):
+        for kinds in itertools.product((0, 1), repeat=count):
+            values = [0.5 if kind else 2 for kind in kinds]
+            text = b" ".join([b"%.1f" if kind else b"%d" for kind in kinds])
+            snprintf(buffer, 64, text, *values)
+            expected = " ".join(["0.5" if kind else "2" for kind in kinds])
+            assert buffer[: len(expected)] == expected.encode()
+            caches = [one for one in gc.get_objects() if type(one) is Cache and one.limit == 64]
+            most = max(most, *[len(one) for one in caches])
+    assert most == 64
+
+
+@generated
+def test_code_of_callbacks_that_nobody_uses(monkeypatch):
+    monkeypatch.setattr(callback._recent, "limit", 8)
+    monkeypatch.setattr(pythonfunction, "_specs", Fifo())
+    monkeypatch.setattr(pythonfunction._specs, "limit", 2)
+    kept = nc.callback("h:hbh", lambda *x: 7, errors=3)
+    for n in range(20):
+        g = nc.callback(f"h:{'b' * (n + 4)}", lambda *x: 5, errors=3)
+        assert g(*[1] * (n + 4)) == 5
+        del g
+    gc.collect()
+    assert len(callback._recent) == 8
+    # What is left are those eight, two signatures' specs, which have theirs, and the one in use.
+    mine = [key for key in callback._made if re.fullmatch("h:b{4,23}", key)]
+    assert len(mine) <= 8 + 2
+    assert "h:bbbb" not in callback._made
+    assert "h:hbh" in callback._made
+    assert kept(1, 2, 3) == 7
+
+
+def test_signatures_without_an_answer():
+    f = nc.wrap(address(), "d:dd")
+    asked = []
+    f.specialize = lambda f, signature: asked.append(signature)
+    texts = [f"d:{'d' * (n % 17)}{'f' * (n // 17)}f" for n in range(257)]
+    assert len({*texts}) == 257
+    for text in texts:
+        for _ in range(2):
+            with pytest.raises(nc.NoEntryError):
+                f[text]
+    assert asked == texts, "once each"
+    assert len(f._specializer.missing) == 256
+    with pytest.raises(nc.NoEntryError):
+        f[texts[0]]
+    assert asked == [*texts, texts[0]]
+
+
+def test_files_of_libraries(monkeypatch):
+    monkeypatch.setattr(_locate, "_located", Cache(1))
+    for _ in range(2):
+        for name, function in (("m", "cos"), ("c", "abs")):
+            assert nc.load(name).address(function)
+            assert len(_locate._located) <= 1
+
+
+def test_what_pointer_variables_point_to(builder):
+    path = builder.library("double *place; double *place;", "place")
+    library = nc.load(path, "extern double *place;")
+
+    class Memory(bytearray):
+        """What can be referred to weakly."""
+
+    made = []
+    for _ in range(3):
+        memory = Memory(8)
+        made.append(weakref.ref(memory))
+        library.place = memoryview(memory).cast("d")
+        del memory
+        gc.collect()
+        assert [ref() is not None for ref in made] == [False] * (len(made) - 1) + [True]
+    library.place = None
+    gc.collect()
+    assert made[-1]() is None
