@@ -113,26 +113,94 @@ def _lookups(tools: Tools) -> list[Line]:
 # -- addresses wrapped ---------------------------------------------------------------------------
 
 WRAPS = "a callable of an address"
-FFI_CAST = "ffi.cast"
+FFI_CAST, CFUNCTYPE = "ffi.cast", "CFUNCTYPE"
 
 
 def _wraps(tools: Tools) -> list[Line]:
     function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
-    names = {"a": tools.address, "wrap": tools.nc.wrap, "new": function, "cast": tools.ffi.cast}
+    names = {
+        "a": tools.address,
+        "wrap": tools.nc.wrap,
+        "new": function,
+        "cast": tools.ffi.cast,
+        "x": 0.5,
+    }
     statements = {
         FFI_CAST: "cast('double (*)(double)', a)",
-        "CFUNCTYPE": "new(a)",
+        CFUNCTYPE: "new(a)",
         "wrap(…)": "wrap(a, 'd:d')",
         "wrap(…), named": "wrap(a, 'd:d', name='cosine')",
     }
+    statements |= {f"{what}, called": f"{text}(x)" for what, text in statements.items()}
     return [Line(WRAPS, FFI_CAST, {what: Call(text, names) for what, text in statements.items()})]
+
+
+# -- Python functions for C ----------------------------------------------------------------------
+
+CALLBACKS = "a Python function as a C function"
+PASSED = "a Python function passed to a C function"
+FFI_CALLBACK = "ffi.callback"
+CALLBACK = "nc.callback(…)"
+
+
+def _callbacks(tools: Tools) -> list[Line]:
+    def g(x: float) -> float:
+        return x
+
+    def compare(a: object, b: object) -> int:
+        return 0
+
+    prototype = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    comparator = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    statements = {
+        FFI_CALLBACK: "callback('double (double)', g)",
+        CFUNCTYPE: "prototype(g)",
+        CALLBACK: "make('d:d', g)",
+    }
+    statements |= {f"{what}, called": f"{text}(x)" for what, text in statements.items()}
+    names = {
+        "callback": tools.ffi.callback,
+        "prototype": prototype,
+        "make": tools.nc.callback,
+        "g": g,
+        "x": 0.5,
+    }
+    made = {what: Call(text, names) for what, text in statements.items()}
+    # It looks through no elements, so the comparator is not called.
+    of_ctypes = ctypes.CDLL(None).bsearch
+    of_ctypes.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    of_ctypes.argtypes = [*of_ctypes.argtypes, comparator]
+    of_ctypes.restype = ctypes.c_void_p
+    ffi = tools.ffi
+    ffi.cdef(
+        "void *bsearch(void *key, void *base, size_t n, size_t size, int (*)(void *, void *));"
+    )
+    callees = {
+        "ours": tools.nc.load("c").function("bsearch", "P:PPNNX{i:PP}"),
+        "of_ctypes": of_ctypes,
+        "of_cffi": ffi.dlopen(None).bsearch,
+        "new": comparator,
+        "callback": ffi.callback,
+        "null": ffi.NULL,
+        "g": compare,
+    }
+    passed = {
+        FFI_CALLBACK: "of_cffi(null, null, 0, 8, callback('int (void *, void *)', g))",
+        CFUNCTYPE: "of_ctypes(None, None, 0, 8, new(g))",
+        "f(g)": "ours(None, None, 0, 8, g)",
+    }
+    return [
+        Line(CALLBACKS, FFI_CALLBACK, made),
+        Line(PASSED, FFI_CALLBACK, {what: Call(text, callees) for what, text in passed.items()}),
+    ]
 
 
 # -- other boxes ---------------------------------------------------------------------------------
 
 BOXES = "a box for others"
-FFI_CALLBACK = "ffi.callback"
+FFI_CALLBACK_CALLED = "ffi.callback, called"
 TO = ("to_ctypes", "to_cffi", "to_capsule", "to_scipy")
+CALLABLE = TO[:2]
 
 
 def _boxes(tools: Tools) -> list[Line]:
@@ -145,11 +213,14 @@ def _boxes(tools: Tools) -> list[Line]:
         "a": tools.address,
         "f": one,
         "d": {"d:d": one},
+        "x": 0.5,
     }
     statements = {
         FFI_CALLBACK: "callback('double (double)', g)",
+        FFI_CALLBACK_CALLED: "callback('double (double)', g)(x)",
         DICT: "d['d:d']",
         "wrap(…)": "wrap(a, 'd:d')",
+        **{f"f.{to}(), first, called": f"wrap(a, 'd:d').{to}()(x)" for to in CALLABLE},
         **{f"f.{to}(), first": f"wrap(a, 'd:d').{to}()" for to in TO},
         **{f"f.{to}(), again": f"f.{to}()" for to in TO},
         **{f"f.{to}(…), again": f"f.{to}('d:d')" for to in TO},
@@ -162,7 +233,6 @@ def _boxes(tools: Tools) -> list[Line]:
 # -- functions of functions ----------------------------------------------------------------------
 
 THUNKS = "a function of a function"
-FFI_CALLBACK_CALLED = "ffi.callback, called"
 
 
 def _thunks(tools: Tools) -> list[Line]:
@@ -182,7 +252,7 @@ def _thunks(tools: Tools) -> list[Line]:
     ]
 
 
-LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _boxes, _thunks)
+LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _callbacks, _boxes, _thunks)
 GOALS = (
     *[
         Most(LOOKUPS, what, DICT, 2.0)
@@ -194,9 +264,23 @@ GOALS = (
         Most(LOOKUPS, what, DICT, 4.0)
         for what in ("f.address(…)", "… in f", "f.signatures", "f.signatures, two entries")
     ],
-    Most(WRAPS, "wrap(…)", FFI_CAST, 3.0),
-    Most(WRAPS, "wrap(…), named", FFI_CAST, 3.0),
+    *[
+        Most(WRAPS, f"wrap(…){named}{called}", f"{FFI_CAST}{called}", 3.0)
+        for called in ("", ", called")
+        for named in ("", ", named")
+    ],
+    *[
+        Most(CALLBACKS, f"{CALLBACK}{called}", f"{peer}{called}", bound)
+        for called in ("", ", called")
+        for peer, bound in ((CFUNCTYPE, 1.0), (FFI_CALLBACK, 0.5))
+    ],
+    Most(PASSED, "f(g)", CFUNCTYPE, 1.0),
+    Most(PASSED, "f(g)", FFI_CALLBACK, 0.5),
     *[Most(BOXES, f"f.{to}(), first", FFI_CALLBACK, 1.0, less="wrap(…)") for to in TO],
+    *[
+        Most(BOXES, f"f.{to}(), first, called", FFI_CALLBACK_CALLED, 1.0, less="wrap(…)")
+        for to in CALLABLE
+    ],
     *[Most(BOXES, f"f.{to}({one}), again", DICT, 4.0) for to in TO for one in ("", "…")],
     *[Most(THUNKS, what, FFI_CALLBACK, 0.75) for what in ("f.bind(…)", "f.convert(…)")],
     *[
