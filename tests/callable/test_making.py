@@ -258,8 +258,9 @@ print((resident() - before) / count)
         pytest.param("lambda i: power.bind(2.0)", 320, marks=generated),
         pytest.param("lambda i: power.bind(i / 2)", 320, marks=generated),
         pytest.param("lambda i: power.convert('f:ff')", 320, marks=generated),
+        pytest.param("lambda i: nc.callback('d:d', resident)", 320, marks=generated),
     ],
-    ids=["unnamed", "named", "owned", "bound", "bound anew", "converted"],
+    ids=["unnamed", "named", "owned", "bound", "bound anew", "converted", "callback"],
 )
 def test_what_a_callable_weighs(make, most, tmp_path):
     done = subprocess.run(
@@ -279,6 +280,7 @@ address, count = nc.load("m").address("hypot"), int(sys.argv[1])
 f = nc.wrap({{"d:d": address, "d:dd": address}})
 single = nc.wrap(address, "d:dd")
 power = nc.load("m", "double pow(double x, double y);").pow
+libm, search = nc.load("m"), nc.load("c").function("bsearch", "P:PPNNX{{i:PP}}")
 def make():
     {make}
 def resident():
@@ -299,7 +301,12 @@ MAKERS = {
     "look up": ("f['d:dd']; f.address('d:d'); 'd:d' in f; f.signatures; single['d:dd']", 1),
     "restrict": ("g = nc.wrap(address, 'd:dd'); g['d:dd']; g.__name__", 1),
     "add": ("nc.wrap(address, 'd:dd').add('d:d', address)", 20),
+    "function": (
+        "libm.function('pow', 'd:dd'); libm.function('pow', 'double (double, double)')",
+        1,
+    ),
     "callback": ("nc.callback('d:d', lambda x: x)(0.5)", 1),
+    "function passed": ("search(None, None, 0, 8, lambda a, b: 0)", 1),
     "bind": ("power.bind(2.0)(3.0)", 1),
     "convert": ("power.convert('f:ff')(2.0, 3.0)", 1),
     "box for ctypes": ("nc.wrap(address, 'd:dd').to_ctypes(); single.to_ctypes()", 10),
