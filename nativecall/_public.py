@@ -1,5 +1,6 @@
 """The public names of the package: what `import nativecall` puts off until one is used."""
 
+from ._callable import passing  # noqa: F401  # says what becomes of functions that are passed
 from ._callable.callable import NativeCallable
 from ._callable.entry import Entry
 from ._callable.wrap import open_box as _open_box  # noqa: F401  # detail/box.h asks for it

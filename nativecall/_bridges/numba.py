@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     NumbaObject: TypeAlias = Any  # a dispatcher, what it compiled, and what that is made with
 
 _INTEGERS = {1: "bB", 2: "hH", 4: "iI", 8: "qQ"}
+_STARRED = 0x04 | 0x08  # code's flags for *args and **kwargs
 _number = itertools.count()  # symbols are the process's
 
 
@@ -252,6 +253,15 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
             found = Function(_enclose(made, CONVENTIONS[errors]), signature, made, name)
             known[signature.text, errors] = found
     return found
+
+
+def count(obj: NumbaObject) -> int | None:
+    """How many arguments a jitted function takes, -1 where that differs."""
+    if not _is_jitted(obj) or obj.targetoptions.get("forceobj"):
+        return None
+    code = obj.py_func.__code__
+    differs = code.co_flags & _STARRED or obj.py_func.__defaults__
+    return -1 if differs else int(code.co_argcount)
 
 
 def _compile(obj: NumbaObject, signature: Signature, args: tuple[CType, ...]) -> NumbaObject:

@@ -99,8 +99,23 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
 _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
 
 
-def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple[object, ...]:
-    """A function pointer argument: a native callable, a foreign function, or a Python function."""
+#: Makes a C function of another one's; passing.py, which stands above.
+_convert: Callable[[object, Signature], tuple[int, int, object] | str] | None = None
+
+
+def convert_with(convert: Callable[[object, Signature], tuple[int, int, object] | str]) -> None:
+    """Say what makes functions of the signature that C asks for."""
+    global _convert
+    _convert = convert
+
+
+def _function_argument(
+    ctype: FunctionPointer, value: object, who: str, exactly: bool = False
+) -> tuple[object, ...]:
+    """A function pointer argument: a native callable, a foreign function, or a Python function.
+
+    With `exactly`, nothing is converted or compiled.
+    """
     signature = _signature_of(ctype)
     native = boxes.native(value)
     if native is not None:
@@ -117,20 +132,38 @@ def _function_argument(ctype: FunctionPointer, value: object, who: str) -> tuple
             if text == signature:
                 _check_gil(signature, flags, native, who)
                 return address, native
-        offers = ", ".join(repr(row[0]) for row in rows)
-        raise TypeError(f"{who} must be a function {signature!r}; {value!r} offers {offers}")
+        offers = f"; {value!r} offers {', '.join(repr(row[0]) for row in rows)}"
+        return _converted(ctype, value, who, offers, exactly)
+    if native is not None and native._specializer is not None:
+        return _converted(ctype, value, who, f"; {value!r} has no entries", exactly)
     found = boxes.function(value)
     if found is not None:
         if found.signature is not None and found.signature.text != signature:
-            raise TypeError(
-                f"{who} must be a function {signature!r} (got {found.signature.text!r} from "
-                f"{type(value).__name__})"
-            )
+            given = f" (got {found.signature.text!r} from {type(value).__name__})"
+            return _converted(ctype, value, who, given, exactly)
         _check_gil(signature, found.flags, value, who)
         return found.address, found.owner
+    if boxes.count(value) is not None:
+        return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly)
     if callable(value):
         return _python_function(ctype, value, who)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def _converted(
+    ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool
+) -> tuple[object, ...]:
+    """The C function that is made of one with another signature."""
+    signature = _signature_of(ctype)
+    problem = f"{who} must be a function {signature!r}{given}"
+    if exactly or _convert is None:
+        raise TypeError(problem)
+    made = _convert(value, _callee(ctype))
+    if isinstance(made, str):
+        raise TypeError(f"{problem}: {made}")
+    address, flags, owner = made
+    _check_gil(signature, flags, value, who)
+    return address, owner
 
 
 def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
@@ -145,11 +178,16 @@ def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
 _callees: Cache[str, Signature] = Cache(4096)  # of Python functions that were arguments
 
 
-def _passed_spec(ctype: FunctionPointer) -> CallbackSpec:
+def _callee(ctype: FunctionPointer) -> Signature:
     signature = _callees.get(ctype.named)
     if signature is None:
         made = Signature(ctype.result, ctype.args, ctype.variadic)
         signature = _callees.keep(ctype.named, made)
+    return signature
+
+
+def _passed_spec(ctype: FunctionPointer) -> CallbackSpec:
+    signature = _callee(ctype)
     size = 0 if ctype.result.kind == "void" else ctype.result.size
     return spec_of(signature, bytes(size), passed=True)
 
@@ -239,6 +277,8 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
         if storage.view_problem(ctype, "", readonly, held.address, *exported[1:]) is not None:
             return _REFUSED
         return _EXACT if code in ("", callspec.letter(ctype.item)) else _WIDER
+    if isinstance(ctype, FunctionPointer):
+        return _match_function(ctype, value)
     try:
         found = pointer_argument(ctype, value, "it", -1)
         if not isinstance(found[0], int):
@@ -249,6 +289,21 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
     except ValueError:
         return _REFUSED
     return _EXACT if value is not None else _WIDER
+
+
+def _match_function(ctype: FunctionPointer, value: object) -> int:
+    """What a function costs: one that would be converted or compiled more than any other."""
+    if value is None:
+        return _WIDER
+    for exactly, cost in ((True, _EXACT), (False, _NARROW)):
+        try:
+            _function_argument(ctype, value, "it", exactly)
+        except TypeError:
+            continue
+        except ValueError:
+            return _REFUSED
+        return cost
+    return _NO
 
 
 def _match_struct(struct: Struct, value: object, policies: Policies) -> int:

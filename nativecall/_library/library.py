@@ -176,7 +176,7 @@ class Library:
         handle = self._open()
         silent = name is None and doc is None and gil is None and errors is None and errno is None
         silent = silent and order is None and encoding is None and check is None and version is None
-        if silent and self._undeclared:
+        if silent and fortran is None and self._undeclared:
             made = handle.function(symbol, signature, self.path or self.name, Symbol)
             if made is not None:
                 return made

@@ -23,6 +23,8 @@ library is met, and imports nothing that this object's library has not imported.
     instance(obj, signature, errors) -> Function | None
                                           the C function that it has, or compiles, for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
+    count(obj) -> int | None              how many arguments it takes that is compiled for
+                                          signatures, -1 where that differs
     form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
                                           core wants it (csrc/object/boxed.c)
     from_callable(f, signature, user_data)
@@ -397,9 +399,19 @@ def signatures(obj: object) -> list[Signature] | None:
     return found
 
 
+def count(obj: object) -> int | None:
+    """How many arguments a function takes that compiles to C functions, -1 where that differs; None
+    for what does not compile.
+    """
+    found: int | None = _ask(obj, "count")
+    return found
+
+
 def is_python_function(obj: object) -> bool:
-    """Whether `obj` can be called from Python, and holds no C function."""
+    """Whether `obj` can be called from Python, and holds or compiles to no C function."""
     if not callable(obj) or native(obj) is not None or function(obj) is not None:
+        return False
+    if count(obj) is not None:
         return False
     return _lib.types.native_offer(obj) is None
 

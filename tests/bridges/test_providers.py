@@ -198,11 +198,18 @@ def test_the_argument_is_the_entrys_own_function(obj):
     assert nc.wrap(at.address(), "N:X{d:d}")(obj) == nc.wrap(obj).address("d:d")
 
 
-def test_an_argument_of_another_signature_is_refused(obj, builder):
-    library = builder.library("float f(float (*f)(float)) { return f(1); }", "floats")
-    f = nc.load(library, "float f(float (*f)(float));").f
-    with pytest.raises(TypeError, match=r"must be a function 'f:f'; .* offers 'd:d', 'i:i'"):
-        f(obj)
+def test_an_argument_of_another_signature_is_converted_or_refused(obj, builder):
+    source = """
+        float f(float (*f)(float)) { return f(1); }
+        double g(double (*f)(double, double, double)) { return f(1, 2, 3); }
+    """
+    library = builder.library(source, "floats")
+    lib = nc.load(
+        library, "float f(float (*f)(float)); double g(double (*)(double, double, double));"
+    )
+    assert lib.f(obj) == 11.0
+    with pytest.raises(TypeError, match=r"must be a function 'd:ddd'; .* offers 'd:d', 'i:i'"):
+        lib.g(obj)
 
 
 def test_a_bound_argument(obj, higher):

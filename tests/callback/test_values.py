@@ -420,7 +420,7 @@ def test_messages_on_passed_functions_name_the_argument(native, fails):
     for function, message in (
         (nc.callback("d:d", abs, gil="need"), "must be a function 'd:d' that runs without the GIL"),
         (
-            nc.load("m", "float cosf(float);").cosf,
+            nc.load("m", "double pow(double, double);").pow,
             "must be a function 'd:d'; <native callable",
         ),
         (1.5, "must be a function (got float)"),

@@ -429,8 +429,11 @@ def test_functions_that_are_c_variables(variables, fails):
     ):
         variables.hook = lambda x: x
     with pytest.raises(TypeError, match=r"^variable 'hook' must be a function 'd:d'"):
-        variables.hook = nc.load("m", "float sqrtf(float);").sqrtf
+        variables.hook = nc.load("m", "double pow(double, double);").pow
     assert variables.use(4.0) == 5.0
+    variables.hook = nc.load("m", "float sqrtf(float);").sqrtf
+    gc.collect()
+    assert variables.use(4.0) == 2.0
     variables.hook = None
     assert variables.use(4.0) == -1.0
 

@@ -603,14 +603,21 @@ def test_function_pointer_arguments(lib, fails):
     assert apply(None, 3.0) == -1
     overloaded = nc.wrap({"f:f": nc.load("m").function("sqrtf", "f:f"), "d:d": square})
     assert apply(overloaded, 3.0) == 9.0
+    assert apply(nc.load("m").function("sqrtf", "f:f"), 9.0) == 3.0
+    why = "it takes 2 arguments, not 1; bind() fixes arguments"
+    why += "; a trailing 'P' may be dropped or added"
+    power = nc.load("m").function("pow", "d:dd")
     message = (
-        "argument 1 of 'apply' must be a function 'd:d'; <native callable sqrtf 'f:f'> offers 'f:f'"
+        f"argument 1 of 'apply' must be a function 'd:d'; {power!r} offers 'd:dd': cannot convert "
+        f"'pow' from 'd:dd' to 'd:d': {why}"
     )
     with fails(TypeError, message):
-        apply(nc.load("m").function("sqrtf", "f:f"), 3.0)
-    cdll.apply.argtypes, cdll.apply.restype = [ctypes.c_float], ctypes.c_float
+        apply(power, 3.0)
+    cdll.apply.argtypes, cdll.apply.restype = [ctypes.c_double] * 2, ctypes.c_double
     with fails(
-        TypeError, "argument 1 of 'apply' must be a function 'd:d' (got 'f:f' from _FuncPtr)"
+        TypeError,
+        "argument 1 of 'apply' must be a function 'd:d' (got 'd:dd' from _FuncPtr): cannot convert "
+        f"'apply' from 'd:dd' to 'd:d': {why}",
     ):
         apply(cdll.apply, 3.0)
     with fails(TypeError, "argument 1 of 'apply' must be a function (got int)"):
