@@ -19,7 +19,7 @@ from ._callable.pythonfunction import callback_of, spec_of
 from ._errors import SignatureError
 from ._fifo import Fifo
 from ._signature.signature import Signature
-from ._signature.spelling import parse
+from ._signature.spelling import is_ffi_type, parse, parse_with
 from ._values import storage
 from ._values.failure import CONVENTIONS, check_errors
 
@@ -179,14 +179,47 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 
+def _annotated(function: Callable[..., object]) -> str:
+    """What the annotations of a function say in C."""
+    import re
+    from inspect import Parameter, signature
+
+    def spelled(annotation: object, what: str) -> str:
+        if is_ffi_type(annotation):
+            return str(annotation.cname)  # type: ignore[attr-defined]  # cffi's types have one
+        if annotation is None:
+            return "void"
+        if isinstance(annotation, str):
+            # As text, where annotations are put off, the types of a library have its name before.
+            text = re.sub(r"[\w.]+\.(\w+)", r"\1", annotation.strip("'\""))
+            return "void" if text == "None" else text
+        raise TypeError(
+            f"{what} of {function!r} must have a type in C for an annotation, or one of the "
+            f"types of a library (got {annotation!r})"
+        )
+
+    known = signature(function)
+    args = []
+    for name, parameter in known.parameters.items():
+        if parameter.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            raise TypeError(f"parameter {name!r} of {function!r} cannot be one of a C function")
+        if parameter.annotation is Parameter.empty:
+            raise TypeError(f"parameter {name!r} of {function!r} has no annotation")
+        args.append(spelled(parameter.annotation, f"parameter {name!r}"))
+    if known.return_annotation is Parameter.empty:
+        raise TypeError(f"{function!r} has no annotation of its result")
+    return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
+
+
 def callback(
-    signature: str | Signature,
+    signature: str | Signature | None = None,
     function: Callable[..., object] | None = None,
     *,
     gil: Literal["take", "need"] = "take",
     errors: object = None,
     name: str | None = None,
     doc: str | None = None,
+    types: object = None,
 ) -> Any:
     """Make a native callable of a Python function: a C pointer that runs it.
 
@@ -218,6 +251,10 @@ def callback(
         function does not get that one.
     name, doc : str, optional
         The function's own by default.
+    types : Library or its types, optional
+        What has the structs, unions, enums and typedefs that `signature` names in C; pointers to
+        them arrive as pointers of that library's `ffi`. With it `signature` may be left out, and
+        is what the function's annotations say: types in C, or types of the library.
 
     Returns
     -------
@@ -250,11 +287,21 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
+    if types is not None:
+        if signature is None or (callable(signature) and not is_ffi_type(signature)):
+            function = function if signature is None else signature
+            if function is None:
+                how: dict[str, Any] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
+                return partial(callback, None, **how, types=types)
+            signature = _annotated(function)
+        signature = parse_with(signature, types)
     if function is not None and gil == "take" and errors is name is doc is None:
         made = _make_callback(Callback, _plans, signature, function)
         if made is not None:
             return made
-    if not isinstance(signature, (str, Signature)) and callable(signature):
+    if is_ffi_type(signature):
+        signature = parse(signature)  # type: ignore[arg-type]  # it takes these
+    if signature is None or (not isinstance(signature, (str, Signature)) and callable(signature)):
         fault = "comes first" if function is not None else "is missing"
         raise TypeError(
             f"'signature' {fault}: write @nativecall.callback('d:d') above the function, or "

@@ -94,10 +94,15 @@ def pointer(obj: FFIData) -> Pointer | None:
     pointee = _pointee(kind.item)
     address = int(ffi.cast("uintptr_t", ffi.cast("void *", obj)))
     owners, is_memory = kept(obj), kind.kind == "array"
-    converted = None
-    if type(obj).__name__ != _FROM_BUFFER and cffitype.is_whole(kind):
-        converted = _cffi_backend.new_pointer_type(kind.item) if is_memory else kind
-    return Pointer(address, pointee, owners, is_memory=is_memory, kind=converted)
+    converted = _cffi_backend.new_pointer_type(kind.item) if is_memory else kind
+    return Pointer(
+        address,
+        pointee,
+        owners,
+        is_memory=is_memory,
+        kind=converted,
+        may_change=type(obj).__name__ == _FROM_BUFFER,
+    )
 
 
 def struct(obj: FFIData) -> Struct | None:

@@ -14,8 +14,17 @@ from .. import _lib
 from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
-from .._signature.ctype import CType
-from .._signature.derived import Array, FunctionPointer, Pointer, Struct, View, same_pointee
+from .._signature.cffitype import disagreement, is_whole, name_of_type, pointer_type
+from .._signature.ctype import CType, Scalar
+from .._signature.derived import (
+    Array,
+    FunctionPointer,
+    Handle,
+    Pointer,
+    Struct,
+    View,
+    same_pointee,
+)
 from .._signature.signature import Signature
 from .._values import boxes, callspec, storage
 from .pythonfunction import callback_of, spec_of
@@ -65,6 +74,9 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
                 f"(got {type(value).__name__}); pass ctypes.byref() of one"
             )
         pointee = found.pointee
+        is_same, is_known = _named(ctype, found, who)
+        if is_same:
+            pointee = None
         if wanted is not None and pointee is not None and not same_pointee(pointee, wanted):
             del found
             raise TypeError(
@@ -74,10 +86,15 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
             del found  # or the traceback would keep a buffer exported
             raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
-        if found.kind is not None:
+        if found.kind is not None and not found.may_change and (is_known or is_whole(found.kind)):
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
             _types.take_pointers(ctype, value, found.kind, alignment)
         return found.address, found.owner
+    if isinstance(ctype, Handle) and ctype.opaque:
+        raise TypeError(
+            f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
+            f"(got {type(value).__name__})"
+        )
     leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
     if leads_to_data and type(value).__module__ != "builtins":
         from .._values import arrays
@@ -94,6 +111,25 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
         f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
         f"(got {type(value).__name__}){hint}"
     )
+
+
+def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
+    """Refuse a pointer to what C calls otherwise.
+
+    Whether it is of the very type that is wanted, and whether its type will always be taken: a
+    struct that is not declared in full may be declared later, and look like another then.
+    """
+    if found.kind is None:
+        if isinstance(ctype, Handle) and isinstance(found.pointee, (Scalar, Pointer)):
+            raise TypeError(
+                f"{who} must be a '{ctype.name} *' (got a pointer '&{found.pointee.text}')"
+            )
+        return False, False
+    wanted = disagreement(ctype, found.kind)
+    if wanted:
+        raise TypeError(f"{who} must be a '{wanted} *' (got a {name_of_type(found.kind)!r})")
+    is_same = wanted == "" and pointer_type(ctype) == found.kind
+    return is_same, is_same or not isinstance(ctype, Pointer)
 
 
 _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from .. import _lib
 from .._errors import SignatureError
+from .._signature.spelling import parse_with
 from .._values import boxes, callspec
 from .callable import NativeCallable
 from .entry import needs_gil
@@ -38,6 +39,7 @@ def wrap(
     encoding: str | None = None,
     check: Check | None = None,
     fortran: bool | None = None,
+    types: object = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -91,6 +93,8 @@ def wrap(
         lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
         it was written with them or an address was wrapped without, and calls from Python do not
         pass them.
+    types : Library or its types, optional
+        What has the structs, unions, enums and typedefs that `signature` names in C.
 
     Returns
     -------
@@ -116,6 +120,11 @@ def wrap(
     12.0
     """
     plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
+    if types is not None:
+        if isinstance(target, Mapping):
+            target = {parse_with(text, types): one for text, one in target.items()}
+        elif signature is not None:
+            signature = parse_with(signature, types)
     plain = plain and order is None and encoding is None and check is None
     plain = plain and fortran is None
     if plain:

@@ -16,11 +16,20 @@ from .._signature.spelling import parse
 from .._values import callspec
 from .options import Options
 from .symbol import Symbol, address
+from .types import Owner, Types, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Any
+
+    from cffi import FFI
+    from cffi.FFI import CData as FFIData
+    from cffi.FFI import CType as FFIType
+    from numpy import ndarray
+
+    NDArray = ndarray[Any, Any]
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
@@ -55,6 +64,7 @@ class Library:
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
+    _owner: Owner = Owner(None)
     _options: Options = Options()
     _undeclared = False  # whether nothing is known of any function
 
@@ -65,6 +75,7 @@ class Library:
         declarations: Declarations | None,
         given: tuple[object, ...],
         options: Options,
+        base: Owner | None = None,
     ) -> None:
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
@@ -75,8 +86,9 @@ class Library:
             _handle=handle,
             _given=given,
             _hidden={},
+            _owner=owner_of(declarations, base),
             _options=options,
-            _undeclared=declarations is None and not options,
+            _undeclared=declarations is None and base is None and not options,
         )
 
     def __copy__(self) -> Library:
@@ -190,12 +202,12 @@ class Library:
                 self._raise_refused(symbol)
                 raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
             signature = declared
-        elif declared is not None and parse(signature) != declared:
+        signature = self._signature_of(signature)
+        if declared is not None and signature != declared:
             raise SignatureError(
-                f"'signature' is {parse(signature).text!r}, but {symbol!r} is declared as "
+                f"'signature' is {signature.text!r}, but {symbol!r} is declared as "
                 f"{declared.text!r}"
             )
-        signature = parse(signature)
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
         given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}
@@ -225,6 +237,98 @@ class Library:
             if one == name or fortran or self._options.is_fortran(one):
                 return one
         return None
+
+    @property
+    def types(self) -> Types:
+        """The types that the declarations have, by name: cffi's types, which `ffi` knows.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> lib = nativecall.load("m", "typedef struct { double re, im; } pair;")
+        >>> lib.types.pair, "pair" in lib.types, [name for name, _ in lib.types.pair.fields]
+        (<ctype 'pair'>, True, ['re', 'im'])
+        """
+        return Types(self._owner)
+
+    @property
+    def ffi(self) -> FFI:
+        """The `cffi.FFI` that has the types of the declarations.
+
+        The same for libraries that are loaded with the same declarations.
+        """
+        return self._owner.ffi
+
+    def new(self, ctype: str | FFIType, init: object = None) -> FFIData:
+        """Memory of a type of the declarations, as cffi's `ffi.new` makes and owns it.
+
+        Parameters
+        ----------
+        ctype : str or cffi type
+            A pointer type, for one of what it points to, an array type, or another type, which
+            means one of it: ``"gsl_function *"``, ``"double[100]"``, ``"gsl_function"``,
+            ``"sqlite3 *[1]"``.
+        init : object, optional
+            Zeros without it. For structs a mapping, or a sequence of the first fields; for arrays
+            a sequence, a buffer of such elements, which is copied, or a length where the type has
+            none. Function pointers take native callables, C functions of other libraries and
+            Python functions; other pointers None, cffi's pointers, buffers without a copy, `bytes`
+            for characters (a copy that ends in a zero), and lists, tuples and mappings, of which
+            memory is made.
+
+        Returns
+        -------
+        cffi's cdata
+            Of `ffi`. It owns the memory, which is freed with it. What pointers in `init` lead to
+            lives as long; what is assigned to members later is kept by nobody.
+
+        Raises
+        ------
+        SignatureError
+            A type that is not known; close matches are named.
+        TypeError, ValueError, OverflowError, IndexError
+            An incomplete type; a value that does not fit, with the name of its member.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> lib = nativecall.load("m", "typedef struct { double x; double (*f)(double); } at;")
+        >>> at = lib.new("at", {"x": 3, "f": lambda x: x * x})
+        >>> at.f(at.x)
+        9.0
+        """
+        from .memory import new
+
+        return new(self._owner, ctype, init)
+
+    def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
+        """A NumPy array over memory of cffi's, without a copy; it keeps the memory if `value` does.
+
+        Parameters
+        ----------
+        value : cffi's cdata
+            An array, or a pointer. Structs become structured dtypes, pointers in them integers;
+            bit-fields are left out.
+        shape : int or sequence of int, optional
+            Of elements; all of an array, or one that a pointer points to, by default. **The caller
+            vouches for the length** behind a pointer.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> lib = nativecall.load("m", "typedef struct { double re, im; } pair;")
+        >>> lib.asarray(lib.new("pair[2]", [(1, 2), (3, 4)]))["im"]
+        array([2., 4.])
+        """
+        from .memory import asarray
+
+        return asarray(self._owner, value, shape)
+
+    def _signature_of(self, given: object) -> Signature:
+        """A signature in any spelling, in C with the types of the declarations."""
+        if self.declarations is None and self._owner._base is None:
+            return parse(given)  # type: ignore[arg-type]  # it says what it takes
+        return self._owner.signature(given)
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
         """The address of a function by its name in C, and what owns it."""
@@ -274,7 +378,7 @@ class Library:
                     function = self.function(name)
                 else:
                     address, owner = self._found(name)
-                    function = plain(address, callspec.of_row(row), name, owner)
+                    function = plain(address, callspec.of_row(declarations.bound(row)), name, owner)
                 made[name] = function
                 return function
             if name in declarations.constants:

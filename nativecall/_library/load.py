@@ -14,6 +14,7 @@ from .._errors import LibraryError
 from .library import Library
 from .options import Options
 from .symbol import opened
+from .types import Types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def load(
     version: str | Mapping[str, str] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    types: Library | Types | None = None,
 ) -> Library:
     """Open a shared library.
 
@@ -168,7 +170,14 @@ def load(
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     options |= {"only": only, "skip": skip, **how.given}
     places = _folders(folders)
-    options |= {"flags": _flags(flags), "folders": places}
+    options |= {"flags": _flags(flags), "folders": places, "types": types}
+    base = None
+    if types is not None:
+        if not isinstance(types, (Library, Types)):
+            raise TypeError(
+                f"'types' must be a library or its types (got {types.__class__.__name__})"
+            )
+        base = types._owner
     lenient = header is not None or only is not None or bool(skip)
     known: Declarations | None = None
     if lenient:
@@ -177,7 +186,12 @@ def load(
         from .._signature import header as headers
 
         wanted = headers.wanted(header, include, define, declarations)
-        known = headers.read(wanted, only, skip is None or bool(skip))
+        skips = skip is None or bool(skip)
+        known = headers.read(wanted, only, skips, None if base is None else base.names)
+    elif declarations is not None and base is not None:
+        from .._signature import header as headers
+
+        known = headers.read(headers.wanted(None, (), {}, declarations), None, False, base.names)
     elif declarations is not None:
         from .._signature.declared import kept
 
@@ -187,7 +201,7 @@ def load(
 
             known = read(declarations)
     given = _again, declarations, options
-    library = Library(name, opened(name, _flags(flags), places), known, given, how)
+    library = Library(name, opened(name, _flags(flags), places), known, given, how, base)
     if lenient:
         return library
     if known is not None:

@@ -13,14 +13,14 @@ goes; the same C type of both is two of cffi's types, which we take for each oth
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from _thread import RLock, allocate_lock
 from itertools import count
 
 from .. import _lib
 from .._errors import SignatureError
 from .csource import KEYWORDS
 from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar
-from .derived import Array, FunctionPointer, Pointer, Struct, inner_types, pointer
+from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     # cffi's description of a type, and an object that it makes.
     from cffi.FFI import CData as FFIData
     from cffi.FFI import CType as FFIType
+
+    from .derived import Owner
 
 # Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
 STAND_INS = {
@@ -56,10 +58,20 @@ class Converter:
     So does one that leads back to the struct that holds it: which pointers these are depends on the
     struct alone, not on where the conversion began. Structs in `packed` are packed without cffi's
     knowledge.
+
+    With `naming`, pointers to structs and unions outside of structs know what C calls these, and
+    `owner` is what has cffi's types of them.
     """
 
-    def __init__(self, packed: Collection[FFIType] = ()) -> None:
+    def __init__(
+        self,
+        packed: Collection[FFIType] = (),
+        naming: bool = False,
+        owner: Owner | None = None,
+    ) -> None:
         self._packed = packed
+        self._naming = naming
+        self._owner = owner
         self._structs: dict[FFIType, Struct | SignatureError] = {}
         # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
         self._faults: dict[FFIType, tuple[list[str], str]] = {}
@@ -97,10 +109,12 @@ class Converter:
             return PY_OBJECT
         if holder is not None and holder in self._reaches(item):
             return VOIDPTR
+        name = c_name_of(item) if self._naming and holder is None else ""
         try:
-            return pointer(self.type(item, holder))
+            found = self.type(item, holder)
+            return Pointer(found, name, self._owner) if name else pointer(found)
         except SignatureError:
-            return VOIDPTR
+            return Handle(name, self._owner, is_incomplete(item)) if name else VOIDPTR
 
     def _function_pointer(self, ctype: FFIType, holder: FFIType) -> CType:
         if holder is not None:
@@ -256,6 +270,55 @@ def characters(ctype: FFIType, const: bool) -> str:
     return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
 
 
+def c_name_of(ctype: FFIType) -> str:
+    """What C calls a struct or union of cffi, or a node; "" for others, and where it has no name.
+
+    >>> c_name_of(ffi().typeof("struct timeval"))
+    'struct timeval'
+    """
+    if ctype.kind not in ("struct", "union"):
+        return ""
+    name: str = getattr(ctype, "typedef", "") or ctype.cname
+    tag = name.removeprefix(f"{ctype.kind} ")
+    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or tag in STAND_INS:
+        return ""
+    if tag.removeprefix("nc_").isdigit():
+        return ""  # of a signature's struct, below
+    return _SAME.get(name, name)
+
+
+def name_of_type(ctype: FFIType) -> str:
+    """How a message names a type of cffi."""
+    return str(ctype.cname)
+
+
+def disagreement(ctype: CType, foreign: FFIType) -> str | None:
+    """What a pointer type of ours points to by name, where `foreign`, a pointer or array of cffi's,
+    leads to something else; "" where both have the name, None where there is nothing to compare.
+    """
+    while isinstance(ctype, (Pointer, Handle)) and foreign.kind in ("pointer", "array"):
+        item = foreign.item
+        if ctype.name:
+            if item.kind in ("struct", "union"):
+                given = c_name_of(item)
+                return None if not given else "" if given == ctype.name else ctype.name
+            return ctype.name if isinstance(ctype, Handle) and item.kind != "void" else None
+        if not isinstance(ctype, Pointer):
+            return None
+        ctype, foreign = ctype.pointee, item
+    return None
+
+
+#: What has another name in the FFIs of cffi than in C.
+_SAME = {"FILE": "struct _IO_FILE"}
+
+
+def is_incomplete(ctype: FFIType) -> bool:
+    """Whether a struct or union of cffi, or a node, has no size that is known."""
+    size = getattr(ctype, "size", 0)
+    return size is None or (size == 0 and ctype.fields is None)
+
+
 def name_of(ctype: FFIType) -> str:
     """How a message names a struct or union of cffi."""
     tag = ctype.cname.removeprefix(ctype.kind + " ")
@@ -291,8 +354,9 @@ def scalar_of(ctype: FFIType) -> Scalar:
     return SCALARS[code]
 
 
-def from_ffi(ctype: FFIType) -> CType | Signature:
-    """The C type that a type of cffi is; a `Signature` for a function pointer type.
+def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
+    """The C type that a type of cffi is; a `Signature` for a function pointer type. With an owner
+    pointers know what C calls the structs that they lead to.
 
     SignatureError if there is no such C type here: a union, a struct with bit-fields, an incomplete
     struct.
@@ -306,13 +370,15 @@ def from_ffi(ctype: FFIType) -> CType | Signature:
 
     if not isinstance(ctype, cffi.FFI.CType):
         raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
-    convert = Converter()
+    convert = Converter(naming=owner is not None, owner=owner)
     if ctype.kind != "function":
         return convert.type(ctype)
     function = convert.function(ctype)
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
+#: Held while types of a library become cffi's (ffitypes.py).
+naming = RLock()
 _lock = allocate_lock()
 _PATIENCE = 30.0  # seconds
 _MOST_TYPES = 1024  # that an FFI is told of, structs counted once more
@@ -383,13 +449,14 @@ def ffi() -> FFI:
     return (_told or _with_room()).ffi
 
 
-_locked: list[LockType] = []  # what the thread that forks holds
+_locked: list[LockType | RLock] = []  # what the thread that forks holds
 
 
 def hold() -> None:
     """Wait until no other thread reads C, and keep all from it until `release`: for a fork."""
     from cffi import cparser
 
+    _take(naming)
     # In the order in which they are taken one inside the other. This thread has one only where it
     # forks in the middle of its own reading.
     _take(_lock)
@@ -399,7 +466,7 @@ def hold() -> None:
     _take(getattr(cparser, "lock", None))
 
 
-def _take(lock: LockType | None) -> None:
+def _take(lock: LockType | RLock | None) -> None:
     if lock is not None and lock.acquire(timeout=_PATIENCE):
         _locked.append(lock)
 
@@ -461,7 +528,23 @@ def _count(ctype: CType) -> int:
 
 def pointer_type(ctype: CType) -> FFIType:
     """The cffi type that pointers of a type come back as."""
+    found = _owned(ctype)
+    if found is not None:
+        return found
     return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
+
+
+def _owned(ctype: CType) -> FFIType | None:
+    """The type of a pointer to what a library has a type of, or of a pointer to such; else None."""
+    if isinstance(ctype, (Pointer, Handle)) and ctype.name:
+        return None if ctype.owner is None else ctype.owner.pointer(ctype.name)
+    if isinstance(ctype, Pointer):
+        found = _owned(ctype.pointee)
+        if found is not None:
+            import _cffi_backend
+
+            return _cffi_backend.new_pointer_type(found)
+    return None
 
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:

@@ -31,6 +31,7 @@ class Node:
     size: int | None = None
     alignment = 1
     cname = "void"
+    is_kept = False  # whether others use it, so that no body may change it
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
@@ -48,7 +49,7 @@ class Node:
 
 
 class Number(Node):
-    """A scalar, or an enum; a pointer's size and alignment may be asked of others."""
+    """A scalar; a pointer's size and alignment may be asked of others."""
 
     kind = "primitive"
 
@@ -60,16 +61,40 @@ class Number(Node):
         self.cname = cname or scalar.c_name
 
 
+class Enumeration(Number):
+    """An enum, as the integer that it is; of one that is only named nothing else is known."""
+
+    kind = "enum"
+
+    def __init__(
+        self, tag: str, scalar: Scalar, values: Sequence[tuple[str, int]] | None = None
+    ) -> None:
+        super().__init__(scalar, cname=tag)
+        self.values = values
+        self.typedef = ""  # what names it that has no tag
+        self.made: object = None  # cffi's type (ffitypes.py)
+
+    def spell(self, declarator: str) -> str:
+        return f"{self.typedef or self.cname} {declarator}".rstrip()
+
+
+#: Begins the names of types whose size and alignment, which follow, are all that is known.
+UNUSABLE = "__nc_unusable_"
+
+
 class Unusable(Node):
     """A type of which no value can be passed, and why."""
 
     kind = "unusable"
 
-    def __init__(self, reason: str, size: int | None = None, alignment: int = 1) -> None:
+    def __init__(
+        self, reason: str, size: int | None = None, alignment: int = 1, cname: str = ""
+    ) -> None:
         super().__init__()
         self.reason = reason
         self.size = size
         self.alignment = alignment
+        self.cname = cname or f"{UNUSABLE}{size or 0}_{alignment}"
 
 
 class PointerTo(Node):
@@ -162,6 +187,8 @@ class Record(Node):
         self.reason = ""  # why its layout is not known
         self.transparent = False  # a union that is passed as its first member
         self.typedef = ""  # what names it that has no tag
+        self.made: object = None  # cffi's type (ffitypes.py), and whether it has its members
+        self.is_whole = False
 
     def spell(self, declarator: str) -> str:
         return f"{self.typedef or self.cname} {declarator}".rstrip()
@@ -270,8 +297,6 @@ BASICS: dict[str, Node] = {
         "float": "f",
         "double": "d",
         "long double": "g",
-        "__nc_Zf": "Zf",
-        "__nc_Zd": "Zd",
-        "__nc_Zg": "Zg",
     }.items()
 } | {"void": Node()}
+BASICS |= {f"__nc_{code}": Number(SCALARS[code]) for code in ("Zf", "Zd", "Zg")}

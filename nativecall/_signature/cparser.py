@@ -14,7 +14,17 @@ from .._errors import SignatureError
 from .cconstant import Unknown
 from .cexpression import cast
 from .cffitype import ANONYMOUS, CHARACTERS
-from .cnodes import ArrayOf, FunctionOf, Node, Number, PointerTo, Raw, Record, Unusable
+from .cnodes import (
+    ArrayOf,
+    Enumeration,
+    FunctionOf,
+    Node,
+    Number,
+    PointerTo,
+    Raw,
+    Record,
+    Unusable,
+)
 from .csource import KEYWORDS
 from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
 
@@ -136,6 +146,8 @@ class Parser(Specifiers):
             if isinstance(node, Record) and ANONYMOUS in node.cname and not node.typedef:
                 node.typedef = name
                 node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
+            elif isinstance(node, Enumeration) and ANONYMOUS in node.cname and not node.typedef:
+                node.typedef = name
             if name in CHARACTERS and isinstance(node, Number):
                 node = Number(node.scalar, node.alignment, name)
             self.typedefs[name] = node, const

@@ -11,7 +11,7 @@ from .._errors import SignatureError
 from .cconstant import Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS
-from .cnodes import BASICS, FunctionOf, Node, Number, Raw, Record, Unusable
+from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
 from .csource import BASIC, basic_type
 from .ctype import SCALARS, WORD
 
@@ -55,10 +55,13 @@ OTHER_TYPES: dict[str, Node] = {
     "_Float32x": BASICS["double"],
     "_Float64x": BASICS["long double"],
     "__builtin_va_list": Unusable(
-        "a 'va_list' cannot be made outside C", 24 if WORD == 8 else None, WORD
+        "a 'va_list' cannot be made outside C",
+        24 if WORD == 8 else None,
+        WORD,
+        "__builtin_va_list",
     ),
     **{
-        name: Unusable(f"there is no {name!r} here", size, size)
+        name: Unusable(f"there is no {name!r} here", size, size, name)
         for size, names in (
             (2, "__bf16"),
             (4, "_Decimal32"),
@@ -307,6 +310,8 @@ class Specifiers(Expressions):
             self.tags[record.cname] = record
         if self.tokens[self.at] != "{":
             return record
+        if record.is_kept:
+            record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
         end = self.closing(self.at)
         pack = self._pack
         try:
@@ -367,11 +372,12 @@ class Specifiers(Expressions):
         if self.accept(":"):
             _, fixed = self.specifiers()
         if self.tokens[self.at] != "{":
-            return self.tags.setdefault(tag, fixed or Number(SCALARS["I"]))
+            scalar = fixed.scalar if isinstance(fixed, Number) else SCALARS["I"]
+            return self.tags.get(tag) or self.tags.setdefault(tag, Enumeration(tag, scalar))
         self.at += 1
         least = greatest = 0
         value = -1
-        names: list[str] = []
+        values: list[tuple[str, int]] = []
         while not self.accept("}"):
             name = self.tokens[self.at]
             self.at += 1
@@ -379,12 +385,13 @@ class Specifiers(Expressions):
             value = self.integer() if self.accept("=") else value + 1
             least, greatest = min(least, value), max(greatest, value)
             self.values[name] = of_int(value)
-            names.append(name)
+            values.append((name, value))
             if not self.accept(",") and self.tokens[self.at] != "}":
                 raise Unknown(f"expected ',' or '}}', found {self.tokens[self.at]!r}")
         self.trailing(said)
-        node = fixed
-        if node is None:
+        if isinstance(fixed, Number):
+            scalar = fixed.scalar
+        else:
             sizes = (1, 2, 4, 8) if said.packed else (4, 8)
             signed = least < 0
             size = next(
@@ -396,9 +403,10 @@ class Specifiers(Expressions):
                 8,
             )
             code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
-            node = Number(SCALARS[code if signed else code.upper()])
+            scalar = SCALARS[code if signed else code.upper()]
+        node = Enumeration(tag, scalar, values)
         found = self.tags.get(tag)
-        if isinstance(found, Number) and isinstance(node, Number):
+        if isinstance(found, Enumeration) and not found.is_kept:
             # Pointers to it may have been made before.
             vars(found).update(vars(node), _pointers=found._pointers)
             node = found

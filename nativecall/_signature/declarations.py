@@ -89,7 +89,7 @@ def _read_function(source: CSource) -> Signature:
         ctype = ctype.item
     if ctype.kind != "function":
         raise source.error("not a function", source.first(), "write 'double (double)'")
-    return tree.signature(Converter(tree.packed), ctype, node, source.text)
+    return tree.signature(Converter(tree.packed, naming=True), ctype, node, source.text)
 
 
 def _only_function(source: CSource) -> Signature:
@@ -176,7 +176,7 @@ def _read(source: CSource, kept: Sequence[Prototype] = (), gone: Sequence[Protot
     named: dict[str, dict[str, str]] = {"typedef": {}, "tag": {}}
     opaque: list[str] = []
     constants = dict(tree.constants)
-    convert = Converter(tree.packed)
+    convert = Converter(tree.packed, naming=True)
     types = tree.resolve()
     for to, (what, name, node) in zip(types, tree.members, strict=True):
         if what == "object" and to.kind == "function":

@@ -16,7 +16,7 @@ from .. import _cache, _lib
 from .._errors import SignatureError
 from .._version import __version__
 from .ctype import SCALARS
-from .grammar import from_row, read_type
+from .grammar import bind, from_row, read_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict, TypeVar
 
     from .ctype import CType
+    from .derived import Owner
     from .grammar import Row
     from .preprocessor import Wanted
     from .signature import Signature
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         places: dict[str, tuple[int, int]]
         layouts: dict[str, tuple[object, ...]]
         types: dict[str, str]
+        enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]
 
 
 class _Lazy(Mapping[str, "Made"]):
@@ -77,6 +79,9 @@ class _Lazy(Mapping[str, "Made"]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+
+_UNCOUNTED = ("files", "key", "owner", "places", "readonly", "rows", "text", "wanted")
 
 
 class Declarations:
@@ -119,17 +124,29 @@ class Declarations:
         the bits and the first of them in its byte.
     types : dict of str to str
         How C declares what the typedefs of a header name.
+    enums : dict of str to (str, tuple or None)
+        The enums of a header, by how C names them: the code of the integer that they are, and the
+        names and values, None where these are not declared.
     wanted : Wanted or None
         The headers, as preprocessor.py has them.
+    text : str or None
+        What was read.
+    key : bytes or None
+        What headers are kept under.
+    owner : Owner or None
+        What has the types that pointers name; set before anything is made.
     """
 
     __slots__ = (
         "constants",
+        "enums",
         "files",
         "functions",
         "inlines",
+        "key",
         "layouts",
         "opaque",
+        "owner",
         "places",
         "pointers",
         "readonly",
@@ -138,6 +155,7 @@ class Declarations:
         "skipped",
         "structs",
         "symbols",
+        "text",
         "typedefs",
         "types",
         "variables",
@@ -148,9 +166,18 @@ class Declarations:
         def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
             return SignatureError(row[0], text, *row[1:])
 
+        def signature(row: Row) -> Signature:
+            return from_row(self.bound(row))
+
+        def variable(named: str) -> CType:
+            return read_type(named if self.owner is None else bind(named, self.owner))
+
+        self.owner: Owner | None = None
+        self.key: bytes | None = None
+        self.text = text
         self.rows = table["functions"]
-        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], from_row)
-        self.variables: Mapping[str, CType] = _Lazy(table["variables"], read_type)
+        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)
+        self.variables: Mapping[str, CType] = _Lazy(table["variables"], variable)
         self.readonly = frozenset(table["readonly"])
         self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
         self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
@@ -165,13 +192,20 @@ class Declarations:
         self.places = table.get("places", {})
         self.layouts = table.get("layouts", {})
         self.types = table.get("types", {})
+        self.enums = table.get("enums", {})
         self.wanted = wanted
+
+    def bound(self, row: Row) -> Row:
+        """A function as plain data, with the owner of the types that it names."""
+        if self.owner is None or "<" not in row[0]:
+            return row
+        return bind(row[0], self.owner), *row[1:]
 
     def __repr__(self) -> str:
         counts = ", ".join(
             f"{len(getattr(self, kind))} {kind}"
             for kind in self.__slots__
-            if kind not in ("files", "places", "readonly", "rows", "wanted") and getattr(self, kind)
+            if kind not in _UNCOUNTED and getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
 

@@ -14,6 +14,7 @@ from .ctype import (
     VOIDPTR,
     CType,
     Immutable,
+    Plain,
     Scalar,
     admit,
     check_length,
@@ -27,12 +28,28 @@ from .ctype import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Protocol
+
+    class Owner(Protocol):
+        """What has the types that pointers name: a library's."""
+
+        serial: int
+
+        def pointer(self, name: str) -> object:
+            """cffi's type of a pointer to what has the name; None where there is none."""
+            ...
+
 
 refuse_reload(globals(), "Pointer")
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
 _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
+
+
+def _mark(name: str, owner: Owner | None) -> str:
+    """How `named` texts say what a pointer's target is called, and whose type that is."""
+    return f"<{name}>" if owner is None else f"<{owner.serial}:{name}>"
 
 
 class Pointer(CType):
@@ -42,23 +59,82 @@ class Pointer(CType):
     ----------
     pointee : CType
         What it points to.
+    name : str
+        What C calls the struct that it points to, ``"struct point"``; "" where it has no name.
+        No part of the type's identity: it is for checks at the call.
+    owner : Owner or None
+        What has cffi's type of that name.
     """
 
-    __slots__ = ("pointee",)
+    __slots__ = ("name", "owner", "pointee")
 
+    name: str
+    owner: Owner | None
     pointee: CType
 
-    def __new__(cls, pointee: CType) -> Pointer:
+    def __new__(cls, pointee: CType, name: str = "", owner: Owner | None = None) -> Pointer:
         admit(pointee, "pointee")
-        text, named = "&" + pointee.text, "&" + pointee.named
-        return intern(cls, "pointer", text, named, pointee.depth + 1, pointee=pointee)
+        mark = _mark(name, owner) if name else ""
+        text, named = "&" + pointee.text, f"&{mark}{pointee.named}"
+        return intern(
+            cls,
+            "pointer",
+            text,
+            named,
+            pointee.depth + 1,
+            pointee=pointee,
+            name=name,
+            owner=owner,
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Pointer, (self.pointee,)
+        return Pointer, (self.pointee, self.name)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         star = "*" + declarator
+        if self.name and spell is None:
+            return join(self.name, star)
         return self.pointee.declare(f"({star})" if self.pointee.kind == "array" else star, spell)
+
+
+class Handle(Plain):
+    """``P``, a pointer to something of which no more than the name is known here.
+
+    Attributes
+    ----------
+    name : str
+        What C calls it, ``"struct sqlite3"``.
+    owner : Owner or None
+        What has cffi's type of that name.
+    opaque : bool
+        Whether its size is not known, either.
+    """
+
+    __slots__ = ("name", "opaque", "owner")
+
+    name: str
+    opaque: bool
+    owner: Owner | None
+
+    def __new__(cls, name: str, owner: Owner | None = None, opaque: bool = True) -> Handle:
+        named = f"P{'' if opaque else '='}{_mark(name, owner)}"
+        return intern(
+            cls,
+            "voidptr",
+            "P",
+            named,
+            0,
+            c_name=f"{name} *",
+            name=name,
+            owner=owner,
+            opaque=opaque,
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Handle, (self.name, None, self.opaque)
+
+    def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
+        return join(self.c_name if spell is None else spell(VOIDPTR), declarator)
 
 
 class FunctionPointer(CType):

@@ -17,14 +17,18 @@ the column. In this grammar, with the names of fields, signatures are kept as pl
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from .._errors import SignatureError
 from .ctype import MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
-from .derived import Array, FunctionPointer, Struct, View, pointer
+from .derived import Array, FunctionPointer, Handle, Pointer, Struct, View, pointer
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .derived import Owner
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
     #: which of them are read-only, which are text, and its declaration.
@@ -240,6 +244,38 @@ class Reader:
             raise self.error(error.reason, 0, error.hint) from None
 
 
+class _KeptReader(Reader):
+    """A parser of what was kept, where pointers may name what they point to.
+
+    That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
+    name; ``P=`` begins what has a size.
+    """
+
+    __slots__ = ()
+
+    def type(self, depth: int) -> CType:
+        source, at = self.source, self.at
+        start = at + 2 if source[at + 1 : at + 2] == "=" else at + 1
+        if source[start : start + 1] != "<":
+            return super().type(depth)
+        end = source.find(">", start)
+        number, _, name = source[start + 1 : end].rpartition(":")
+        owner = owners.get(int(number)) if number else None
+        self.at = end + 1
+        if source[at] == "P":
+            return Handle(name, owner, start == at + 1)
+        return Pointer(self.admitted("pointee", depth + 1), name, owner)
+
+
+#: What has the types that pointers name, by number.
+owners: WeakValueDictionary[int, Owner] = WeakValueDictionary()
+
+
+def bind(named: str, owner: Owner) -> str:
+    """The text of a type or function that was kept, with `owner` as what has the types of it."""
+    return named.replace("<", f"<{owner.serial}:") if "<" in named else named
+
+
 def shown(found: str) -> str:
     return repr(found) if found else "the end"
 
@@ -255,10 +291,10 @@ def from_row(made: Row) -> Signature:
     named, names, readonly, characters, written = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
-        function = FunctionPointer(*Reader(named).signature(1, ""))
+        function = FunctionPointer(*_KeptReader(named).signature(1, ""))
     return Signature.of(function, names, readonly, characters, written)
 
 
 def read_type(named: str) -> CType:
     """The type whose `named` text was kept, which may be longer than what people write."""
-    return known(named) or Reader(named).type(0)
+    return known(named) or _KeptReader(named).type(0)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from .. import _cache
 from .._errors import SignatureError, SymbolError
 from .declared import Declarations, edition
+from .plaintext import common_types, without_comments
 from .preprocessor import Wanted, compiler, identity
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .declared import Table
     from .grammar import Row
     from .preprocessor import Macro, Scanned
+    from .typenames import TypeNames
 
 _OF_MACROS = "a macro "  # begins the reasons of macros
 _MOST_TOKENS = 4096  # of one macro, expanded
@@ -71,7 +73,10 @@ def _several(given: object, name: str) -> list[object]:
 
 
 def read(
-    wanted: Wanted, only: Sequence[str] | str | None = None, skip: bool = True
+    wanted: Wanted,
+    only: Sequence[str] | str | None = None,
+    skip: bool = True,
+    names: TypeNames | None = None,
 ) -> Declarations:
     """What headers declare.
 
@@ -82,14 +87,22 @@ def read(
         Names, or fnmatch patterns of names, to which it is limited.
     skip : bool
         Whether what cannot be offered is left out, and not an error.
+    names : TypeNames, optional
+        Other types that a text knows.
     """
     command = compiler()
     told = repr(("headers", edition(), identity(command), wanted))
     key = _cache.sha256(told.encode(errors="backslashreplace")).digest()
-    table = _kept(key)
-    if table is None:
-        stamps, table = _read(wanted)
-        _cache.shared().put(key, marshal.dumps((stamps, {**table})))
+    if names is not None and wanted.text is not None:
+        # What it says depends on them, too.
+        stamps, table = _read(wanted, names)
+        key = _cache.sha256(marshal.dumps({**table})).digest()
+    else:
+        kept = _kept(key)
+        if kept is None:
+            stamps, kept = _read(wanted)
+            _cache.shared().put(key, marshal.dumps((stamps, {**kept})))
+        table = kept
     if only is not None:
         _restrict(table, [only] if isinstance(only, str) else [*only])
     if not skip:
@@ -99,7 +112,9 @@ def read(
                     f"{name!r} cannot be offered: {reason}",
                     hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
                 )
-    return Declarations(table, wanted.text, wanted)
+    made = Declarations(table, wanted.text, wanted)
+    made.key = key
+    return made
 
 
 def _restrict(table: Table, only: list[str]) -> None:
@@ -148,7 +163,9 @@ def _stamp(path: str) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _read(wanted: Wanted) -> tuple[dict[str, tuple[int, int] | None], Table]:
+def _read(
+    wanted: Wanted, names: TypeNames | None = None
+) -> tuple[dict[str, tuple[int, int] | None], Table]:
     from .cparser import Parser
     from .preprocessor import Scanned, check_machine, preprocess
 
@@ -156,11 +173,13 @@ def _read(wanted: Wanted) -> tuple[dict[str, tuple[int, int] | None], Table]:
         text = preprocess(wanted)
         check_machine(text)
     else:
-        text = f'# 1 "declarations"\n{_without_comments(wanted.text)}'
+        text = f'# 1 "declarations"\n{without_comments(wanted.text)}'
     scanned = Scanned(text)
     parser = Parser(scanned.tokens)
-    if wanted.text is not None:
-        _know(parser)
+    if names is not None:
+        names.lend(parser)  # which know the common ones
+    elif wanted.text is not None:
+        parser.typedefs |= common_types()
     parser.read()
     # A file that is added to a folder may come before one that was included.
     stamps = {
@@ -175,39 +194,6 @@ def _has_directives(text: str) -> bool:
     return re.search(r"^\s*#\s*(?:if|include)", text, re.MULTILINE) is not None
 
 
-def _without_comments(text: str) -> str:
-    import re
-
-    from .csource import LEXICAL, SPLICE
-
-    def replaced(match: re.Match[str]) -> str:
-        found = match.group()
-        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
-
-    return re.sub(LEXICAL, replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
-
-
-def _know(parser: Parser) -> None:
-    """Have a parser know the types that texts take for granted."""
-    from cffi.commontypes import COMMON_TYPES
-
-    from .cffitype import ffi, scalar_of
-    from .cnodes import Number
-    from .cparser import Parser
-    from .csyntax import KNOWN_TYPEDEFS
-    from .preprocessor import tokenizer
-
-    known = "typedef struct _IO_FILE FILE; typedef _Bool bool;"
-    for name, meant in KNOWN_TYPEDEFS.items():
-        known += "" if name.startswith("__nc_") else f"typedef {meant} {name};"
-    first = Parser(tokenizer()(known))
-    for name, meant in COMMON_TYPES.items():
-        if name == meant and name.isidentifier() and not name.startswith("_cffi"):
-            first.typedefs[name] = Number(scalar_of(ffi().typeof(name))), False
-    first.read()
-    parser.typedefs |= first.typedefs
-
-
 class _Tables:
     """The table of what a parser has read, and of macros."""
 
@@ -218,7 +204,7 @@ class _Tables:
         self.parser = parser
         self.scanned = scanned
         self.wanted = wanted
-        self.convert = NodeConverter()
+        self.convert = NodeConverter(naming=True)
         self.split: Callable[[str], list[str]] = tokenizer()
         self.skipped: dict[str, str] = {}
         self.functions: dict[str, Row] = {}
@@ -256,7 +242,7 @@ class _Tables:
             "readonly": self.readonly,
             "typedefs": {},
             "structs": {},
-            "opaque": [],
+            "opaque": self._opaque(),
             "constants": self.constants,
             "refused": {},
             "pointers": self.pointers,
@@ -267,6 +253,7 @@ class _Tables:
             "files": self.scanned.files,
             "layouts": self._layouts(),
             "types": self._types(),
+            "enums": self._enums(),
         }
 
     def _attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
@@ -416,11 +403,35 @@ class _Tables:
         }
 
     def _types(self) -> dict[str, str]:
+        from .cnodes import UNUSABLE
+
         return {
             name: node.spell(name)
             for name, (node, _) in self.parser.typedefs.items()
-            if node.kind != "unusable"
+            if not node.cname.startswith(f"{UNUSABLE}0_")
         }
+
+    def _enums(self) -> dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]:
+        from .cnodes import Enumeration
+
+        return {
+            node.typedef or node.cname: (
+                node.scalar.text,
+                None if node.values is None else tuple(node.values),
+            )
+            for node in self.parser.tags.values()
+            if isinstance(node, Enumeration)
+        }
+
+    def _opaque(self) -> list[str]:
+        """The structs and unions of which nothing but the name is known."""
+        from .cnodes import Record
+
+        return [
+            node.typedef or node.cname
+            for node in self.parser.tags.values()
+            if isinstance(node, Record) and node.size is None
+        ]
 
 
 def doc(file: str, line: int) -> str | None:

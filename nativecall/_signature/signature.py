@@ -105,7 +105,7 @@ class Signature(Immutable):
             (None,) * count if names is None else tuple(names),
             (False,) * count if readonly is None else tuple(readonly),
             tuple(characters) if any(characters) else (),
-            function.named[2:-1] if written is None else written,
+            _shown(function) if written is None else written,
         )
 
     @classmethod
@@ -174,6 +174,11 @@ class Signature(Immutable):
 def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
     """Which arguments are text, with `count` more before the result that are not."""
     return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
+
+
+def _shown(function: FunctionPointer) -> str:
+    named = function.named[2:-1]
+    return function.text[2:-1] if "<" in named else named
 
 
 def _restore(

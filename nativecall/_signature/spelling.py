@@ -130,6 +130,29 @@ def _form(source: str) -> Form:
     raise SignatureError("expected a result and arguments", source, 1, hint=_FORMS)
 
 
+def is_ffi_type(source: object) -> bool:
+    """Whether an object is a type of cffi's."""
+    cls = type(source)
+    return cls.__module__ == "_cffi_backend" and cls.__name__ == "CType"
+
+
+def parse_with(source: object, types: object) -> Signature:
+    """Read a signature with the types of a library, which is or has `types`."""
+    read = getattr(type(types), "_signature_of", None)
+    if read is None:
+        raise TypeError(f"'types' must be a library or its types (got {type(types).__name__})")
+    found: Signature = read(types, source)
+    return found
+
+
+def is_c(source: str) -> bool:
+    """Whether a signature is a declaration of C."""
+    try:
+        return _form(str.__str__(source)) == "c"
+    except SignatureError:
+        return False
+
+
 def _calls(source: str) -> bool:
     """Whether a parenthesis opens what is not the lengths of an array."""
     return any([part.lstrip(SPACE)[:1] not in DIGITS for part in source.split("(")[1:]])
@@ -146,7 +169,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     source : str, Signature or FunctionPointer
         ``"i:d&f"``; a C declaration such as ``"int (double, float *)"``, with or without names;
         NumPy's ``"dd->d"``, in NumPy's type characters; or CEP 1000's ``"df)i"``. At most 4096
-        characters.
+        characters. Types of functions of cffi's are taken, too.
     hint : {'native', 'c', 'numpy', 'cep1000'}, optional
         The spelling, where it is known. It is recognised otherwise.
 
@@ -170,6 +193,8 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
         return source
     if isinstance(source, FunctionPointer):
         return Signature(source.result, source.args, source.variadic)
+    if is_ffi_type(source):
+        return _from_ffi(source)
     source = _require_text(source)
     form = None if hint is None else _known_hint(hint)
     key = (source, form)
@@ -179,6 +204,15 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     if not source.strip(SPACE):
         raise SignatureError("a signature is empty", source, 1, hint=_FORMS)
     return _cache.keep(key, _READERS[form or _form(source)](source))
+
+
+def _from_ffi(source: object) -> Signature:
+    from .cffitype import from_ffi
+
+    found = from_ffi(source)
+    if not isinstance(found, Signature):
+        raise TypeError(f"a signature must be that of a function (got {source!r})")
+    return found
 
 
 def _known_hint(hint: object) -> str:

@@ -119,7 +119,7 @@ class Function:
 class Pointer:
     """A data pointer found in a foreign box."""
 
-    __slots__ = ("address", "is_memory", "kind", "owner", "pointee", "variable")
+    __slots__ = ("address", "is_memory", "kind", "may_change", "owner", "pointee", "variable")
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class Pointer:
         *,
         is_memory: bool = False,
         kind: object = None,
+        may_change: bool = False,
     ) -> None:
         self.address = address
         self.pointee = pointee  # None for `void`
@@ -141,8 +142,10 @@ class Pointer:
         # Whether the box has the memory itself, as an array does: then it must be aligned. An
         # address that a pointer holds is not checked: handles may be odd.
         self.is_memory = is_memory
-        # The cffi type that such boxes convert to, if their own type says all that is said here.
+        # The cffi type that such boxes convert to.
         self.kind = kind
+        # Whether that type does not say all that is said here.
+        self.may_change = may_change
 
 
 class Struct:

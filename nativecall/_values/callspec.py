@@ -10,7 +10,7 @@ from __future__ import annotations
 from .. import _lib
 from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
-from .._signature.derived import Array, Pointer, Struct, View
+from .._signature.derived import Array, Handle, Pointer, Struct, View
 from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -119,7 +119,7 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":
-        code = "v"
+        code = "" if isinstance(arg, Handle) and arg.opaque else "v"
     elif isinstance(arg, View):
         code, size = letter(arg.item), arg.item.alignment
     elif isinstance(arg, Pointer):

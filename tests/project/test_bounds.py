@@ -64,6 +64,7 @@ SEEN = {
     "codegen/test_engine.py::test_memory_of_optimized_code_is_bounded",
     "signatures without an answer": "test_signatures_without_an_answer",
     "files of libraries": "test_files_of_libraries",
+    "types of declarations": "library/test_types.py::test_types_are_kept_up_to_a_bound",
     "what pointer variables": "test_what_pointer_variables_point_to",
     "classes of NumPy": "",
 }

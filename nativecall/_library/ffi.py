@@ -1,0 +1,50 @@
+"""`lib.ffi`: an FFI of cffi whose types are those of a library.
+
+Texts of types are read here, with what the library declares; all else is cffi's own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .._errors import SignatureError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from cffi import FFI
+    from cffi.FFI import CType as FFIType
+
+    class Owner(Protocol):
+        """What knows the types of a library (types.py)."""
+
+        def type(self, text: str) -> FFIType: ...
+
+
+@cache
+def _class() -> Any:
+    from cffi import FFI
+
+    class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types
+        """A `cffi.FFI` that knows the types of a library, and what `cdef` tells it beside them."""
+
+        def __init__(self, owner: Owner) -> None:
+            super().__init__()
+            self._owner = owner
+
+        def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
+            # What all methods of cffi ask for the type of a text.
+            try:
+                return self._owner.type(cdecl)
+            except SignatureError:
+                if not self._cdefsources:
+                    raise
+                return super()._typeof(cdecl, consider_function_as_funcptr)
+
+    return LibraryFFI
+
+
+def make(owner: Owner) -> FFI:
+    """The FFI of a library's types."""
+    return _class()(owner)

@@ -1,0 +1,411 @@
+"""Memory of a library's types: `lib.new`, and NumPy's views of it. What owns it is cffi's.
+
+What pointers in the memory lead to since it was made lives as long as the memory: functions, text,
+buffers, arrays and structs that were made of lists and mappings. cffi's own assignments to members
+keep nothing alive.
+
+A value that does not fit is an error that names the member, before anybody has the memory.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature.cffitype import c_name_of, from_ffi
+from .._signature.ctype import CType
+from .._signature.signature import Signature
+from .._signature.spelling import is_ffi_type
+from .._values import boxes, callspec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from cffi.FFI import CData as FFIData
+    from cffi.FFI import CType as FFIType
+    from numpy import ndarray
+    from numpy.typing import DTypeLike
+
+    from .types import Owner
+
+_types = _lib.types
+_RECORDS = ("struct", "union")
+_CFFI_ALIGNS = 16  # what cffi's own memory is aligned to
+_IGNORED = 1  # cffi's flag of members that initialisers by position pass over
+_CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
+
+
+def new(owner: Owner, given: object, init: object) -> FFIData:
+    """What `Library.new` makes."""
+    if isinstance(given, str):
+        ctype = owner.type(given)
+    elif is_ffi_type(given):
+        ctype = given
+    else:
+        raise TypeError(
+            f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
+        )
+    if ctype.kind not in ("pointer", "array"):
+        if ctype.kind == "void":
+            raise TypeError("'void' has no size; nothing of it can be made")
+        ctype = _pointer_to(ctype)
+    item = _element(ctype.item)
+    if item.kind in _RECORDS and item.fields is None:
+        raise TypeError(
+            f"{item.cname!r} is not declared in full, so none can be made here; a function of the "
+            f"library may make one, and '{item.cname} *[1]' has room for a pointer to it"
+        )
+    if item.kind == "void":
+        raise TypeError("'void' has no size; make 'char[n]' instead")
+    maker = _Maker(owner)
+    if init is None:
+        if ctype.kind == "array" and ctype.length is None:
+            raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
+        return maker.allocate(ctype, None)
+    if ctype.kind == "array":
+        return maker.array(ctype, init, repr(ctype.cname))
+    if ctype.item.kind in _RECORDS:
+        return maker.record(ctype, init, repr(ctype.item.cname))
+    made = maker.allocate(ctype, None)
+    maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
+    return made
+
+
+class _Maker:
+    """Makes one piece of memory, with all that it leads to."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.ffi = owner.ffi
+        self.kept: list[object] = []
+
+    def allocate(self, ctype: FFIType, init: object) -> FFIData:
+        """Zeroed memory that keeps what is kept."""
+        alignment = self.ffi.alignof(ctype.item)
+        if not _leads_on(ctype.item) and alignment <= _CFFI_ALIGNS:
+            return self.ffi.new(ctype, init)
+        ffi, kept = self.ffi, self.kept
+
+        def room(size: int) -> FFIData:
+            raw = ffi.new("char[]", size + alignment)
+            start = int(ffi.cast("uintptr_t", raw))
+            aligned = ffi.cast("char *", -(-start // alignment) * alignment)
+            return ffi.gc(aligned, _types.Keep((raw, kept)))
+
+        return ffi.new_allocator(room, None, False)(ctype, init)
+
+    # -- arrays and structs ----------------------------------------------------------------------
+
+    def array(self, ctype: FFIType, init: Any, who: str) -> FFIData:
+        """An array of its items, or of a buffer of these, or of a length."""
+        item = ctype.item
+        if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
+            return self.allocate(ctype, init)
+        if isinstance(init, (bytes, str)) and item.kind == "primitive":
+            return self.ffi.new(ctype, init)
+        found = self._copied(ctype, init, who)
+        if found is not None:
+            return found
+        values = _items(init, who)
+        if item.kind == "primitive":
+            try:
+                return self.ffi.new(ctype, values)
+            except (TypeError, OverflowError):
+                pass  # said of the item
+        if ctype.length is not None and len(values) > ctype.length:
+            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
+        made = self.allocate(ctype, len(values) if ctype.length is None else None)
+        for index, value in enumerate(values):
+            self.fill(made, index, item, value, f"item {index} of {who}")
+        return made
+
+    def _copied(self, ctype: FFIType, init: object, who: str) -> FFIData | None:
+        """An array that is a copy of a buffer; None where `init` has no such buffer."""
+        if isinstance(init, (list, tuple, dict, bytes)) or _is_cdata(init):
+            return None
+        try:
+            memoryview(init).release()  # type: ignore[arg-type]  # that is asked
+        except (TypeError, BufferError, ValueError):
+            return None
+        ffi = self.ffi
+        with memoryview(init) as view:  # type: ignore[arg-type]  # that it is one was asked
+            size, count = view.nbytes, view.nbytes // max(ffi.sizeof(ctype.item), 1)
+        element = _element(ctype)
+        wanted = self._type(_pointer_to(element))
+        held = _types.pin(callspec.of_argument(wanted, readonly=True), who, -1, init)
+        if ctype.length is not None and count > ctype.length:
+            raise IndexError(f"{who} has {ctype.length} items (got {count})")
+        made = self.allocate(ctype, count if ctype.length is None else None)
+        ffi.memmove(made, ffi.cast("char *", held.address), size)
+        return made
+
+    def record(self, ctype: FFIType, init: object, who: str) -> FFIData:
+        """A struct or union, and a pointer to it."""
+        struct = ctype.item
+        if _is_cdata(init):
+            made = self.allocate(ctype, None)
+            self._assign(made, 0, init, who)
+            return made
+        values = _members(struct, init, who)
+        last = struct.fields[-1] if struct.fields else None
+        sized = None
+        if last is not None and last[1].type.kind == "array" and last[1].type.length is None:
+            given = values.get(last[0])
+            if given is not None:
+                length = given if isinstance(given, int) else len(_items(given, who))
+                sized = {last[0]: length}
+                if isinstance(given, int):
+                    del values[last[0]]
+        made = self.allocate(ctype, sized)
+        self._fill_record(made, struct, values, who)
+        return made
+
+    def _fill_record(
+        self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
+    ) -> None:
+        types = dict(struct.fields)
+        for name, value in values.items():
+            self.fill(place, name, types[name].type, value, f"field {name!r} of {who}")
+
+    # -- members ---------------------------------------------------------------------------------
+
+    def fill(self, place: FFIData, key: str | int, ctype: FFIType, value: object, who: str) -> None:
+        """Write a value as a member or an item."""
+        if ctype.kind in ("pointer", "function"):
+            value = self._pointer(ctype, value, who)
+        elif ctype.kind in _RECORDS and not _is_cdata(value):
+            inner = getattr(place, key) if isinstance(key, str) else place[key]
+            self._fill_record(inner, ctype, _members(ctype, value, who), who)
+            return
+        elif ctype.kind == "array" and not (
+            _is_cdata(value) or (isinstance(value, (bytes, str)) and ctype.item.kind == "primitive")
+        ):
+            self._fill_array(place, key, ctype, value, who)
+            return
+        self._assign(place, key, value, who)
+
+    def _fill_array(
+        self, place: FFIData, key: str | int, ctype: FFIType, value: object, who: str
+    ) -> None:
+        inner = getattr(place, key) if isinstance(key, str) else place[key]
+        values = _items(value, who)
+        if ctype.length is not None and len(values) > ctype.length:
+            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
+        for index, one in enumerate(values):
+            self.fill(inner, index, ctype.item, one, f"item {index} of {who}")
+
+    def _assign(self, place: FFIData, key: str | int, value: object, who: str) -> None:
+        """Have cffi write a value, and say of what what it says."""
+        try:
+            if isinstance(key, str):
+                setattr(place, key, value)
+            else:
+                place[key] = value
+        except (TypeError, OverflowError, ValueError, IndexError) as error:
+            raise type(error)(f"{who}: {error}") from None
+
+    # -- pointers --------------------------------------------------------------------------------
+
+    def _pointer(self, ctype: FFIType, value: Any, who: str) -> FFIData:
+        """The pointer that a value is, or that leads to one; what it leads to is kept."""
+        ffi = self.ffi
+        if value is None:
+            return ffi.NULL
+        if _is_cdata(value):
+            return self._cdata(ctype, value)
+        if ctype.kind == "function":
+            return self._function(ctype, value, who)
+        if isinstance(value, bytes) and ctype.item.cname in _CHARACTERS:
+            made = ffi.new("char[]", value)
+            self.kept.append(made)
+            return ffi.cast(ctype, made)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            kind = _array_of(ctype)
+            return self._kept(self.array(kind, value, who), ctype)
+        if isinstance(value, (dict, tuple)) and ctype.item.kind in _RECORDS:
+            return self._kept(self.record(ctype, value, who), ctype)
+        wanted = self._type(ctype)
+        held = _types.pin(callspec.of_argument(wanted), who, -1, value)
+        self.kept.append(held)
+        return ffi.cast(ctype, held.address)
+
+    def _kept(self, made: FFIData, ctype: FFIType) -> FFIData:
+        self.kept.append(made)
+        return self.ffi.cast(ctype, made)
+
+    def _cdata(self, ctype: FFIType, value: FFIData) -> FFIData:
+        """A pointer of cffi's; one of another FFI by the name of what it points to."""
+        self.kept.append(value)
+        given = self.ffi.typeof(value)
+        if given.kind in ("pointer", "array") and ctype.kind == "pointer":
+            name = c_name_of(given.item)
+            if name and name == c_name_of(ctype.item):
+                return self.ffi.cast(ctype, value)
+        return value
+
+    def _function(self, ctype: FFIType, value: Any, who: str) -> FFIData:
+        signature = from_ffi(ctype, self.owner)
+        assert isinstance(signature, Signature)
+        if boxes.is_python_function(value):
+            from .._callback import Callback
+
+            try:
+                made = Callback(signature, value)
+            except SignatureError as error:
+                raise TypeError(f"{who} cannot be a Python function: {error}") from None
+            self.kept.append(made)
+            return self.ffi.cast(ctype, made.address())
+        held = _types.pin(callspec.of_argument(signature.function), who, -1, value)
+        self.kept.append(held)
+        return self.ffi.cast(ctype, held.address)
+
+    def _type(self, ctype: FFIType) -> CType:
+        found = from_ffi(ctype, self.owner)
+        assert isinstance(found, CType)
+        return found
+
+
+def _is_cdata(value: object) -> bool:
+    cls = type(value)
+    return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
+
+
+def _pointer_to(ctype: FFIType) -> FFIType:
+    import _cffi_backend
+
+    return _cffi_backend.new_pointer_type(ctype)
+
+
+def _array_of(ctype: FFIType) -> FFIType:
+    import _cffi_backend
+
+    return _cffi_backend.new_array_type(ctype, None)
+
+
+def _element(ctype: FFIType) -> FFIType:
+    while ctype.kind == "array":
+        ctype = ctype.item
+    return ctype
+
+
+def _leads_on(ctype: FFIType) -> bool:
+    """Whether memory of a type has pointers in it."""
+    ctype = _element(ctype)
+    if ctype.kind in _RECORDS:
+        return any([_leads_on(field.type) for _, field in ctype.fields or ()])
+    return ctype.kind in ("pointer", "function")
+
+
+def _items(value: Any, who: str) -> Sequence[object]:
+    """The items of a sequence, as a list or tuple."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{who} must be a list, a tuple or an array (got {type(value).__name__})")
+    return [*value]
+
+
+def _members(struct: FFIType, value: Any, who: str) -> dict[str, object]:
+    """What an initialiser says of members, by name."""
+    names = [name for name, _ in struct.fields]
+    if hasattr(value, "keys"):
+        given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+        for name in given:
+            if name not in names:
+                from difflib import get_close_matches
+
+                close = get_close_matches(name, names, n=1)
+                advice = f"did you mean {close[0]!r}? " if close else ""
+                shown = ", ".join(map(repr, names))
+                raise TypeError(f"{who} has no field {name!r}; {advice}its fields are {shown}")
+        return given
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"{who} must be a mapping, a list, a tuple or such a {struct.kind} "
+            f"(got {type(value).__name__})"
+        )
+    taken = [name for name, field in struct.fields if not field.flags & _IGNORED]
+    if struct.kind == "union":
+        taken = taken[:1]
+    if len(value) > len(taken):
+        shown = ", ".join(map(repr, taken))
+        raise TypeError(f"{who} has {len(taken)} fields ({shown}), got {len(value)} values")
+    return dict(zip(taken, value, strict=False))
+
+
+# -- NumPy ---------------------------------------------------------------------------------------
+
+
+def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> ndarray[Any, Any]:
+    """What `Library.asarray` gives."""
+    import numpy
+
+    ffi = owner.ffi
+    if not _is_cdata(value):
+        raise TypeError(
+            f"'value' must be a pointer or an array of cffi's (got {type(value).__name__})"
+        )
+    ctype = ffi.typeof(value)
+    if ctype.kind not in ("pointer", "array"):
+        raise TypeError(
+            f"'value' must be a pointer or an array (got {ctype.cname!r}); ffi.addressof() "
+            "gives a pointer to a struct"
+        )
+    if ctype.kind == "pointer" and value == ffi.NULL:
+        raise ValueError(f"'value' is a {ctype.cname!r} that is NULL")
+    element = ctype.item
+    lengths: tuple[int, ...] = ()
+    if shape is not None:
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any([length < 0 for length in lengths]):
+            raise ValueError(f"'shape' must have lengths (got {shape!r})")
+    elif ctype.kind == "array":
+        lengths = (len(value),)
+    count = 1
+    for length in lengths:
+        count *= length
+    if shape is not None and ctype.kind == "array" and count > len(value):
+        raise ValueError(f"'shape' is {lengths}, but {ctype.cname!r} has {len(value)} items")
+    while element.kind == "array":
+        lengths += (element.length,)
+        element = element.item
+    form = numpy.dtype(dtype(element))
+    size = count * ffi.sizeof(ctype.item)
+    if size == 0:
+        return numpy.empty(lengths, form)
+    return numpy.frombuffer(ffi.buffer(value, size), form).reshape(lengths)
+
+
+def dtype(ctype: FFIType) -> DTypeLike:
+    """What NumPy calls a type of cffi's: pointers are integers, bit-fields are left out."""
+    if ctype.kind in _RECORDS:
+        if ctype.fields is None:
+            raise TypeError(f"{ctype.cname!r} is not declared in full")
+        import _cffi_backend
+
+        fields = [
+            (name, field)
+            for name, field in ctype.fields
+            if field.bitsize < 0 and getattr(field.type, "length", 0) is not None
+        ]
+        return {
+            "names": [name for name, _ in fields],
+            "formats": [dtype(field.type) for _, field in fields],
+            "offsets": [field.offset for _, field in fields],
+            "itemsize": _cffi_backend.sizeof(ctype),
+        }
+    if ctype.kind == "array":
+        return dtype(ctype.item), (ctype.length,)
+    if ctype.kind in ("pointer", "function"):
+        return "P"
+    if ctype.kind == "void":
+        raise TypeError("'void' has no size; cast the pointer, or make 'char *' of it")
+    found = from_ffi(ctype)
+    assert isinstance(found, CType)
+    code = found.text
+    return _CODES.get(code, code)
+
+
+_CODES = {"c": "S1", "Zf": "F", "Zd": "D", "Zg": "G", "b": "i1", "B": "u1", "h": "i2", "H": "u2"}
+_CODES |= {"i": "i4", "I": "u4", "q": "i8", "Q": "u8"}

@@ -1,0 +1,181 @@
+"""`lib.types` and `lib.ffi`: the types of a library by name, as cffi's, and the FFI that has them.
+
+One set of types serves all libraries that are loaded with the same declarations, so that what one
+of them returns is what another takes. Everything is made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from .._errors import SignatureError, SymbolError
+from .._fifo import Cache, Fifo
+from .._signature.grammar import owners
+from .._signature.signature import Signature
+from .._signature.spelling import is_c, is_ffi_type, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cffi import FFI
+    from cffi.FFI import CType as FFIType
+
+    from .._signature.cnodes import Node
+    from .._signature.declared import Declarations
+    from .._signature.typenames import TypeNames
+
+_numbers = count(1)
+
+
+class Owner:
+    """The types of declarations, for what is made of them: signatures, cffi's types, an FFI."""
+
+    def __init__(self, declarations: Declarations | None, base: Owner | None = None) -> None:
+        self.serial = next(_numbers)
+        self._declarations = declarations
+        self._base = base
+        self._names: TypeNames | None = None
+        self._ffi: FFI | None = None
+        self._types: Cache[str, FFIType] = Cache(1024)
+        self._pointers: dict[str, FFIType] = {}
+        self._signatures: Cache[str, Signature] = Cache(1024)
+        owners[self.serial] = self
+
+    @property
+    def names(self) -> TypeNames:
+        """What the declarations call types."""
+        if self._names is None:
+            known = self._declarations
+            if known is None or known.wanted is None:
+                from .._signature import header
+
+                # Texts that were read strictly keep no layouts.
+                text = "" if known is None else known.text
+                known = header.read(header.wanted(None, (), {}, text))
+            from .._signature.typenames import TypeNames
+
+            base = None if self._base is None else self._base.names
+            self._names = TypeNames(known, base, self)
+        return self._names
+
+    def type(self, text: str) -> FFIType:
+        """cffi's type for a type in C."""
+        found = self._types.get(text)
+        if found is None:
+            found = self._types.keep(text, ffi_type(self.names.node(text)))
+        return found
+
+    def pointer(self, name: str) -> FFIType | None:
+        """cffi's type of a pointer to what has a name; None where there is none."""
+        found = self._pointers.get(name)
+        if found is None:
+            node = self.names.find(name)
+            if node is None:
+                return None
+            found = self._pointers.setdefault(name, ffi_type(node.pointer()))
+        return found
+
+    def signature(self, given: object) -> Signature:
+        """A signature in any spelling, in C with the types of the declarations."""
+        if isinstance(given, str) and is_c(given):
+            text = str.__str__(given)
+            found = self._signatures.get(text)
+            if found is None:
+                found = self._signatures.keep(text, self.names.function(text))
+            return found
+        if is_ffi_type(given):
+            from .._signature.cffitype import from_ffi
+
+            made = from_ffi(given, self)
+            if isinstance(made, Signature):
+                return made
+        return parse(given)  # type: ignore[arg-type]  # it says what it takes
+
+    @property
+    def ffi(self) -> FFI:
+        """The FFI that has the types."""
+        if self._ffi is None:
+            from .ffi import make
+
+            self._ffi = make(self)
+        return self._ffi
+
+
+_owners: Fifo[object, Owner] = Fifo()
+
+
+def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
+    """The types of declarations, the same for equal ones."""
+    if declarations is None:
+        key: object = None
+    else:
+        key = declarations.text if declarations.wanted is None else declarations.key
+    whole = (key, base)
+    found = _owners.get(whole)
+    if found is None:
+        found = Owner(declarations, base)
+        _owners.put(whole, found)
+    if declarations is not None:
+        declarations.owner = found
+    return found
+
+
+def ffi_type(node: Node) -> FFIType:
+    """cffi's type for a node."""
+    from .._signature import ffitypes
+
+    return ffitypes.ffi_type(node)
+
+
+class Types:
+    """The types of a library by name, as attributes and items: structs, unions, enums, typedefs
+    and types of functions.
+
+    What a name gives is cffi's type, which `Library.ffi` knows: ``.fields``, ``.kind`` and so on
+    say what it is. Tags are found with and without ``struct``, ``union`` or ``enum``. Iteration
+    and `dir` have the names.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+
+    def _signature_of(self, given: object) -> Signature:
+        return self._owner.signature(given)
+
+    def __getitem__(self, name: str) -> FFIType:
+        if not isinstance(name, str):
+            raise TypeError(f"types have names (got {type(name).__name__})")
+        names = self._owner.names
+        node = names.find(name)
+        if node is None:
+            advice = names.like(name.rpartition(" ")[2])
+            raise KeyError(f"no type {name!r} is declared" + (f"; {advice}" if advice else ""))
+        if node.kind == "unusable":
+            raise SignatureError(f"the type {name!r} cannot be offered: {node.reason}")  # type: ignore[attr-defined]
+        return ffi_type(node)
+
+    def __getattr__(self, name: str) -> FFIType:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError as error:
+            raise SymbolError(error.args[0], name) from None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._owner.names.find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owner.names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} types>"

@@ -1,0 +1,339 @@
+"""Types by name: what declarations keep of types, as nodes, and C that uses these names.
+
+`TypeNames` makes the nodes (cnodes.py) of structs, unions, enums and typedefs when they are asked
+for, and reads the names of types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``)
+that are written with them. What it does not know is a SignatureError that names close matches.
+"""
+
+from __future__ import annotations
+
+from .._errors import SignatureError
+from .cconstant import Unknown
+from .cffitype import ANONYMOUS, CHARACTERS, characters
+from .cnodes import (
+    UNUSABLE,
+    Enumeration,
+    FunctionOf,
+    Member,
+    Node,
+    NodeConverter,
+    Raw,
+    Record,
+    Unusable,
+)
+from .cparser import Parser
+from .csource import KEYWORDS
+from .cspecifiers import OTHER_TYPES
+from .ctype import SCALARS
+from .derived import FunctionPointer
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .cexpression import Value
+    from .declared import Declarations
+    from .derived import Owner
+
+_UNUSABLE = (UNUSABLE, *OTHER_TYPES)
+_KINDS = ("struct", "union", "enum")
+
+
+class _Found(dict[str, "Any"]):
+    """A dictionary whose missing items are looked for once."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: str) -> Any:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return self.setdefault(name, found)
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name) is not None
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+class _Over(dict[str, "Any"]):
+    """A dictionary before another one, of which nothing gets into it."""
+
+    def __init__(self, own: dict[str, Any], other: dict[str, Any]) -> None:
+        super().__init__(own)
+        self._other = other
+
+    def __missing__(self, name: str) -> Any:
+        return self._other[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._other
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return super().get(name) or self._other.get(name, default)
+
+
+class _Kept(Record):
+    """A struct or union that was read before; its members are read when they are asked for."""
+
+    def __init__(self, names: TypeNames, name: str, row: tuple[Any, ...] | None) -> None:
+        kind, _, tag = name.rpartition(" ")
+        super().__init__(row[0] if row is not None else kind or "struct", tag)
+        if not kind:
+            self.typedef = name
+            self.cname = name
+        self.is_kept = True
+        self._names = names
+        self._row = row
+        if row is not None:
+            self.size, self.alignment = row[1:3]
+
+    @property
+    def fields(self) -> list[tuple[str, Member]] | None:
+        row = self._row
+        if row is None:
+            return None
+        found: list[tuple[str, Member]] | None = self.__dict__.get("_fields")
+        if found is None:
+            found = [
+                (one[0], Member(one[0], self._names._declared(one[1]), *one[2:])) for one in row[3]
+            ]
+            self.__dict__["_fields"] = found
+        return found
+
+    @fields.setter
+    def fields(self, value: object) -> None:
+        pass  # of a Record that has none yet
+
+
+class TypeNames:
+    """The types of declarations, and of those that they build on.
+
+    Attributes
+    ----------
+    typedefs, tags : mapping of str to Node
+        Nodes by name, ``"gsl_function"``, and by tag, ``"struct sqlite3"``.
+    """
+
+    def __init__(
+        self, declarations: Declarations, base: TypeNames | None = None, owner: Owner | None = None
+    ) -> None:
+        self._declarations = declarations
+        self._base = base
+        self.typedefs: dict[str, tuple[Node, bool]] = _Found(self._typedef)
+        self.tags: dict[str, Node] = _Found(self._tag)
+        self._opaque = frozenset(declarations.opaque)
+        self._convert = NodeConverter(naming=True, owner=owner)
+        self._common: dict[str, tuple[Node, bool]] | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all types, tags without what they are."""
+        known = self._declarations
+        seen: dict[str, None] = {}
+        usable = [name for name, text in known.types.items() if not text.startswith(_UNUSABLE)]
+        for names in (usable, known.layouts, known.enums, known.opaque):
+            for name in names:
+                short = name.rpartition(" ")[2]
+                if ANONYMOUS not in name and short.isidentifier():
+                    seen[short] = None
+        if self._base is not None:
+            seen |= dict.fromkeys(self._base)
+        return iter(seen)
+
+    def find(self, name: str) -> Node | None:
+        """The type of a name: a typedef, a tag with what it is or without, or one of C's own."""
+        first, _, tag = name.partition(" ")
+        if first in _KINDS and tag.isidentifier():
+            return self.tags.get(name)
+        if not name.isidentifier():
+            return None
+        found = self.typedefs.get(name)
+        if found is not None:
+            return found[0]
+        tags = [f"{kind} {name}" for kind in _KINDS]
+        return next((self.tags[tag] for tag in tags if tag in self.tags), None)
+
+    def lend(self, parser: Parser) -> None:
+        """Have a parser know the types, beside those that it reads."""
+        parser.typedefs = _Over(parser.typedefs, self.typedefs)
+        parser.tags = _Over(parser.tags, self.tags)
+
+    # -- what is kept -----------------------------------------------------------------------------
+
+    def _typedef(self, name: str) -> tuple[Node, bool] | None:
+        known = self._declarations
+        if name in known.layouts or name in self._opaque:
+            return _Kept(self, name, known.layouts.get(name)), False
+        if name in known.enums:
+            return self._enum(name), False
+        if name in OTHER_TYPES:
+            return OTHER_TYPES[name], False
+        if name in CHARACTERS:
+            return self._commonly(name)
+        text = known.types.get(name)
+        if text is not None and text != f"{name} {name}":
+            return self._declared(text), False
+        if name.startswith(UNUSABLE):
+            size, alignment = map(int, name.removeprefix(UNUSABLE).split("_"))
+            return Unusable("its type cannot be passed", size or None, alignment), False
+        if self._base is not None:
+            return self._base.typedefs.get(name)
+        return self._commonly(name)
+
+    def _commonly(self, name: str) -> tuple[Node, bool] | None:
+        """A type that texts take for granted."""
+        if self._common is None:
+            from .plaintext import common_types
+
+            self._common = common_types()
+        return self._common.get(name)
+
+    def _tag(self, name: str) -> Node | None:
+        known = self._declarations
+        if name in known.layouts or name in self._opaque:
+            return _Kept(self, name, known.layouts.get(name))
+        if name in known.enums:
+            return self._enum(name)
+        return None if self._base is None else self._base.tags.get(name)
+
+    def _enum(self, name: str) -> Enumeration:
+        code, values = self._declarations.enums[name]
+        made = Enumeration(name, SCALARS[code], values)
+        made.typedef = "" if " " in name else name
+        made.is_kept = True
+        return made
+
+    def _declared(self, text: str) -> Node:
+        """What a text that was kept declares its name, or a member, as."""
+        parser = _TextParser(text, self, strict=False)
+        said, node = parser.specifiers()
+        _, node, _ = parser.declarator(node, said.const)
+        return node
+
+    # -- what is written --------------------------------------------------------------------------
+
+    def node(self, text: str) -> Node:
+        """The type that a text names; a function is `Raw`."""
+        return self._read(text)[0]
+
+    def function(self, text: str) -> Signature:
+        """The signature of a function that a text declares or names the type of."""
+        node, _ = self._read(text)
+        if isinstance(node, Raw):
+            node = node.function
+        if not isinstance(node, FunctionOf):
+            raise SignatureError("not a function", text, hint="write 'double (double)'")
+        return self.signature(node, text)
+
+    def signature(self, node: FunctionOf, written: str) -> Signature:
+        """The signature of functions of a type."""
+        if node.reason:
+            raise SignatureError(node.reason, written)
+        try:
+            made = FunctionPointer(
+                self._convert.type(node.result),
+                [self._convert.argument(arg) for arg in node.args],
+                node.ellipsis,
+            )
+        except SignatureError as error:
+            raise SignatureError(error.reason, written, hint=error.hint) from None
+        promised = (*node.readonly, getattr(node.result, "const", False))
+        text = tuple(map(characters, (*node.args, node.result), promised))
+        names, readonly = tuple(node.names), tuple(node.readonly)
+        return Signature.of(made, names, readonly, text if any(text) else (), written)
+
+    def _read(self, text: str) -> tuple[Node, str | None]:
+        from .plaintext import without_comments
+
+        parser = _TextParser(without_comments(text), self, strict=True)
+        try:
+            if "{" in parser.tokens:
+                raise Unknown("a body cannot be declared here")
+            said, node = parser.specifiers()
+            name, node, _ = parser.declarator(node, said.const)
+            parser.trailing(said)
+            parser.accept(";")
+            if parser.tokens[parser.at]:
+                raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
+            return said.type(node), name
+        except Unknown as error:
+            raise self._error(str(error), text) from None
+        except RecursionError:
+            raise SignatureError("nested too deeply", text) from None
+
+    def _error(self, reason: str, text: str) -> SignatureError:
+        """The error for a text, with the column of what it quotes and names like that."""
+        quoted = reason.partition("'")[2].rpartition("'")[0]
+        at = text.find(quoted) if quoted else -1
+        hint = None
+        if quoted.isidentifier() and quoted not in KEYWORDS:
+            hint = self.like(quoted)
+        line = text.count("\n", 0, max(at, 0)) + 1
+        column = at - text.rfind("\n", 0, at) if at >= 0 else None
+        return SignatureError(reason, text, column, line if "\n" in text else None, hint)
+
+    def like(self, name: str) -> str | None:
+        """Advice that names the types whose names are like one."""
+        from difflib import get_close_matches
+
+        found = get_close_matches(name, [*self], n=3, cutoff=0.6)
+        return f"did you mean {' or '.join(map(repr, found))}?" if found else None
+
+
+class _TextParser(Parser):
+    """A parser of one type, which knows the types of declarations.
+
+    `strict`: tags that are not known are errors, as they are written by people.
+    """
+
+    def __init__(self, text: str, names: TypeNames, strict: bool) -> None:
+        from .preprocessor import tokenizer
+
+        super().__init__(tokenizer()(text))
+        self.typedefs = names.typedefs
+        self.tags = names.tags
+        self._strict = strict
+        self.values = _Found(lambda name: _constant(names, name))
+
+    def _record(self, kind: str) -> Node:
+        self._known(kind)
+        return super()._record(kind)
+
+    def _enum(self) -> Node:
+        self._known("enum")
+        return super()._enum()
+
+    def _known(self, kind: str) -> None:
+        token = self.tokens[self.at]
+        if self._strict and f"{kind} {token}" not in self.tags:
+            raise Unknown(f"unknown {kind} {token!r}")
+
+    def _nests(self, token: str) -> bool:
+        nests = super()._nests(token)
+        if self._strict and nests and token.isidentifier() and self.tokens[self.at + 2] != ")":
+            raise Unknown(f"unknown type name {token!r}")
+        return nests
+
+    def specifiers(self) -> Any:
+        token = self.tokens[self.at]
+        if self._strict and token.isidentifier() and not self.starts_type(token):
+            raise Unknown(f"unknown type name {token!r}")
+        return super().specifiers()
+
+
+def _constant(names: TypeNames, name: str) -> Value | None:
+    """A constant of the declarations, for the lengths of arrays."""
+    from .cconstant import of_int
+
+    value = names._declarations.constants.get(name)
+    if value is None and names._base is not None:
+        return _constant(names._base, name)
+    return of_int(value) if isinstance(value, int) else None
