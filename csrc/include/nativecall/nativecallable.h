@@ -132,7 +132,9 @@ nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, 
         (found = NC_ABI_LOAD(&(++entry)->signature)) != signature && NC_LIKELY(found != NULL)) {
         found = NC_ABI_LOAD(&(++entry)->signature);
     }
-    return found == signature && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
+    return NC_LIKELY(found == signature) && NC_LIKELY(nc_calltable_flags_suit(entry->flags, refuse))
+               ? entry
+               : NULL;
 }
 
 /* The lookup: objects of the exact metatype, one of their first four entries, and the first one of what

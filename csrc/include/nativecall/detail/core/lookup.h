@@ -36,7 +36,9 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTabl
             return NC_LIKELY(id > NC_SLOT_SKIP) ? row : NULL;
         }
     }
-    return nc_slottable_find(table, id);
+    /* nc_slottable_find again, whose compilers do not know that its first look mostly finds it. */
+    PyCustomSlot *row = nc_slottable_rows(table) + table->expected[id * NC_EXPECTED >> 56];
+    return NC_LIKELY(row->id == id) ? row : nc_slottable_find(table, id);
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
