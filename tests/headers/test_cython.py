@@ -95,7 +95,7 @@ EXCLUDED = {
         *("nc_packed_replace", "nc_calltable_init", "nc_calltable_published"),
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
         *("nc_calltable_enlarged", "nc_calltable_append", "nc_calltable_replace"),
-        "nc_calltable_clear",
+        *("nc_calltable_clear", "nc_convention_fits"),
     },
 }
 EXCLUDED_CONSTANTS = {"NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
