@@ -56,6 +56,13 @@ typedef struct {
     const char *function;   /* interned signature of such functions; NULL for other pointers */
 } NcArgument;
 
+/* An out-parameter that a trampoline has on its stack (nativecall/_values/outs.py). */
+typedef struct {
+    size_t offset;  /* in the memory of all of them */
+    PyObject *type; /* ctype of what is there */
+    char code;      /* its letter, as in a shape */
+} NcOut;
+
 /* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is
  * not converted. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
@@ -77,11 +84,13 @@ typedef struct {
     PyObject *encoding;    /* str: of text in char; NULL where that is bytes */
     char text_result;      /* as `text` of an argument */
     char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
-    int checked;           /* 1 where a function of the policies sees each result, so that calls go
-                              through Python code */
+    int composed;          /* 1 where policies change what a call takes or returns: no
+                              ahead-of-time trampoline knows them */
+    NcOut *outs;           /* out-parameters; NULL where there are none */
+    Py_ssize_t out_count;
     int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
                               Python does not pass, follow the arguments as well */
-    int export;  /* PyBUF_* that they are exported with in that order, to be read */
+    int export; /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */

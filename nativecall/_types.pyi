@@ -77,6 +77,7 @@ class CallSpec:
     signature: Signature
     types: tuple[CType, ...]
     policies: Policies
+    names: tuple[str | None, ...] | None
     @property
     def trampoline(self) -> str | None: ...
 

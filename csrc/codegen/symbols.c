@@ -317,6 +317,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_require_stack)                                                                     \
     FUNCTION(nc_text_length)                                                                       \
     FUNCTION(nc_take_object)                                                                       \
+    FUNCTION(nc_take_outs)                                                                         \
     FUNCTION(nc_thunk_convert)                                                                     \
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_failed)                                                                      \

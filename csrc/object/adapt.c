@@ -148,7 +148,8 @@ PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t na
 {
     NcCallable *self = (NcCallable *)(void *)callable;
     PyObject *key;
-    if (kwnames != NULL || !is_single(self) || self->spec->variadic || nargs > self->spec->nargs) {
+    if (kwnames != NULL || !is_single(self) || self->spec->variadic || self->spec->out_count != 0 ||
+        nargs > self->spec->nargs) {
         return leave("bind", callable, args, nargs, kwnames);
     }
     while (nargs > 0 && args[nargs - 1] == Py_Ellipsis) {
@@ -260,8 +261,9 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
     if (wanted == NULL) {
         return NULL;
     }
-    made = is_single(self) ? converted(self, wanted, Py_None, NULL)
-                           : leave("convert", callable, args, nargs, kwnames);
+    made = is_single(self) && self->spec->out_count == 0
+               ? converted(self, wanted, Py_None, NULL)
+               : leave("convert", callable, args, nargs, kwnames);
     Py_DECREF(wanted);
     return made;
 }

@@ -328,7 +328,7 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
         return NULL;
     }
     return PyUnicode_FromString(self->generated != NULL                      ? "generated"
-                                : self->spec->checked                        ? "python"
+                                : self->spec->composed                       ? "python"
                                 : self->vectorcall == nc_vectorcall_fallback ? "libffi"
                                                                              : "ahead of time");
 }

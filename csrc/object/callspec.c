@@ -36,6 +36,10 @@ static void callspec_dealloc(PyObject *object)
         Py_XDECREF(self->forms[kind]);
     }
     PyMem_Free(self->words);
+    for (Py_ssize_t i = 0; i < self->out_count; i++) {
+        Py_XDECREF(self->outs[i].type);
+    }
+    PyMem_Free(self->outs);
     for (Py_ssize_t i = 0; self->arguments != NULL && i < self->nargs; i++) {
         Py_XDECREF(self->arguments[i].passed);
     }
@@ -108,11 +112,37 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     return 0;
 }
 
+/* Out-parameters, of tuples of (letter, offset, ctype). */
+static int describe_outs(NcCallSpec *self, PyObject *outs)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(outs);
+    if (count == 0) {
+        return 0;
+    }
+    self->outs = (NcOut *)PyMem_Calloc((size_t)count, sizeof(NcOut));
+    if (self->outs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->out_count = count;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int code;
+        Py_ssize_t offset;
+        PyObject *type;
+        PyObject *parts = PyTuple_GET_ITEM(outs, i);
+        if (!PyTuple_Check(parts) || !PyArg_ParseTuple(parts, "CnO", &code, &offset, &type)) {
+            return -1;
+        }
+        self->outs[i] = (NcOut){(size_t)offset, Py_NewRef(type), (char)code};
+    }
+    return 0;
+}
+
 /* The trampoline of "r:aaa". */
 static const NcTrampoline *find_trampoline(const NcCallSpec *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
-    if (self->checked || self->fortran > 1 || self->variadic ||
+    if (self->composed || self->fortran > 1 || self->variadic ||
         self->nargs > NC_LONGEST_SHAPE - 2) {
         return NULL;
     }
@@ -132,8 +162,8 @@ static int export_in(char order)
 }
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order, checked, letter of the result's text or "", encoding or None, fortran). The types
- * have the result's as the last. */
+ * policies, order, composed, letter of the result's text or "", encoding or None, fortran,
+ * out-parameters). The types have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -146,13 +176,15 @@ static PyObject *callspec_new(PyObject *args)
     int result;
     int variadic;
     int order;
-    int checked;
+    int composed;
+    PyObject *outs;
     const char *text_result;
     PyObject *encoding;
     int fortran;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOi", &signature, &text, &text_length, &result,
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOiO!", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order, &checked, &text_result, &encoding, &fortran)) {
+                          &policies, &order, &composed, &text_result, &encoding, &fortran,
+                          &PyTuple_Type, &outs)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -172,11 +204,11 @@ static PyObject *callspec_new(PyObject *args)
     self->variadic = variadic;
     self->policies = Py_NewRef(policies);
     self->order = (char)order;
-    self->checked = checked;
+    self->composed = composed;
     self->text_result = *text_result;
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     self->fortran = fortran;
-    if (!checked) {
+    if (!composed) {
         PyObject_GC_UnTrack(self);
     }
     self->export = export_in(self->order);
@@ -191,6 +223,9 @@ static PyObject *callspec_new(PyObject *args)
             0) {
             goto fail;
         }
+    }
+    if (describe_outs(self, outs) < 0) {
+        goto fail;
     }
     if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
         goto fail;
@@ -268,6 +303,8 @@ static PyMemberDef callspec_members[] = {
     {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
      "argument types, then the result's"},
     {"policies", T_OBJECT_EX, offsetof(NcCallSpec, policies), READONLY, "the Policies"},
+    {"names", T_OBJECT, offsetof(NcCallSpec, names), READONLY,
+     "names of the arguments that Python passes, or None where there are none"},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -73,6 +73,52 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
     return result;
 }
 
+/* A pointer, or an aggregate, through Python code. */
+static PyObject *load_out(const NcOut *out, char *area)
+{
+    if (nc_scalar_size(out->code) != 0) {
+        return nc_scalar_to_python(out->code, area + out->offset);
+    }
+    PyObject *address = PyLong_FromVoidPtr(area + out->offset);
+    PyObject *value = address != NULL
+                          ? PyObject_CallFunctionObjArgs(nc_hooks.load, out->type, address, NULL)
+                          : NULL;
+    Py_XDECREF(address);
+    return value;
+}
+
+PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops)
+{
+    /* Held: Python code that reads a value may replace the entry, and its spec with it. */
+    NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
+    Py_ssize_t first = drops ? 0 : 1;
+    PyObject *made = NULL;
+    if (result == NULL) {
+        goto done;
+    }
+    if (first + spec->out_count == 1) {
+        made = load_out(&spec->outs[0], (char *)area);
+        goto done;
+    }
+    made = PyTuple_New(first + spec->out_count);
+    if (made != NULL && !drops) {
+        PyTuple_SET_ITEM(made, 0, Py_NewRef(result));
+    }
+    for (Py_ssize_t i = 0; made != NULL && i < spec->out_count; i++) {
+        PyObject *value = load_out(&spec->outs[i], (char *)area);
+        if (value == NULL) {
+            Py_CLEAR(made);
+            break;
+        }
+        PyTuple_SET_ITEM(made, first + i, value);
+    }
+
+done:
+    Py_XDECREF(result);
+    Py_DECREF(spec);
+    return made;
+}
+
 void nc_drop_result(NcCallable *self, void *memory)
 {
     NcRaised raised;

@@ -229,7 +229,7 @@ class NativeCallable(_types.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno, order, encoding, check, fortran
+        owner, gil, errors, errno, order, encoding, check, fortran, out
             As for `wrap`.
 
         Raises
@@ -339,7 +339,7 @@ class NativeCallable(_types.CallableBase):
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
         signature: Signature = self._spec.signature
         count = len(self._spec.types) - 1
-        names = [name for name in signature.names[:count] if name and not iskeyword(name)]
+        names = [name for name in self._spec.names or () if name and not iskeyword(name)]
         named = len({*names}) == count
         positional, either = (
             inspect.Parameter.POSITIONAL_ONLY,

@@ -15,7 +15,8 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
-from .._values.fortran import with_lengths
+from .._values.fortran import lengths, with_lengths
+from .._values.outs import resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -58,6 +59,7 @@ Entry = namedtuple(
         "encoding",
         "check",
         "fortran",
+        "out",
     ],
 )
 Entry.__doc__ = """One row of a native callable's table.
@@ -88,6 +90,8 @@ check : callable or None
     What sees the results of calls from Python; see `wrap`.
 fortran : bool
     Whether it is called as Fortran's procedures are; see `wrap`.
+out : tuple
+    Out-parameters, each with its `index`; see `wrap`.
 """
 
 
@@ -284,4 +288,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     flags = needs_gil(wanted, flags)
     if options.owner is not None:
         owner = options.owner if owner is None else (options.owner, owner)
-    return NewEntry(address, wanted, flags, owner, name, policies._replace(**options.policies))
+    policies = policies._replace(**options.policies)
+    if policies.out:
+        hidden = convention(flags).hidden + (len(lengths(wanted)) if policies.fortran else 0)
+        policies = policies._replace(out=resolved(wanted, hidden, policies.out))
+    return NewEntry(address, wanted, flags, owner, name, policies)

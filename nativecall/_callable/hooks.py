@@ -6,18 +6,15 @@ are imported when the core asks, so that functions with an ahead-of-time trampol
 
 from __future__ import annotations
 
-from weakref import ref
-
 from .. import _lib
 from .._errors import refuse_reload
 from .._fifo import Fifo
 from .._values import boxes, callspec
 from .._values.failure import raise_failure
-from . import specialize
+from . import composed, specialize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from .._types import ThunkSpec
@@ -45,8 +42,11 @@ def _make_fallback(callable: Native) -> object:
 
     A callable with a trampoline is a variadic one with more than its fixed arguments.
     """
-    if callable._entry()[0].policies.check is not None:
-        return _checked(callable)
+    policies = callable._entry()[0].policies
+    if policies.check is not None:
+        return composed.checked(callable)
+    if policies.out:
+        return composed.with_outs(callable)
     from .._libffi import call
 
     if callable._generated is not None:
@@ -54,23 +54,6 @@ def _make_fallback(callable: Native) -> object:
 
         return variadic(callable, call.fallback_for)
     return call.make_fallback(callable)
-
-
-def _checked(callable: Native) -> Callable[..., object]:
-    """Calls the only entry of `callable` without its check, and lets that see the results."""
-    spec, address, flags = callable._entry()
-    check = spec.policies.check
-    assert check is not None
-    bare = callspec.of(spec.signature, flags, spec.policies._replace(check=None))
-    call = callable._derived(bare, address, flags, None)
-    owner = ref(callable)
-
-    def checked(*values: object) -> object:
-        result = call(*values)
-        function = owner()
-        return check(result, call if function is None else function, values)
-
-    return checked
 
 
 def _no_entry(callable: Native, signature: str | None) -> None:

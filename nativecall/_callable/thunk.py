@@ -28,7 +28,7 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
-from . import arguments, specialize
+from . import arguments, composed, specialize
 from .entry import Options
 
 TYPE_CHECKING = False
@@ -248,7 +248,10 @@ def convert(
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
     refused: list[SignatureError] = []
-    for single, _, _, flags in exact or entries:
+    for entry, _, _, flags in exact or entries:
+        single = entry
+        if entry._entry()[0].policies.out:
+            single = composed.without(entry, "out", owner=entry)
         same = bool(exact) and errors == convention(flags).name
         try:
             made = single._converted(callspec.of(wanted), None if same else errors, name)
@@ -278,6 +281,8 @@ def bind(function: Native, /, *values: object, **named: object) -> object:
     if len(values) > count:
         takes = f"{count} argument" + ("" if count == 1 else "s")
         raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
+    if spec.policies.out:
+        function = composed.without(function, "out", owner=function)
     names = signature.names[:count]
     given = [*values, *[_OPEN] * (count - len(values))]
     bound = {index for index, value in enumerate(values) if value is not _OPEN}

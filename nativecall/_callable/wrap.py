@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._types import CallSpec
     from .._values.failure import Errors
-    from .._values.policies import Check, Order
+    from .._values.policies import Check, Order, Outs
     from .entry import Gil
 
 _wrap_address = _lib.types.wrap_address
@@ -39,6 +39,7 @@ def wrap(
     encoding: str | None = None,
     check: Check | None = None,
     fortran: bool | None = None,
+    out: Outs | None = None,
     types: object = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
@@ -93,6 +94,14 @@ def wrap(
         lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
         it was written with them or an address was wrapped without, and calls from Python do not
         pass them.
+    out : names or positions of arguments, or a mapping, optional
+        Pointers to where the function writes results: Python leaves them out, and gets what was
+        written, alone or in a tuple after the function's own result, unless that is void or a
+        status that ``errors="nonzero"`` checks. The memory is zero before the call, unless a
+        mapping says ``"inout"`` of an argument: then Python passes its value. A mapping may also
+        say how many items there are, as a number or as the name of the argument that has it: these
+        come back as a NumPy array. Native callers pass all arguments, and so do callables that
+        `bind` and `convert` make.
     types : Library or its types, optional
         What has the structs, unions, enums and typedefs that `signature` names in C.
 
@@ -126,7 +135,7 @@ def wrap(
         elif signature is not None:
             signature = parse_with(signature, types)
     plain = plain and order is None and encoding is None and check is None
-    plain = plain and fortran is None
+    plain = plain and fortran is None and out is None
     if plain:
         made = _wrap_address(target, signature, name)
         if made is not None:
@@ -148,6 +157,7 @@ def wrap(
         encoding=encoding,
         check=check,
         fortran=fortran,
+        out=out,
     )
 
 

@@ -21,6 +21,7 @@ from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.failure import convention
 from .._values.fortran import lengths
+from .._values.outs import fits_stack, pointee, visible
 from .._values.variadic import extra_argument
 from . import engine
 from .trampolinecode import EXPORT, FLAGS, TrampolineCode
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._types import CallSpec, Trampoline
     from .._values.boxes import Native
+    from .._values.outs import Out
 
 _types = _lib.types
 _MAX_VARIADIC = 64  # tuples of types that a variadic function was called with and that stay
@@ -44,13 +46,20 @@ EFFORT: engine.Effort = 0
 
 
 def key(
-    signature: Signature, flags: int, fixed: int | None = None, texts: Sequence[int] = ()
+    signature: Signature,
+    flags: int,
+    fixed: int | None = None,
+    texts: Sequence[int] = (),
+    outs: Sequence[Out] = (),
 ) -> str:
     """What determines the code of a trampoline.
 
     `texts` are the arguments whose lengths are the last ones, which Python does not pass.
     """
     args = [shape(arg) for arg in signature.args]
+    for out in outs:
+        inner = pointee(signature, out)
+        args[out.index] = f"<{shape(inner)}>" if out.given else f">{inner.size}>"
     if fixed is not None:
         args.insert(fixed, ".")
     told = f" lengths of {texts}" if texts else ""
@@ -82,22 +91,30 @@ def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
         fixed = len(signature.args)
     elif fixed is not None and not 0 <= fixed <= len(signature.args):
         raise ValueError(f"'fixed' must be from 0 to {len(signature.args)} (got {fixed})")
-    return _find(signature, flags, fixed, lengths_told(spec))
+    texts = lengths_told(spec)
+    outs: tuple[Out, ...] = spec.policies.out
+    if outs and not fits_stack(signature, outs, texts):
+        return None
+    return _find(signature, flags, fixed, texts, outs)
 
 
 def _find(
-    signature: Signature, flags: int, fixed: int | None, texts: Sequence[int] = ()
+    signature: Signature,
+    flags: int,
+    fixed: int | None,
+    texts: Sequence[int] = (),
+    outs: Sequence[Out] = (),
 ) -> Trampoline | None:
     if not engine.available():
         return None
-    wanted = key(signature, flags, fixed, texts)
+    wanted = key(signature, flags, fixed, texts, outs)
     known = _made.get(wanted)
     found = None if known is None else known()
     if found is None:
         if wanted in _refused:
             return None
         try:
-            made = _make(wanted, signature, flags, fixed, texts)
+            made = _make(wanted, signature, flags, fixed, texts, outs)
         except engine.NoRoom:
             return None  # now; that does not last
         except (engine.Unsupported, engine.Unloadable) as error:
@@ -118,13 +135,18 @@ def refusal(signature: Signature, flags: int, texts: Sequence[int] = ()) -> str:
 
 
 def _make(
-    wanted: str, signature: Signature, flags: int, fixed: int | None, texts: Sequence[int]
+    wanted: str,
+    signature: Signature,
+    flags: int,
+    fixed: int | None,
+    texts: Sequence[int],
+    outs: Sequence[Out],
 ) -> Trampoline:
     def text() -> str:
-        return _text(signature, flags, fixed, texts)
+        return _text(signature, flags, fixed, texts, outs)
 
     code = engine.compile(f"trampoline {wanted}", text, LINKED, (EXPORT,), effort=EFFORT)
-    count = len(convention(flags).passed(signature.args)) - len(texts)
+    count = len(visible(signature, convention(flags).hidden + len(texts), outs))
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(count, "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
@@ -220,8 +242,14 @@ def intermediate(signature: Signature, flags: int = 0, texts: Sequence[int] = ()
         return None
 
 
-def _text(signature: Signature, flags: int, fixed: int | None, texts: Sequence[int]) -> str:
+def _text(
+    signature: Signature,
+    flags: int,
+    fixed: int | None,
+    texts: Sequence[int] = (),
+    outs: Sequence[Out] = (),
+) -> str:
     from .abi import known
 
     lowering = known().lower(signature.result, signature.args, fixed)
-    return TrampolineCode(signature, flags, lowering, texts).text()
+    return TrampolineCode(signature, flags, lowering, texts, outs).text()

@@ -20,6 +20,7 @@ from .. import _lib
 from .._signature.derived import Array, Struct
 from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
+from .._values.outs import drops_result, offsets, visible
 from .frame import Place, is_padded, is_record, lay_out
 from .writer import EXACT, PLACES, WORD, Operand, Writer, asking, is_inline, layout
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
+    from .._values.outs import Out
     from .abi import Lowering
 
 #: The name of the function in its object file.
@@ -44,7 +46,12 @@ class TrampolineCode(Writer):
     """Writes the code of one trampoline."""
 
     def __init__(
-        self, signature: Signature, flags: int, lowering: Lowering, texts: Sequence[int] = ()
+        self,
+        signature: Signature,
+        flags: int,
+        lowering: Lowering,
+        texts: Sequence[int] = (),
+        outs: Sequence[Out] = (),
     ) -> None:
         from .abi import in_memory
 
@@ -54,8 +61,13 @@ class TrampolineCode(Writer):
         self.texts = texts
         self.lowering = lowering
         self.errors = errors = convention(flags)
-        count = len(errors.passed(signature.args)) - len(texts)
-        self.places = [Place(index, arg) for index, arg in enumerate(signature.args[:count])]
+        passed = visible(signature, errors.hidden + len(texts), outs)
+        self.places = [Place(number, ctype) for number, (_, ctype) in enumerate(passed)]
+        # Which of them, or which out-parameter, each argument of the function is.
+        self.numbers = {index: number for number, (index, _) in enumerate(passed)}
+        places, self.out_bytes = offsets(signature, outs)
+        self.outs = {out.index: at for out, at in zip(outs, places, strict=True)}
+        self.drops = drops_result(signature, flags)
         self.owners, self.frame = lay_out(self.places)
         # Whether the arguments are an array, as for METH_FASTCALL.
         self.listed = len(self.places) >= 2 or lowering.fixed is not None
@@ -132,6 +144,8 @@ class TrampolineCode(Writer):
             self.line(f"%frame = alloca [{self.frame} x i8], align 16")
         if count == 1 and not self.listed:
             self.line("%args = alloca ptr, align 8")
+        if self.out_bytes:
+            self.line(f"%outs = alloca [{self.out_bytes} x i8], align 16")
         entry = len(self.lines)
         self.find_symbols()
         if self.listed:
@@ -397,8 +411,8 @@ class TrampolineCode(Writer):
         `entry` is the line where the frame is reserved; with `framed` all numbers are in it.
         """
         result = self.signature.result
-        values = [self.passed(index, place, framed) for index, place in enumerate(self.places)]
-        values += [self.length(number, index) for number, index in enumerate(self.texts)]
+        values = self.arguments(framed)
+        values += [self.length(n, self.numbers[index]) for n, index in enumerate(self.texts)]
         target = self.load("ptr", "%self", layout["callable_target"])
         state, kept = "", "0"
         if self.errors.hidden:
@@ -424,7 +438,39 @@ class TrampolineCode(Writer):
             error = self.call("PyErr_Occurred", "ptr")
             self.fail_unless(self.new(f"icmp eq ptr {error}, null"))
         value = self.result(result, raw)
-        return self.checked(value, raw) if self.errors.reaches_c else value
+        if self.errors.reaches_c:
+            value = self.checked(value, raw)
+        if self.outs:
+            given = ("ptr %self", f"ptr {value}", "ptr %outs", f"i32 {int(self.drops)}")
+            value = self.call("nc_take_outs", "ptr", *given)
+        return value
+
+    def arguments(self, framed: bool) -> list[str]:
+        """What the function gets, but for the convention's own argument."""
+        for offset in range(0, self.out_bytes, WORD):
+            self.store("i64", "0", "%outs", offset)
+        values: list[str] = []
+        for index in range(len(self.places) + len({*self.outs} - {*self.numbers})):
+            number = self.numbers.get(index)
+            place = None if number is None else self.places[number]
+            if index in self.outs:
+                offset = self.outs[index]
+                if place is not None and self.in_memory(place.ctype):
+                    memory = self.at("%frame", place.offset), f"i64 {place.ctype.size}"
+                    self.call(
+                        "memcpy",
+                        "ptr",
+                        f"ptr {self.at('%outs', offset)}",
+                        f"ptr {memory[0]}",
+                        memory[1],
+                    )
+                elif place is not None:
+                    value = self.loaded(place) if framed or not place.value else place.value
+                    self.store(self.type(place.ctype), value, "%outs", offset, 1)
+                values.append(self.at("%outs", offset))
+            elif place is not None and number is not None:
+                values.append(self.passed(number, place, framed))
+        return values
 
     def look_for_left(self, raw: str) -> None:
         """Fail where a Python function that C called left an exception in this thread."""
@@ -479,7 +525,8 @@ class TrampolineCode(Writer):
 
     def length(self, number: int, index: int) -> str:
         """How long the text is that an argument points to."""
-        ctype = self.signature.args[len(self.places) + number]
+        last = len(self.signature.args) - self.errors.hidden
+        ctype = self.signature.args[last - len(self.texts) + number]
         value = self.load("ptr", "%args", index * WORD) if self.listed else "%a0"
         pointer = self.at("%frame", self.owned(self.places[index].owner, "pointer_address"))
         values = "ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {pointer}"

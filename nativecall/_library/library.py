@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .._signature.declared import Declarations
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
-    from .._values.policies import Check, Order
+    from .._values.policies import Check, Order, Outs
 
 _Opened = _lib.types.Library
 
@@ -162,6 +162,7 @@ class Library:
         encoding: str | None = None,
         check: Check | None = None,
         fortran: bool | None = None,
+        out: Outs | None = None,
         version: str | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
@@ -174,7 +175,7 @@ class Library:
             May be left out for declared functions.
         name, doc
             As for `wrap`.
-        gil, errors, errno, order, encoding, check, fortran
+        gil, errors, errno, order, encoding, check, fortran, out
             As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
@@ -188,7 +189,8 @@ class Library:
         handle = self._open()
         silent = name is None and doc is None and gil is None and errors is None and errno is None
         silent = silent and order is None and encoding is None and check is None and version is None
-        if silent and fortran is None and self._undeclared:
+        silent = silent and fortran is None and out is None
+        if silent and self._undeclared:
             made = handle.function(symbol, signature, self.path or self.name, Symbol)
             if made is not None:
                 return made
@@ -211,6 +213,7 @@ class Library:
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
         given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}
+        given["out"] = out
         said = how.pop("version", None)
         if version is None and isinstance(said, str):
             version = said

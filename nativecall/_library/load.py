@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._values.failure import Errors
-    from .._values.policies import Check, Order
+    from .._values.policies import Check, Order, Outs
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Any]) -> Library:
@@ -80,6 +80,7 @@ def load(
     order: Order | Mapping[str, Order] = "C",
     encoding: str | Mapping[str, str | None] | None = None,
     check: Check | Mapping[str, Check | None] | None = None,
+    out: Sequence[str] | Mapping[str, Outs | None] | None = None,
     fortran: bool | str | Sequence[str] = False,
     version: str | Mapping[str, str] | None = None,
     flags: int = 0,
@@ -111,11 +112,12 @@ def load(
     skip : bool, optional
         Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
         so for headers; for `declarations` it is an error.
-    gil, errors, errno, order, encoding, check
+    gil, errors, errno, order, encoding, check, out
         As for `wrap`, for all functions, or a mapping of their names, or of patterns such as
         ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
         before others. What is said of all functions, or of a pattern, holds for those that it
-        suits: ``errors="nonzero"`` for those whose result is an integer.
+        suits: ``errors="nonzero"`` for those whose result is an integer, ``out=["info"]`` for those
+        with such an argument.
     fortran : bool, str or sequence of str
         Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
         those that are. They are found by their names without ``_``, too.
@@ -164,6 +166,7 @@ def load(
         order=order,
         encoding=encoding,
         check=check,
+        out=out,
         fortran=procedures,
         version=version,
     )

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from .._callable.entry import GIL
 from .._values.failure import CONVENTIONS
+from .._values.outs import resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -174,4 +175,9 @@ def _suits(option: str, value: object, signature: Signature) -> bool:
     """Whether a function of a signature can have it."""
     if option == "errors":
         return CONVENTIONS[str(value)].fits(signature)
+    if option == "out":
+        try:
+            resolved(signature, 0, value)  # type: ignore[arg-type]  # it was checked
+        except ValueError:
+            return False
     return option != "gil" or value != "release" or "O" not in signature.text

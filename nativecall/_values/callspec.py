@@ -16,12 +16,16 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
 from .fortran import lengths
+from .outs import offsets, pointee, visible
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._signature.grammar import Row
     from .._types import CallSpec
+    from .outs import Out
     from .policies import Policies
 
 _types = _lib.types
@@ -94,22 +98,32 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
     texts = lengths(signature) if policies.fortran else ()
-    count = len(signature.args) - hidden - len(texts)
+    passed = visible(signature, hidden + len(texts), policies.out)
+    names = tuple([signature.names[index] for index, _ in passed])
     text = [_TEXT[one] for one in signature.characters or ("",) * (len(signature.args) + 1)]
     return (
         signature,
         signature.text,
         letter(signature.result),
-        (*signature.args[:count], signature.result),
-        tuple(map(_described, signature.args[:count], signature.readonly, text)),
-        signature.names[:count] if any(signature.names) else None,
+        (*[ctype for _, ctype in passed], signature.result),
+        tuple([_described(one, signature.readonly[index], text[index]) for index, one in passed]),
+        names if any(names) else None,
         signature.variadic,
         policies,
         policies.order,
-        policies.check is not None,
+        bool(policies.check is not None or policies.out),
         text[-1],
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,
+        _outs(signature, policies.out),
+    )
+
+
+def _outs(signature: Signature, outs: Sequence[Out]) -> tuple[tuple[str, int, CType], ...]:
+    """The letter, the place in a trampoline's memory and the type of each out-parameter."""
+    types = [pointee(signature, out) for out in outs]
+    return tuple(
+        [(letter(one), at, one) for one, at in zip(types, offsets(signature, outs)[0], strict=True)]
     )
 
 

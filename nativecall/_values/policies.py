@@ -10,15 +10,23 @@ from __future__ import annotations
 import codecs
 from collections import namedtuple
 
+from .outs import check_out
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypedDict
+
+    from .outs import Out
 
     #: Order of arrays of several dimensions in memory: C's, Fortran's, or either.
     Order = Literal["C", "F", "A"]
     #: Called with a result, the function and the arguments; returns what the call returns.
     Check = Callable[[object, Callable[..., object], tuple[object, ...]], object]
+
+    #: Names or positions of arguments; or a mapping of these to "inout", to a number of items, or
+    #: to the name of the argument that has it.
+    Outs = str | int | Sequence[str | int | Out] | Mapping[str | int, str | int | None]
 
     class Said(TypedDict, total=False):
         """Policies as options: None leaves one as it is."""
@@ -27,11 +35,14 @@ if TYPE_CHECKING:
         encoding: str | None
         check: Check | None
         fortran: bool | None
+        out: Outs | None
 
 
 class Policies(
     namedtuple(
-        "Policies", ["order", "encoding", "check", "fortran"], defaults=["C", None, None, False]
+        "Policies",
+        ["order", "encoding", "check", "fortran", "out"],
+        defaults=["C", None, None, False, ()],
     )
 ):
     """All policies of a function.
@@ -46,6 +57,8 @@ class Policies(
         What sees each result before the caller does.
     fortran : bool
         Whether numbers stand for pointers to them, and lengths of texts follow the arguments.
+    out : tuple
+        Out-parameters: what was said of them, or `Out` once the signature is known.
     """
 
     __slots__ = ()
@@ -53,6 +66,7 @@ class Policies(
     encoding: str | None
     check: Check | None
     fortran: bool
+    out: tuple[Out, ...]
 
 
 DEFAULT = Policies()
@@ -96,6 +110,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "encoding": _check_encoding,
     "check": _check_check,
     "fortran": _check_fortran,
+    "out": check_out,
 }
 
 

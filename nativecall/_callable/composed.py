@@ -1,0 +1,134 @@
+"""Calls that policies compose in Python: those with a check, and those with out-parameters that no
+trampoline keeps on its stack. The C function itself is called by a callable without the policy.
+"""
+
+from __future__ import annotations
+
+import operator
+from weakref import ref
+
+from .. import _lib
+from .._signature.ctype import CType, Scalar
+from .._signature.derived import pointer
+from .._values import callspec, outs, storage
+from .._values.failure import convention
+from .._values.fortran import lengths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .._values.boxes import Native
+    from .._values.outs import Out
+
+
+def without(callable: Native, policy: str, owner: object = None) -> Native:
+    """The function of the only entry of `callable`, called without a policy of its call spec.
+
+    It must not live longer than `callable`, unless it owns that.
+    """
+    spec, address, flags = callable._entry()
+    default = {policy: () if policy == "out" else None}
+    bare = callspec.of(spec.signature, flags, spec.policies._replace(**default))
+    return callable._derived(bare, address, flags, owner)
+
+
+def checked(callable: Native) -> Callable[..., object]:
+    """Calls the only entry of `callable`, and lets its check see the results."""
+    check = callable._entry()[0].policies.check
+    assert check is not None
+    call = without(callable, "check")
+    owner = ref(callable)
+
+    def checked(*values: object) -> object:
+        result = call(*values)
+        function = owner()
+        return check(result, call if function is None else function, values)
+
+    return checked
+
+
+class Memory:
+    """Where C writes an out-parameter, zero at first: what is passed, and what becomes of it."""
+
+    __slots__ = ("address", "keep", "passed")
+
+    def __init__(self, ctype: CType, length: int | None) -> None:
+        if length is not None and isinstance(ctype, Scalar):
+            import numpy as np
+
+            letters = {"Zf": "F", "Zd": "D", "Zg": "G"}
+            self.passed: object = np.zeros(length, letters.get(ctype.text, ctype.text))
+            self.keep: list[object] = []
+            self.address = 0
+            return
+        from .._signature.cffitype import pointer_from
+
+        # Room to align it, and a byte for a length of 0.
+        memory = _lib.ffi.new("char[]", ctype.size * (1 if length is None else length) + 17)
+        start = int(_lib.ffi.cast("uintptr_t", memory))
+        self.address = (start + 15) & ~15
+        self.keep = [memory]
+        self.passed = pointer_from(pointer(ctype), self.address, owner=memory)
+
+    def value(self, ctype: CType, length: int | None) -> object:
+        if not self.address:
+            return self.passed
+        if length is None:
+            return storage.load(ctype, self.address)
+        return [storage.load(ctype, self.address + i * ctype.size) for i in range(length)]
+
+
+def with_outs(callable: Native) -> Callable[..., object]:
+    """Calls the only entry of `callable` with memory for its out-parameters, and returns them."""
+    spec, _, flags = callable._entry()
+    signature = spec.signature
+    name = callable.__name__
+    rows: dict[int, tuple[Out, CType]] = {
+        out.index: (out, outs.pointee(signature, out)) for out in spec.policies.out
+    }
+    texts = lengths(signature) if spec.policies.fortran else ()
+    count = len(signature.args) - convention(flags).hidden - len(texts)
+    drops = outs.drops_result(signature, flags)
+    call = without(callable, "out")
+    policies = spec.policies
+
+    def with_outs(*values: object) -> object:
+        rest = iter(values)
+        left_out = {index for index, (out, _) in rows.items() if not out.given}
+        given = {index: next(rest) for index in range(count) if index not in left_out}
+        made: list[tuple[Memory, CType, int | None]] = []
+        arguments: list[object] = []
+        for index in range(count):
+            if index not in rows:
+                arguments.append(given[index])
+                continue
+            out, ctype = rows[index]
+            length = out.length if out.sized is None else _length(given[out.sized], name, out.sized)
+            memory = Memory(ctype, length)
+            if out.given:
+                who = f"argument {index + 1} of '{name}'"
+                storage.store(
+                    ctype, given[index], memory.address, who, memory.keep, False, policies
+                )
+            made.append((memory, ctype, length))
+            arguments.append(memory.passed)
+        result = call(*arguments, *rest)
+        found = [memory.value(ctype, length) for memory, ctype, length in made]
+        return _together(found if drops else [result, *found])
+
+    return with_outs
+
+
+def _length(value: object, name: str, index: int) -> int:
+    """The number of items that an argument says, which is converted once more for the call."""
+    length = operator.index(value)  # type: ignore[arg-type]  # TypeError says what was given
+    if length < 0:
+        raise ValueError(
+            f"argument {index + 1} of '{name}' is the length of an out-parameter (got {length})"
+        )
+    return length
+
+
+def _together(values: Sequence[object]) -> object:
+    return values[0] if len(values) == 1 else tuple(values)

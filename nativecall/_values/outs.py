@@ -1,0 +1,224 @@
+"""Out-parameters: arguments that point to where C writes results, and are results for Python.
+
+`resolved` reads what was said of a function and checks it against its signature; what is known
+then lives in the policies of its call spec. Such an argument is left out of a call from Python,
+which returns what C wrote: the value alone, or a tuple of the function's own result and these in
+the order of the arguments. The function's own result is none where that is void, or a status that
+was checked. The memory is zero before the call, unless its value is given.
+
+A trampoline keeps small ones on its stack (_codegen/trampolinecode.py); Python code makes the
+memory of others (_callable/composed.py).
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+
+from .._signature.ctype import CType, Scalar
+from .._signature.derived import Pointer
+from .failure import convention
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._signature.signature import Signature
+
+#: Bytes of all out-parameters of a call that a trampoline keeps on its stack.
+MOST_BYTES = 128
+_ALIGNMENT = 16
+
+
+class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=[False, None, None])):
+    """An out-parameter.
+
+    Attributes
+    ----------
+    index : int
+        Of the argument.
+    given : bool
+        Whether Python passes the value that is there before the call.
+    length : int or None
+        Of an array; None for one value, or where an argument says it.
+    sized : int or None
+        The index of the argument that is the array's length.
+    """
+
+    __slots__ = ()
+    index: int
+    given: bool
+    length: int | None
+    sized: int | None
+
+    @property
+    def is_array(self) -> bool:
+        return self.length is not None or self.sized is not None
+
+
+def check_out(out: object) -> object:
+    """What is said of out-parameters, before there is a signature: names or positions, or a mapping
+    of these to what else is said of them.
+    """
+    if isinstance(out, (str, int)) and not isinstance(out, bool):
+        out = (out,)
+    given: tuple[Out | tuple[object, object], ...]
+    if isinstance(out, Mapping):
+        given = tuple(out.items())
+    elif isinstance(out, Sequence) and not isinstance(out, (bytes, bytearray)):
+        given = tuple([one if _is_read(one) else (one, None) for one in out])
+    else:
+        raise TypeError(
+            f"'out' must be names or positions of arguments, or a mapping of these to 'inout' or "
+            f"to lengths (got {type(out).__name__})"
+        )
+    for one in given:
+        if isinstance(one, Out):
+            continue
+        which, how = one
+        if isinstance(which, bool) or not isinstance(which, (str, int)):
+            raise TypeError(f"'out' has names or positions (got {type(which).__name__})")
+        if isinstance(how, bool) or not (how is None or isinstance(how, (str, int))):
+            raise TypeError(
+                f"'out' says of {which!r} 'inout', a number of items, or the name of the argument "
+                f"that has it (got {type(how).__name__})"
+            )
+        if isinstance(how, int) and how < 1:
+            raise ValueError(f"'out' says that {which!r} has {how} items; the least is 1")
+    return given
+
+
+def _is_read(one: object) -> bool:
+    """Whether it has come out of `check_out` or `resolved`."""
+    return isinstance(one, Out) or (isinstance(one, tuple) and len(one) == 2)
+
+
+def resolved(
+    signature: Signature, hidden: int, given: Sequence[Out | tuple[str | int, str | int | None]]
+) -> tuple[Out, ...]:
+    """The out-parameters of a function, in the order of its arguments.
+
+    The last ones, `hidden` in number, are passed by nobody who calls from Python.
+
+    Raises
+    ------
+    ValueError
+        When there is no such argument, or it points to nothing that C can write.
+    """
+    count = len(signature.args) - hidden
+    found: dict[int, Out] = {}
+    for one in given:
+        out = one if isinstance(one, Out) else _out(signature, count, *one)
+        if not 0 <= out.index < count:
+            _refuse(signature, count, out.index)
+        _check_type(signature, out)
+        if out.index in found:
+            raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
+        found[out.index] = out
+    for out in found.values():
+        if out.sized in found and not found[out.sized].given:
+            raise ValueError(
+                f"'out' takes the length of {_shown(signature, out.index)} from "
+                f"{_shown(signature, out.sized)}, which is an out-parameter itself"
+            )
+    return tuple([found[index] for index in sorted(found)])
+
+
+def _out(signature: Signature, count: int, which: str | int, how: str | int | None) -> Out:
+    index = _index(signature, count, which)
+    if how is None or how == "inout":
+        return Out(index, how is not None)
+    if isinstance(how, int):
+        return Out(index, length=how)
+    sized = _index(signature, count, how)
+    if signature.args[sized].kind != "int":
+        raise ValueError(
+            f"'out' takes the length of {_shown(signature, index)} from "
+            f"{_shown(signature, sized)}, which is no integer but {signature.args[sized].text!r}"
+        )
+    return Out(index, sized=sized)
+
+
+def _index(signature: Signature, count: int, which: str | int) -> int:
+    if isinstance(which, int):
+        index = which + count if which < 0 else which
+        if not 0 <= index < count:
+            _refuse(signature, count, which)
+        return index
+    names = signature.names[:count]
+    if which in names:
+        return names.index(which)
+    # Headers of the C library have reserved names.
+    bare = [None if name is None else name.strip("_") for name in names]
+    if which.strip("_") in bare:
+        return bare.index(which.strip("_"))
+    _refuse(signature, count, which)
+    raise AssertionError
+
+
+def _refuse(signature: Signature, count: int, which: str | int) -> None:
+    known = [repr(name) for name in signature.names[:count] if name]
+    hint = f"its arguments are {', '.join(known)}"
+    if not known:
+        hint = f"its arguments have no names; they are 0 to {count - 1}" if count else "it has none"
+    raise ValueError(f"'out' names {which!r}, no argument of {signature.text!r}; {hint}")
+
+
+def _shown(signature: Signature, index: int | None) -> str:
+    assert index is not None
+    return repr(signature.names[index] or index)
+
+
+def _check_type(signature: Signature, out: Out) -> None:
+    ctype = signature.args[out.index]
+    what = f"'out' names {_shown(signature, out.index)}, a {ctype.text!r}"
+    if not isinstance(ctype, Pointer):
+        raise ValueError(f"{what}, which points to nothing that has a size")
+    if signature.readonly[out.index]:
+        raise ValueError(f"{what}, which C declares const")
+    if "O" in ctype.text:
+        raise ValueError(f"{what}; Python objects cannot be out-parameters")
+
+
+def pointee(signature: Signature, out: Out) -> CType:
+    """What an out-parameter points to."""
+    ctype = signature.args[out.index]
+    assert isinstance(ctype, Pointer)
+    return ctype.pointee
+
+
+def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tuple[int, CType]]:
+    """What Python passes: the index of each argument, and its type; values where `given`."""
+    left_out = {out.index: out for out in outs}
+    found: list[tuple[int, CType]] = []
+    for index, ctype in enumerate(signature.args[: len(signature.args) - hidden]):
+        out = left_out.get(index)
+        if out is None:
+            found.append((index, ctype))
+        elif out.given:
+            found.append((index, pointee(signature, out)))
+    return found
+
+
+def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
+    """Where a trampoline has each of them, and the bytes of all."""
+    found: list[int] = []
+    end = 0
+    for out in outs:
+        found.append(end)
+        end += -(-pointee(signature, out).size // _ALIGNMENT) * _ALIGNMENT
+    return found, end
+
+
+def fits_stack(signature: Signature, outs: Sequence[Out], texts: Sequence[int] = ()) -> bool:
+    """Whether a trampoline can keep them; `texts` are arguments whose lengths it passes."""
+    if signature.variadic or any([out.is_array or out.index in texts for out in outs]):
+        return False
+    if any([pointee(signature, out).alignment > _ALIGNMENT for out in outs]):
+        return False
+    if not all([isinstance(pointee(signature, out), Scalar) for out in outs if out.given]):
+        return False
+    return offsets(signature, outs)[1] <= MOST_BYTES
+
+
+def drops_result(signature: Signature, flags: int) -> bool:
+    """Whether the function's own result is no value."""
+    return signature.result.kind == "void" or convention(flags).is_status

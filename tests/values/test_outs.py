@@ -1,0 +1,319 @@
+"""Out-parameters: pointers to where C writes results, which are results for Python."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import math
+import pickle
+
+import cffi
+import numpy as np
+import pytest
+
+import nativecall as nc
+from nativecall._signature.ctype import SCALARS
+from support.modes import GENERATED
+
+ffi = cffi.FFI()
+SOURCE = r"""
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <complex.h>
+
+typedef struct { double x, y; int n; } point;
+typedef struct { char name[200]; double value; } big;
+
+int divide(int a, int b, int *quotient, int *rest)
+{
+    if (b == 0) return 5;
+    *quotient = a / b;
+    *rest = a % b;
+    return 0;
+}
+int nothing(int *untouched) { return 0; }
+void half(double x, double *_Result) { *_Result = x / 2; }
+double both(double x, float *f, point *p, const char **text)
+{
+    *f = (float)x;
+    p->x = x; p->y = -x; p->n = 3;
+    *text = x > 0 ? "positive" : NULL;
+    return x;
+}
+void fill(big *one) { memset(one, 0, sizeof *one); strcpy(one->name, "big"); one->value = 2.5; }
+void step(int64_t *state, double *x) { *state = *state * 3 + 1; *x *= 2; }
+void ramp(int n, double *values) { for (int i = 0; i < n; i++) values[i] = i * 0.5; }
+void three(double values[3], int8_t *signs)
+{ for (int i = 0; i < 3; i++) values[i] += i, signs[i] = (int8_t)-i; }
+void points(unsigned n, point *ps) { for (unsigned i = 0; i < n; i++) ps[i].n = (int)i; }
+void widest(long double *a, double complex *b) { *a = *a + 1; *b = 1 + 2 * I; }
+int failing(int *made, int *error) { *made = 7; *error = 3; return 1; }
+int with_errno(int *made) { *made = 7; errno = ENOENT; return 0; }
+void many(double a, double *b, int *c, double *d, int *e, double *f, int *g, double *h, int *i)
+{ *b = a; *c = 1; *d = a + 1; *e = 2; *f = a + 2; *g = 3; *h = a + 3; *i = 4; }
+typedef double (*function)(double);
+static double twice(double x) { return 2 * x; }
+void give(function *made) { *made = twice; }
+int printed(char *to, int *length, const char *format, ...) { *length = 9; return 1; }
+void pointers(double *in, double **same, void **other) { *same = in; *other = in + 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def outs(builder):
+    return builder.library(SOURCE, "outs", flags=("-O1", "-w"))
+
+
+@pytest.fixture
+def load(outs):
+    def load(name, declaration, **options):
+        return nc.load(outs).function(name, declaration, **options)
+
+    return load
+
+
+DIVIDE = "int divide(int a, int b, int *quotient, int *rest)"
+
+
+def test_what_c_writes_is_the_result(load):
+    f = load("divide", DIVIDE, out=["quotient", "rest"])
+    assert f(17, 5) == (0, 3, 2)
+    assert f(1, 0) == (5, 0, 0)  # the memory is zero before
+    assert f(a=17, b=5) == f.builtin(17, 5) == (0, 3, 2)
+    assert load("divide", DIVIDE, out=["quotient", "rest"], errors="nonzero")(17, 5) == (3, 2)
+    assert (
+        load("divide", DIVIDE, out="quotient", errors="nonzero")(17, 5, np.zeros(1, np.int32)) == 3
+    )
+    assert load("half", "void half(double, double *_Result)", out="Result")(5) == 2.5
+    assert load("nothing", "i:&i", out=0, errors="nonzero")() == 0
+
+
+@pytest.mark.parametrize(
+    "out", [["rest", "quotient"], [3, 2], [-1, 2], {"quotient": None, 3: None}]
+)
+def test_names_positions_and_mappings(load, out):
+    assert load("divide", DIVIDE, out=out)(17, 5) == (0, 3, 2)
+
+
+def test_calls_go_through_a_trampoline_where_there_is_one(load):
+    f = load("divide", DIVIDE, out=[2, 3])
+    assert f.entries[0].trampoline == ("generated" if GENERATED else "python")
+    assert [one.index for one in f.entries[0].out] == [2, 3]
+    assert load("ramp", "v:i&d", out={1: 4}).entries[0].trampoline == "python"
+
+
+def test_failures_are_raised_and_nothing_is_returned(load, fails):
+    f = load("divide", DIVIDE, out=["quotient", "rest"], errors="nonzero")
+    with fails(nc.NativeFailure, "'divide' failed: it returned 5, not 0"):
+        f(1, 0)
+    g = load("failing", "int failing(int *made, int *error)", out="made", errors="argument")
+    with fails(nc.NativeFailure, "'failing' failed: it set its last argument to 3"):
+        g()
+    h = load("with_errno", "i:&i", out=0, errors="errno")
+    with pytest.raises(FileNotFoundError):
+        h()
+    assert nc.get_errno() != 0
+
+
+def test_structs_pointers_and_functions(load):
+    f = load("both", "d:d&f&T{d:x:d:y:i:n:}&&b", out=[1, 2, 3])
+    result, single, point, text = f(0.1)
+    assert (result, single) == (0.1, np.float32(0.1))
+    assert (point.x, point.y, point.n) == (0.1, -0.1, 3)
+    assert nc.string(text) == b"positive"
+    assert f(-1.0)[3] is None
+    big = load("fill", "v:&T{(200)b:name:d:value:}", out=0)
+    assert big().value == 2.5
+    assert bytes(big().name[:3]) == b"big"
+    give = load("give", "v:&X{d:d}", out=0)
+    assert nc.wrap(give())(4.0) == 8.0
+    memory = np.arange(3.0)
+    same, other = load("pointers", "v:&d&&d&P", out=[1, 2])(memory)
+    assert [same[i] for i in range(3)] == [0.0, 1.0, 2.0]
+    assert int(ffi.cast("uintptr_t", other)) == memory.ctypes.data + 8
+
+
+def test_what_goes_in_comes_out(load):
+    f = load("step", "v:&q&d", out={0: "inout", 1: "inout"})
+    assert f(5, 1.5) == (16, 3.0)
+    assert f(True, 2) == (4, 4.0)
+    assert load("step", "v:&q&d", out={0: "inout", 1: None})(5) == (16, 0.0)
+    with pytest.raises(OverflowError, match="argument 1 of 'step'"):
+        f(2**63, 0)
+    with pytest.raises(TypeError, match="argument 2 of 'step' must be a real number"):
+        f(1, "2")
+    with pytest.raises(TypeError, match="'step' takes exactly 2 arguments"):
+        f(1)
+    widest = load("widest", "v:&g&Zd", out={0: "inout", 1: None})
+    assert widest(2.5) == (3.5, 1 + 2j)
+
+
+def test_arrays_have_a_length(load, fails):
+    f = load("ramp", "void ramp(int n, double *values)", out={"values": "n"})
+    found = f(4)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == [0.0, 0.5, 1.0, 1.5]
+    assert f(0).tolist() == []
+    with fails(ValueError, "argument 1 of 'ramp' is the length of an out-parameter (got -1)"):
+        f(-1)
+    with pytest.raises(TypeError):
+        f("4")
+    values, signs = load("three", "v:&d&b", out={0: 3, 1: 3})()
+    assert values.tolist() == [0.0, 1.0, 2.0]
+    assert (signs.dtype, signs.tolist()) == (np.int8, [0, -1, -2])
+    made = load("points", "v:I&T{d:x:d:y:i:n:}", out={1: 2})(2)
+    assert [one.n for one in made] == [0, 1]
+
+
+@pytest.mark.parametrize("code", sorted({one.text for one in SCALARS.values()}))
+def test_every_scalar(load, code):
+    """A function that writes nothing leaves zero."""
+    f = load("nothing", f"i:&{code}", out=0, errors="nonzero")
+    assert f() == 0
+    given = load("nothing", f"i:&{code}", out={0: "inout"}, errors="nonzero")
+    assert given(1) == 1
+    assert type(given(1)) is type(f())
+
+
+def test_many(load):
+    f = load("many", "v:d&d&i&d&i&d&i&d&i", out=range(1, 9))
+    assert f(0.5) == (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4)
+    g = load("many", "v:d&d&i&d&i&d&i&d&i", out=[1, 3, 5, 7])
+    ints = [np.zeros(1, np.int32) for _ in range(4)]
+    assert g(0.5, *ints) == (0.5, 1.5, 2.5, 3.5)
+    assert [int(one[0]) for one in ints] == [1, 2, 3, 4]
+
+
+def test_variadic_functions(load):
+    f = load("printed", "int printed(char *to, int *length, const char *f, ...)", out="length")
+    memory = bytearray(8)
+    assert f(memory, b"%d", 5) == (1, 9)
+    assert f(memory, b"") == (1, 9)
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        (
+            "quotint",
+            ValueError,
+            "'out' names 'quotint', no argument of 'i:ii&i&i'; its arguments are 'a', 'b', "
+            "'quotient', 'rest'",
+        ),
+        (
+            [4],
+            ValueError,
+            "'out' names 4, no argument of 'i:ii&i&i'; its arguments are 'a', 'b', 'quotient', "
+            "'rest'",
+        ),
+        ([-5], ValueError, None),
+        (["a"], ValueError, "'out' names 'a', a 'i', which points to nothing that has a size"),
+        ([2, "quotient"], ValueError, "'out' has 'quotient' twice"),
+        (
+            {"quotient": "rest"},
+            ValueError,
+            "'out' takes the length of 'quotient' from 'rest', which is no integer but '&i'",
+        ),
+        ({"quotient": 0}, ValueError, "'out' says that 'quotient' has 0 items; the least is 1"),
+        (
+            {"quotient": 2.5},
+            TypeError,
+            "'out' says of 'quotient' 'inout', a number of items, or the name of the argument "
+            "that has it (got float)",
+        ),
+        ([2.5], TypeError, "'out' has names or positions (got float)"),
+        (
+            2.5,
+            TypeError,
+            "'out' must be names or positions of arguments, or a mapping of these to 'inout' or to "
+            "lengths (got float)",
+        ),
+        (b"a", TypeError, None),
+    ],
+)
+def test_what_cannot_be_an_out_parameter(load, out, error, message):
+    with pytest.raises(error) as info:
+        load("divide", DIVIDE, out=out)
+    assert message is None or str(info.value) == message
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ("int f(const int *a)", "'out' names 'a', a '&i', which C declares const"),
+        ("i:&O", "'out' names 0, a '&O'; Python objects cannot be out-parameters"),
+        ("i:P", "'out' names 0, a 'P', which points to nothing that has a size"),
+        ("i:X{d:d}", "'out' names 0, a 'X{d:d}', which points to nothing that has a size"),
+    ],
+)
+def test_types_that_cannot_be(load, fails, signature, message):
+    with fails(ValueError, message):
+        load("nothing", signature, out=0)
+    with fails(ValueError, message):
+        nc.wrap(1, signature, out=[0], name="f")
+
+
+def test_native_callers_pass_all_arguments(load):
+    f = load("divide", DIVIDE, out=[2, 3])
+    memory = (ctypes.c_int * 2)()
+    at = ctypes.addressof(memory)
+    assert f.to_ctypes()(17, 5, memory, ctypes.cast(at + 4, ctypes.POINTER(ctypes.c_int))) == 0
+    assert [*memory] == [3, 2]
+    again = f.bind(17)
+    assert again(3, memory, np.zeros(1, np.int32)) == 0
+    assert memory[0] == 5
+    assert f.bind(b=4)(17, memory, np.zeros(1, np.int32)) == 0
+    assert memory[0] == 4
+    assert f.convert("i:qq&i&i")(17, 2, memory, np.zeros(1, np.int32)) == 0
+    assert memory[0] == 8
+
+
+def test_they_are_what_people_see(load):
+    f = load("divide", DIVIDE, out=[2, 3])
+    assert str(inspect.signature(f)) == "(a, b)"
+    assert str(inspect.signature(load("step", "v:&q&d", out={0: "inout", 1: None}))) == "(x0, /)"
+    assert f.signatures == ("i:ii&i&i",)
+
+
+def test_pickling_and_replacing(load, outs):
+    f = nc.load(outs, DIVIDE + ";", out={"div*": ["rest"]}).divide
+    again = pickle.loads(pickle.dumps(f))
+    assert again(17, 5, np.zeros(1, np.int32)) == (0, 2)
+    library = pickle.loads(pickle.dumps(nc.load(outs, DIVIDE + ";", out={"divide": {2: "inout"}})))
+    assert library.divide(17, 5, 3, np.zeros(1, np.int32)) == (0, 3)
+    with pytest.raises(ValueError, match="has other policies; out must be the same"):
+        f.add(DIVIDE, nc.load(outs).address("divide"), replace=True)
+
+
+def test_a_library_says_it_of_those_that_have_such_an_argument(outs):
+    declarations = DIVIDE + "; void half(double, double *_Result); int nothing(int *untouched);"
+    lib = nc.load(outs, declarations, out=["rest", "quotient"], errors="nonzero")
+    assert lib.divide(17, 5) == (3, 2)
+    assert lib.half.entries[0].out == ()
+    with pytest.raises(ValueError, match="'out' names 'rest', no argument of"):
+        nc.load(outs, declarations, out={"half": ["rest"]}).half
+
+
+def test_a_check_sees_what_the_call_would_return(load):
+    f = load("divide", DIVIDE, out=[2, 3], check=lambda *given: (given[0], given[2]))
+    assert f(17, 5) == ((0, 3, 2), (17, 5))
+
+
+def test_overloads_are_chosen_by_what_python_passes(load):
+    f = nc.wrap({DIVIDE: load("divide", DIVIDE, out=[2, 3]), "d:d": math_cos()}, name="f")
+    assert f(17, 5) == (0, 3, 2)
+    assert f(0.0) == 1.0
+
+
+def math_cos():
+    return nc.load("m").function("cos", "d:d")
+
+
+def test_with_other_options(load, outs):
+    for options in ({"gil": "release"}, {"errno": True}, {"gil": "need"}):
+        assert load("divide", DIVIDE, out=[2, 3], **options)(17, 5) == (0, 3, 2)
+    frexp = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", out="exponent")
+    for value in (40.0, 0.0, -1e300, math.inf):
+        assert frexp(value)[0] == math.frexp(value)[0]
