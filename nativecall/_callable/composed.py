@@ -8,6 +8,7 @@ import operator
 from weakref import ref
 
 from .. import _lib
+from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import pointer
 from .._values import callspec, outs, storage
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from .._values.boxes import Native
     from .._values.outs import Out
+
+_types = _lib.types
 
 
 def without(callable: Native, policy: str, owner: object = None) -> Native:
@@ -62,13 +65,18 @@ class Memory:
             self.keep: list[object] = []
             self.address = 0
             return
-        from .._signature.cffitype import pointer_from
-
         # Room to align it, and a byte for a length of 0.
         memory = _lib.ffi.new("char[]", ctype.size * (1 if length is None else length) + 17)
         start = int(_lib.ffi.cast("uintptr_t", memory))
         self.address = (start + 15) & ~15
         self.keep = [memory]
+        if isinstance(ctype, Scalar):
+            # cffi has no type for some.
+            form = bufferformat.spell(ctype).encode()
+            self.passed = _types.Memory(self.address, form, ctype.size, (1,), None, False)
+            return
+        from .._signature.cffitype import pointer_from
+
         self.passed = pointer_from(pointer(ctype), self.address, owner=memory)
 
     def value(self, ctype: CType, length: int | None) -> object:

@@ -127,9 +127,9 @@ def test_call_specs_by_their_texts():
     known = sys.getrefcount(spec)
     for n in range(2048):
         nc.wrap(address(), f"d:{run}{' ' * (n % 50 + 1)}d{' ' * (n // 50)}d")
-    assert sys.getrefcount(spec) == known - 1
+    # The cache by types may have dropped it as well: others fill it, too.
+    assert sys.getrefcount(spec) < known
     assert nc.wrap(address(), text).signatures == f.signatures == (f"d:{run}",)
-    assert sys.getrefcount(spec) >= known - 1
 
 
 def test_parts_by_the_texts_that_led_to_them():

@@ -143,7 +143,8 @@ def test_text(lib, fails):
     assert lib.function("length", "q:&c")(b"bytes pass as char * too") == 24
     message = (
         f"argument 1 of 'length' must be a '&{CHAR}' pointer: a buffer, a ctypes or cffi pointer, "
-        "or None (got str); a str has no bytes of its own, pass s.encode()"
+        "or None (got str); a str has no bytes of its own, pass s.encode(), or give the function an "
+        "encoding if C declares this as const char *"
     )
     with fails(TypeError, message):
         f("four")
@@ -538,7 +539,7 @@ def test_pointer_results_are_cffi_pointers(lib):
     p[0] = 7
     assert a[0] == 7
     assert cffi.FFI().typeof(p).cname == "double *"
-    assert cffi.FFI().string(lib.function("null_unless", "const char *(_Bool)")(True)) == b"found"
+    assert cffi.FFI().string(lib.function("null_unless", "char *(_Bool)")(True)) == b"found"
 
 
 # -- pointer variables of ctypes -----------------------------------------------------------------
