@@ -143,8 +143,8 @@ def test_text(lib, fails):
     assert lib.function("length", "q:&c")(b"bytes pass as char * too") == 24
     message = (
         f"argument 1 of 'length' must be a '&{CHAR}' pointer: a buffer, a ctypes or cffi pointer, "
-        "or None (got str); a str has no bytes of its own, pass s.encode(), or give the function an "
-        "encoding if C declares this as const char *"
+        "or None (got str); a str has no bytes of its own, pass s.encode(), or give the function "
+        "an encoding if C declares this as const char *"
     )
     with fails(TypeError, message):
         f("four")
