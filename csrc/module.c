@@ -19,6 +19,7 @@
 #include "object/failure.h"
 #include "object/thunkobject.h"
 #include "codegen/objectfile.h"
+#include "codegen/processor.h"
 #include "codegen/symbols.h"
 #include "values/keep.h"
 #include "values/fortran.h"
@@ -227,6 +228,7 @@ static PyMethodDef functions[] = {
     {"code_symbols", nc_code_symbols, METH_NOARGS, NULL},
     {"has_room", nc_has_room, METH_O, NULL},
     {"load_object", nc_load_object, METH_VARARGS, NULL},
+    {"processor", nc_processor, METH_NOARGS, NULL},
     {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
     {"convert_number", nc_convert_number, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

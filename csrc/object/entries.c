@@ -13,7 +13,8 @@
 #include "making.h"
 
 /* Entries that are compared one by one at every look; where there are more, a dict has the parts by
- * the texts that were asked for, which is emptied when one comes to SPELLINGS for each entry. */
+ * their canonical texts, and by others that were asked for, which it forgets when there come to be
+ * SPELLINGS for each entry. */
 enum { FEW = 8, SPELLINGS = 4 };
 
 /* How many entries native callers find: none where a subclass overrides __call__. While entries are
@@ -65,6 +66,19 @@ static inline NcCallable *indexed(NcCallable *self, PyObject *signature)
     return (NcCallable *)(void *)found;
 }
 
+/* A dict of all parts by their canonical texts. NULL with an exception. */
+static PyObject *canonical_index(const NcCallable *self)
+{
+    PyObject *index = PyDict_New();
+    for (Py_ssize_t i = 0; index != NULL && i < PyTuple_GET_SIZE(self->more->parts); i++) {
+        NcCallable *part = part_at(self, i);
+        if (PyDict_SetItem(index, PyTuple_GET_ITEM(part->spec->alone, 0), (PyObject *)part) < 0) {
+            Py_CLEAR(index);
+        }
+    }
+    return index;
+}
+
 /* Keeps what a signature led to, if there is memory: parts stay as long as the callable. */
 static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
 {
@@ -73,10 +87,8 @@ static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
     if (count <= FEW || !PyUnicode_CheckExact(signature)) {
         return;
     }
-    if (more->index == NULL) {
-        more->index = PyDict_New();
-    } else if (PyDict_GET_SIZE(more->index) >= SPELLINGS * count) {
-        PyDict_Clear(more->index);
+    if (more->index == NULL || PyDict_GET_SIZE(more->index) >= SPELLINGS * count) {
+        Py_XSETREF(more->index, canonical_index(self));
     }
     if (more->index == NULL || PyDict_SetItem(more->index, signature, (PyObject *)part) < 0) {
         PyErr_Clear();

@@ -54,10 +54,16 @@ def code(
     `wanted` is the signature's `key`, where that is known. With `tells_last` the Python function
     does not get the last argument, the address of an int which is made 1 when it fails.
     """
-    if signature.variadic or not engine.available() or _lib.types.stubs_refused():
+    if signature.variadic:
         return None
     wanted = key(signature, tells_last) if wanted is None else wanted
     found = _made.get(wanted)
+    if found is not None:
+        return found.address(_EXPORT), found
+    called = f"callback {wanted}"
+    found = engine.kept(called, LINKED, (_EXPORT,), effort=0)
+    if (found is None and not engine.available()) or _lib.types.stubs_refused():
+        return None
     if found is None:
 
         def text() -> str:
@@ -67,12 +73,12 @@ def code(
             return _CallbackCode(signature, lowering, tells_last).text()
 
         try:
-            found = engine.compile(f"callback {wanted}", text, LINKED, (_EXPORT,), effort=0)
+            found = engine.compile(called, text, LINKED, (_EXPORT,), effort=0)
         except (engine.Unsupported, engine.Unloadable):
             # Nothing else: an error in the code here must not pass for a signature without code.
             return None
-        found = _made.setdefault(wanted, found)
-        _recent.put(wanted, found)
+    found = _made.setdefault(wanted, found)
+    _recent.put(wanted, found)
     return found.address(_EXPORT), found
 
 

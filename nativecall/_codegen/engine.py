@@ -4,11 +4,13 @@
 
     available() -> bool, reason() -> str      # whether code can be generated here, and why not
     compile(key, module, symbols, exports) -> Code
+    kept(key, symbols, exports) -> Code | None    # without LLVM, where its object file is kept
     code.address(name) -> int                 # valid as long as `code` is referenced
 
 Guarantees:
 
-- llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0.
+- llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0;
+  `kept` never imports it.
 - Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
 - Why there is no code is remembered where that lasts. Too little memory does not last: then
   `available` is False this time, and a MemoryError while LLVM starts is the caller's.
@@ -43,7 +45,7 @@ import threading
 import weakref
 
 from .. import _cache, _lib
-from .._version import __version__
+from . import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,12 +142,7 @@ class _Machine:
                 llvm.get_process_triple(),
                 self.cpu,
                 self.features,
-                sys.implementation.cache_tag,
-                getattr(sys, "abiflags", ""),
-                sys.hexversion >> 16,
-                sys.maxsize,
-                __version__,
-                _stamp(),
+                *identity.python(),
             )
         )
         self.hashed = hashlib.sha256(self.identity.encode())  # to be copied
@@ -210,10 +207,9 @@ class _Machine:
         exports: Sequence[str],
     ) -> Code:
         """Load an object file: here where it refers to nothing outside, else by LLVM."""
-        loaded = _lib.types.load_object(data, tuple(exports))
+        loaded = _loaded(key, data, exports)
         if loaded is not None:
-            kept, addresses = loaded
-            return Code(key, dict(zip(exports, addresses, strict=True)), kept)
+            return loaded
         _require_memory()
         try:
             tracker, linker = self._load(data, symbols, exports)
@@ -253,24 +249,6 @@ def _unload(
         tracker.detach()
     else:
         tracker.close()
-
-
-def _stamp() -> list[tuple[str, int, int]]:
-    """Which edition of the package this is: code of one is not for another with its version.
-
-    All of it counts: what code does is also said by C types, call specs and plans.
-    """
-    package = os.path.dirname(os.path.dirname(__file__))
-    found = [
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(package)
-        for name in names
-        if name.endswith(".py")
-    ]
-    status = [(path, os.stat(path)) for path in sorted([*found, _lib.FILE])]
-    return [
-        (os.path.relpath(path, package), each.st_size, each.st_mtime_ns) for path, each in status
-    ]
 
 
 # -- whether code can be generated ----------------------------------------------------------------
@@ -342,6 +320,7 @@ def _probe() -> tuple[_Machine | None, str]:
     value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
+    identity.note(machine.identity)
     return machine, ""
 
 
@@ -504,18 +483,61 @@ def compile(
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
-    hashed = machine.hashed.copy()
-    hashed.update(repr((effort, key)).encode())
-    digest = hashed.digest()
-    wanted: _Wanted = digest, tuple(sorted(symbols.items())), tuple(sorted(exports))
+    wanted = _wanted(machine.hashed, key, symbols, exports, effort)
 
     def make() -> Code:
-        made = _linked(machine, key, digest, module, wanted, effort)
+        made = _linked(machine, key, wanted[0], module, wanted, effort)
         # A thread that could not wait may have been first.
         return _codes.setdefault(wanted, made)
 
     code: Code = _once(wanted, lambda: _codes.get(wanted), make)
     return code
+
+
+def kept(
+    key: str, symbols: Mapping[str, int], exports: Sequence[str], *, effort: Effort = 1
+) -> Code | None:
+    """What `compile` would give, where that needs no LLVM and it has not been started: the object
+    file is kept, and refers to nothing outside. None for all else, also where no code may be made.
+    """
+    global _noted
+    if _outcome is not None or os.environ.get("NATIVECALL_JIT") == "0":
+        return None
+    if _noted is None:
+        told = identity.noted()
+        _noted = "" if told is None else hashlib.sha256(told.encode())
+    if isinstance(_noted, str):
+        return None
+    wanted = _wanted(_noted, key, symbols, exports, effort)
+    code = _codes.get(wanted)
+    if code is None:
+        data = _cache.shared().get(wanted[0])
+        code = None if data is None else _loaded(key, data, wanted[2])
+        if code is not None:
+            code = _codes.setdefault(wanted, code)
+    return code
+
+
+#: What LLVM told another process, to be copied; "" where nothing is known of it.
+_noted: Any = None
+
+
+def _wanted(
+    hashed: Any, key: str, symbols: Mapping[str, int], exports: Sequence[str], effort: Effort
+) -> _Wanted:
+    """What code is known by; `hashed` has hashed the identity of LLVM, and is copied."""
+    hashed = hashed.copy()
+    hashed.update(repr((effort, key)).encode())
+    return hashed.digest(), tuple(sorted(symbols.items())), tuple(sorted(exports))
+
+
+def _loaded(key: str, data: bytes, exports: Sequence[str]) -> Code | None:
+    """Code from an object file that the core can load; None for others."""
+    loaded = _lib.types.load_object(data, tuple(exports))
+    if loaded is None:
+        return None
+    pages, addresses = loaded
+    return Code(key, dict(zip(exports, addresses, strict=True)), pages)
 
 
 def _linked(

@@ -67,6 +67,7 @@ def key(
 
 
 _made: dict[str, weakref.ref[Trampoline]] = {}
+_most = 1024  # references after which the dead ones are dropped
 #: Those that stay when no callable uses them.
 _recent: Fifo[str, Trampoline] = Fifo()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
@@ -105,8 +106,6 @@ def _find(
     texts: Sequence[int] = (),
     outs: Sequence[Out] = (),
 ) -> Trampoline | None:
-    if not engine.available():
-        return None
     wanted = key(signature, flags, fixed, texts, outs)
     known = _made.get(wanted)
     found = None if known is None else known()
@@ -122,7 +121,7 @@ def _find(
             # nor a moment without memory for one that lasts.
             _refused.put(wanted, str(error))
             return None
-        found = _remember(wanted, made)
+        found = None if made is None else _remember(wanted, made)
     return found
 
 
@@ -141,11 +140,18 @@ def _make(
     fixed: int | None,
     texts: Sequence[int],
     outs: Sequence[Out],
-) -> Trampoline:
+) -> Trampoline | None:
+    """The trampoline of a key; None where no code can be made at all."""
+
     def text() -> str:
         return _text(signature, flags, fixed, texts, outs)
 
-    code = engine.compile(f"trampoline {wanted}", text, LINKED, (EXPORT,), effort=EFFORT)
+    called = f"trampoline {wanted}"
+    code = engine.kept(called, LINKED, (EXPORT,), effort=EFFORT)
+    if code is None and not engine.available():
+        return None
+    if code is None:
+        code = engine.compile(called, text, LINKED, (EXPORT,), effort=EFFORT)
     count = len(visible(signature, convention(flags).hidden + len(texts), outs))
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(count, "METH_FASTCALL")
     if fixed is not None:
@@ -164,11 +170,14 @@ def _remember(wanted: str, made: Trampoline) -> Trampoline:
         # The other one is not used any more.
         if _made.get(wanted) is first:
             del _made[wanted]
-    # Of dead references, and of trampolines that are only remembered, there is a bounded number.
-    if len(_made) > 4 * _recent.limit:
+    # Dead references are at most as many as others, and a bounded number: to look for them at
+    # every trampoline would take the longer the more there are.
+    global _most
+    if len(_made) > _most:
         for text, known in [*_made.items()]:
             if known() is None:
                 _made.pop(text, None)
+        _most = max(4 * _recent.limit, 2 * len(_made))
     _recent.put(wanted, found)
     return found
 

@@ -1,0 +1,78 @@
+"""What determines machine code beside its IR: LLVM, the processor, Python, and this package.
+
+LLVM tells it, and to import that takes a tenth of a second. So what it told is noted in the cache,
+by what can be seen without it: its files, what the processor says of itself, Python, the package.
+With the note a process finds the object files that another one has kept, and needs no LLVM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import _cache, _lib
+from .._version import __version__
+
+
+def python() -> tuple[object, ...]:
+    """The Python that this is, and the edition of this package."""
+    return (
+        sys.implementation.cache_tag,
+        getattr(sys, "abiflags", ""),
+        sys.hexversion >> 16,
+        sys.maxsize,
+        __version__,
+        _edition(),
+    )
+
+
+def _edition() -> list[tuple[str, int, int]]:
+    """Which edition of the package this is: code of one is not for another with its version.
+
+    All of it counts: what code does is also said by C types, call specs and plans.
+    """
+    package = os.path.dirname(os.path.dirname(__file__))
+    found = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(package)
+        for name in names
+        if name.endswith(".py")
+    ]
+    status = [(path, os.stat(path)) for path in sorted([*found, _lib.FILE])]
+    return [
+        (os.path.relpath(path, package), each.st_size, each.st_mtime_ns) for path, each in status
+    ]
+
+
+def _seen() -> bytes | None:
+    """What can be seen without LLVM, as the key of the note; None where that is not enough."""
+    from importlib.util import find_spec
+
+    processor = _lib.types.processor()
+    try:
+        spec = find_spec("llvmlite")
+        if not processor or spec is None or spec.origin is None:
+            return None
+        folder = os.path.dirname(spec.origin)
+        files = [spec.origin, os.path.join(folder, "_version.py")]
+        files.append(os.path.join(folder, "binding", "libllvmlite.so"))
+        status = [(path, os.stat(path)) for path in files]
+        llvmlite = [(path, each.st_size, each.st_mtime_ns) for path, each in status]
+        said = repr((llvmlite, processor, python()))
+    except (ImportError, OSError, ValueError, AttributeError):
+        return None
+    return _cache.sha256(f"what LLVM is {said}".encode()).digest()
+
+
+def noted() -> str | None:
+    """What LLVM told a process that saw the same; None where there is no note."""
+    key = _seen()
+    found = None if key is None else _cache.shared().get(key)
+    return None if found is None else found.decode()
+
+
+def note(identity: str) -> None:
+    """Note what LLVM told this process."""
+    key = _seen()
+    if key is not None and _cache.shared().get(key) != identity.encode():
+        _cache.shared().put(key, identity.encode())

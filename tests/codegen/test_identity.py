@@ -1,0 +1,120 @@
+"""Object files that are kept are found and loaded without LLVM, by what another process noted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from nativecall import _cache, _lib
+from nativecall._cache import Cache
+from nativecall._codegen import engine, identity
+from support.modes import GENERATED, generates
+
+CALLS = """
+import sys
+import nativecall as nc
+def used():
+    return sorted({name.partition('.')[0] for name in sys.modules} & {'llvmlite'})
+f = nc.load('m').function('fabs', 'd:diqf')
+print(f(-1.5, 2, 3, 0.5), f.entries[0].trampoline, used())
+g = nc.callback('h:hbd', lambda *values: len(values))
+print(g(1, 2, 0.5), used())
+"""
+ANOTHER = """
+import nativecall as nc
+nc._lib.types.processor = lambda: {told!r}
+"""
+WITH = "1.5 generated ['llvmlite']\n3 ['llvmlite']\n"
+WITHOUT = "1.5 generated []\n3 []\n"
+
+pytestmark = [
+    generates,
+    pytest.mark.skipif(not GENERATED, reason="no generated code"),
+    pytest.mark.skipif(
+        sys.platform != "linux" or not _lib.types.processor(),
+        reason="the processor is not told, or object files are linked",
+    ),
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache directory of the processes that a test starts."""
+    found = tmp_path / "cache"
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(found))
+    return found
+
+
+def test_what_is_kept_needs_no_llvm(python, place):
+    assert python(CALLS) == WITH
+    assert python(CALLS) == WITHOUT
+    more = "h = nc.wrap(f.address(), 'd:ddiqf')\nprint(h.entries[0].trampoline, used())\n"
+    assert python(CALLS + more) == WITHOUT + "generated ['llvmlite']\n", "and goes on with it"
+
+
+def test_without_a_directory_llvm_is_asked_every_time(python, place, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", "")
+    assert python(CALLS) == python(CALLS) == WITH
+
+
+def test_code_that_is_forbidden_is_not_loaded(python, place, monkeypatch):
+    assert python(CALLS) == WITH
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    assert python(CALLS) == "1.5 libffi []\n3 []\n"
+
+
+@pytest.mark.parametrize("told", [b"another", b""])
+def test_another_processor_has_notes_of_its_own(python, place, told):
+    """A directory may be shared by machines."""
+    assert python(CALLS) == WITH
+    assert python(ANOTHER.format(told=told) + CALLS) == WITH
+    assert python(CALLS) == WITHOUT
+
+
+def test_another_edition_of_the_package_has_notes_of_its_own(python, place):
+    assert python(CALLS) == WITH
+    another = "from nativecall._codegen import identity\nidentity._edition = lambda: 'another'\n"
+    assert python(another + CALLS) == WITH
+    assert python(another + CALLS) == WITHOUT
+
+
+def test_a_damaged_file_is_made_again(python, place):
+    assert python(CALLS) == WITH
+    for path in place.iterdir():
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+    assert python(CALLS) == WITH
+    assert python(CALLS) == WITHOUT
+
+
+def test_what_llvm_told_is_noted_once(tmp_path, monkeypatch):
+    kept = Cache(str(tmp_path))
+    monkeypatch.setattr(_cache, "_shared", kept)
+    assert identity.noted() is None
+    for told in ("one", "one", "another"):
+        identity.note(told)
+        assert kept.usage().files == 1
+        kept.forget()
+        assert identity.noted() == told
+
+
+def test_a_started_llvm_is_used():
+    assert engine.available()
+    assert engine.kept("trampoline d:d", {}, ("method",)) is None
+
+
+def test_the_processor_is_the_same_on_every_core():
+    import os
+
+    allowed = os.sched_getaffinity(0)
+    try:
+        told = set()
+        for core in allowed:
+            os.sched_setaffinity(0, {core})
+            told.add(_lib.types.processor())
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert len(told) == 1
