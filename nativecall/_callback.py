@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
-    from ._types import CallbackSpec, CallSpec, PyCallback
+    from ._types import CallbackSpec, CallSpec, Foreign, PyCallback
     from ._values.failure import Errors
 
 _types = _lib.types
@@ -291,7 +291,7 @@ def callback(
         if signature is None or (callable(signature) and not is_ffi_type(signature)):
             function = function if signature is None else signature
             if function is None:
-                how: dict[str, Any] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
+                how: dict[str, Foreign] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
                 return partial(callback, None, **how, types=types)
             signature = _annotated(function)
         signature = parse_with(signature, types)

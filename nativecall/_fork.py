@@ -62,8 +62,8 @@ def _importing(brief: bool) -> bool:
 def _holders() -> list[Holder]:
     """The modules of `_HOLDERS` that there are, as far as they are ready."""
     found = [sys.modules.get(name) for name in _HOLDERS]
-    # What has `begin_anew`, the last that they define, has the rest of `Holder`; mypy cannot tell.
-    return [module for module in found if hasattr(module, "begin_anew")]  # type: ignore[misc]
+    # `begin_anew` is the last that they define: what has it has the rest of `Holder`.
+    return [one for one in found if hasattr(one, "begin_anew")]  # type: ignore[misc]  # as said
 
 
 def _before() -> None:

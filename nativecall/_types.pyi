@@ -1,6 +1,6 @@
 # The second module of the core, which handles Python objects (csrc/module.c); _lib.py loads it.
 from collections.abc import Callable
-from typing import Any, Self, TypedDict, final
+from typing import Any, Self, TypeAlias, TypedDict, final
 
 from ._callable.callable import NativeCallable
 from ._callable.entry import HowCalled
@@ -9,6 +9,9 @@ from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
 from ._values.failure import Errors
 from ._values.policies import Policies
+
+#: For type checkers alone: an object of another library, or of a type that only its use tells.
+Foreign: TypeAlias = Any
 
 runtime_provider: str
 #: Costs of an overload's argument: exact, wider, an object, narrower, refused.
@@ -161,7 +164,7 @@ class CallbackOptions(TypedDict):
 @final
 class CallbackSpec:
     objects: tuple[int, ...]
-    pointer_type: Any
+    pointer_type: Foreign
     def __new__(
         cls,
         readers: tuple[object, ...],
@@ -272,7 +275,7 @@ def call_table_offset(type: object, /) -> int: ...
 def native_offer(object: object, /) -> tuple[int | None, list[tuple[str, int, int]]] | None: ...
 def native_entry(object: object, signature: str, /) -> tuple[int, int] | None: ...
 def capsule(address: int, name: bytes, owner: object, /) -> object: ...
-def scipy_box(form: tuple[type, bytes], entry: NativeCallable, /) -> Any: ...
+def scipy_box(form: tuple[type, bytes], entry: NativeCallable, /) -> Foreign: ...
 def capsule_entry(capsule: object, /) -> NativeCallable | None: ...
 def open_library(path: bytes | None, flags: int, /) -> Library: ...
 def call_loop(

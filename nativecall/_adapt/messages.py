@@ -7,11 +7,14 @@ makes the exception for a step of a plan; the others are parts of the reasons th
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .._signature.ctype import CType, integer_range, part_of
 from .._signature.derived import Pointer
 from .plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
 
 
 def counted(number: int, what: str) -> str:
@@ -40,7 +43,7 @@ def advice(source: CType, target: CType) -> str | None:
     return None
 
 
-def failure(plan: Plan, step: int, name: str, value: Any) -> BaseException:
+def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
     """The exception for a step that failed, of a function with this name.
 
     `value` is what did not pass: a number, the count; for a function that sets errno, or its last

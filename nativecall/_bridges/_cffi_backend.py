@@ -18,12 +18,11 @@ from .._values.boxes import Function, Pointer, Struct, holds_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cffi.FFI import CData as FFIData
     from cffi.FFI import CType as FFIType
 
     from .._callable.callable import NativeCallable
+    from .._types import Foreign
 
 _FROM_BUFFER = "__CDataFromBuf"
 
@@ -32,7 +31,7 @@ def _is_cdata(obj: object) -> bool:
     return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cffitype.ffi().CData)
 
 
-def _api_mode(obj: Any) -> FFIData:
+def _api_mode(obj: Foreign) -> FFIData:
     """The function pointer behind `lib.f` of an API-mode module, which is a plain built-in."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     ffi = getattr(module, "ffi", None)
@@ -141,7 +140,7 @@ def _pointee(kind: FFIType) -> CType | None:
     return found
 
 
-def form(entry: NativeCallable) -> tuple[Any, ...]:
+def form(entry: NativeCallable) -> tuple[object, ...]:
     """What cffi's function pointers are made of, which have their entry with them: cast, the type,
     and what adds a destructor.
     """

@@ -18,7 +18,7 @@ from .._values.boxes import Struct as FoundStruct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._libffi.types import Foreign
+    from .._types import Foreign
 
     _Known = dict[tuple[int, int], tuple[object, CType | SignatureError]]
 

@@ -44,16 +44,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
     from llvmlite import ir
 
     from .._codegen.abi import Lowering
+    from .._types import Foreign
     from .._values.failure import Convention
 
     # Numba has types in part only, and other ones in every version.
-    NumbaType: TypeAlias = Any
-    NumbaObject: TypeAlias = Any  # a dispatcher, what it compiled, and what that is made with
+    NumbaType: TypeAlias = Foreign
+    NumbaObject: TypeAlias = Foreign  # a dispatcher, what it compiled, and what that is made with
 
 _INTEGERS = {1: "bB", 2: "hH", 4: "iI", 8: "qQ"}
 _STARRED = 0x04 | 0x08  # code's flags for *args and **kwargs
@@ -182,7 +183,7 @@ def _numba_type(ctype: CType) -> NumbaType:
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
 
 
-def _dtype(ctype: Any) -> Any:
+def _dtype(ctype: Foreign) -> Foreign:
     """NumPy's type of what is in memory."""
     import numpy
 
@@ -428,7 +429,7 @@ class _Writer:
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
 
-    def argument(self, ctype: CType, kind: NumbaType, value: ir.Value) -> ir.Value:
+    def argument(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
         """An argument as Numba has it."""
         if ctype.kind == "view":
             return self._array(kind, value)
@@ -465,7 +466,9 @@ class _Writer:
         )
         return array._getvalue()
 
-    def result(self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value) -> ir.Value:
+    def result(
+        self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value
+    ) -> ir.Value:
         """The result as the lowering takes it; in memory where it is given so."""
         from .._codegen.abi import in_memory
 
@@ -476,7 +479,7 @@ class _Writer:
             return None
         return self._value(ctype, kind, value)
 
-    def _value(self, ctype: CType, kind: NumbaType, value: ir.Value) -> ir.Value:
+    def _value(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
         """A number or pointer."""
         if ctype.kind in ("voidptr", "pointer"):
             return self.builder.bitcast(value, self.pointer)
@@ -484,7 +487,7 @@ class _Writer:
         return self.builder.zext(value, self.ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _store(
-        self, ctype: Any, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
+        self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
     ) -> None:
         """Write a value to memory as C has it."""
         types = _core("types")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._types import Foreign
 
 
-def array(obj: Any) -> Any:
+def array(obj: Foreign) -> Foreign:
     """The array of NumPy or Arrow that has the elements; None for what is no column.
 
     Raises
@@ -26,7 +26,7 @@ def array(obj: Any) -> Any:
         return None
     if "RangeIndex" in [cls.__name__ for cls in type(obj).__mro__]:
         raise TypeError("a range has no memory; pass to_numpy() of it")
-    held = getattr(obj, "array", obj)
+    held: Foreign = getattr(obj, "array", obj)
     if hasattr(dtype, "pyarrow_dtype"):
         return held.__arrow_array__()
     is_numpy = hasattr(dtype, "newbyteorder")
@@ -38,6 +38,6 @@ def array(obj: Any) -> Any:
     missing = int(obj.isna().sum())
     if missing:
         raise ValueError(f"{missing} of its {len(obj)} elements are missing")
-    found: Any = held.to_numpy(dtype=dtype.numpy_dtype, copy=False)[:]
+    found: Foreign = held.to_numpy(dtype=dtype.numpy_dtype, copy=False)[:]
     found.flags.writeable = False
     return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._types import Foreign
 
 
-def array(obj: Any) -> object | None:
+def array(obj: Foreign) -> object | None:
     """The only chunk of an array in chunks."""
     if not hasattr(type(obj), "num_chunks"):
         return None

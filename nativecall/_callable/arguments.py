@@ -32,9 +32,8 @@ from .pythonfunction import callback_of, spec_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
-    from .._types import CallbackSpec
+    from .._types import CallbackSpec, Foreign
     from .._values.policies import Policies
 
 refuse_reload(globals(), "pointer_argument")
@@ -376,7 +375,7 @@ def _match_items(types: Sequence[CType], value: Sequence[object], policies: Poli
     return most if most >= _NARROW else min(_WIDER + sum(costs), _OBJECT - 1)
 
 
-def _match_item(ctype: CType, value: Any, policies: Policies) -> int:
+def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
     if not isinstance(ctype, Array):
         return int(_types.match(callspec.of_argument(ctype, policies), value))
     item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])

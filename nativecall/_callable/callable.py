@@ -49,7 +49,8 @@ _types = _lib.types
 _writing = RLock()
 if hasattr(os, "register_at_fork"):
     # typeshed leaves it out.
-    os.register_at_fork(after_in_child=_writing._at_fork_reinit)  # type: ignore[attr-defined]
+    at_fork = _writing._at_fork_reinit  # type: ignore[attr-defined]  # typeshed leaves it out
+    os.register_at_fork(after_in_child=at_fork)
 
 
 class Doc:
@@ -370,7 +371,7 @@ class NativeCallable(_types.CallableBase):
                 "gil": gil_name(flags),
                 "errors": convention(flags).name,
                 "errno": bool(flags & _lib.FLAG_ERRNO),
-                **one._entry()[0].policies._asdict(),  # type: ignore[typeddict-item]
+                **one._entry()[0].policies._asdict(),  # type: ignore[typeddict-item]  # its fields are
             }
             signature = one._entry()[0].signature
             made: tuple[object, ...] = symbol.pickled(signature, self.__name__, self._doc, options)

@@ -33,9 +33,9 @@ from .entry import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
-    from .._types import CallSpec, ThunkSpec
+    from .._types import CallSpec, Foreign, ThunkSpec
     from .._values.boxes import Native
     from .._values.failure import Errors
     from .._values.policies import Policies
@@ -110,7 +110,7 @@ class _Helper:
             promised = spec.signature.readonly[index]
             storage.store(ctype, value, address, who, keep, promised, spec.policies)
             return
-        pointer: Any
+        pointer: Foreign
         if isinstance(ctype, FunctionPointer):
             if boxes.is_python_function(value):
                 raise TypeError(
@@ -163,7 +163,7 @@ def spec_of(
     `rest` names the error convention, if one is wanted; where nothing else is, it says of each
     argument whether it is bound. `stack` is what the function takes of the C stack for thunks.
     """
-    errors: Any = None
+    errors: Foreign = None
     if wanted is None:
         fixed = [*map(bool, rest)] + [False] * (len(inner.signature.args) - len(rest))
         plan = rules.bind(inner.signature, flags, fixed)

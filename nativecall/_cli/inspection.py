@@ -18,7 +18,8 @@ from .output import Column, CommandError, Output, Row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from .._types import Foreign
 
 
 _CALL_TABLES = (0x04000001, 0x04000003)
@@ -57,7 +58,7 @@ def find(place: str) -> object:
     # As for `python -m`, modules of the present directory count.
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = import_module(module)
+        found: Foreign = import_module(module)
     except Exception as error:
         raise CommandError(_import_failure(module, error)) from None
     so_far = module

@@ -51,9 +51,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType, RLock
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Literal, TypeAlias, TypeVar
+    from typing import Literal, TypeAlias, TypeVar
 
     from llvmlite import binding as llvm
+
+    from .._types import Foreign
 
     _Made = TypeVar("_Made")
     Effort: TypeAlias = Literal[0, 1, 2]
@@ -395,7 +397,7 @@ class _Flight:
     def __init__(self) -> None:
         self.done = threading.Lock()  # held while it is made
         self.done.acquire()
-        self.made: Any = None
+        self.made: Foreign = None
 
 
 _flights: dict[object, _Flight] = {}

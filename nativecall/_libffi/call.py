@@ -27,9 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .._values.boxes import Native
-    from .types import Foreign
 
 _types = _lib.types
 _EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))

@@ -16,17 +16,15 @@ from .types import RETURN_HINT, SIMPLE, callback_type, foreign_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    from .._types import CallbackOptions, CallbackSpec, CtypesCallback
-    from .types import Foreign
+    from .._types import CallbackOptions, CallbackSpec, CtypesCallback, Foreign
 
 _types = _lib.types
 
 # What came to an end, which C code may be just about to return through; what runs still.
 # The first of a ring's items says which was written last: to write needs no memory.
 _ENDED = 64
-_ended: list[Any] = [0, *[None] * _ENDED]
+_ended: list[Foreign] = [0, *[None] * _ENDED]
 _running: list[tuple[Foreign, CtypesCallback]] = []
 #: The core's objects of callbacks whose sentinels may be Python objects, by address.
 object_callbacks: WeakValueDictionary[int, CtypesCallback] = WeakValueDictionary()
@@ -49,7 +47,7 @@ class Owner(Immutable):
 
     def __del__(
         self,
-        ended: list[Any] = _ended,
+        ended: list[Foreign] = _ended,
         running: list[tuple[Foreign, CtypesCallback]] = _running,
         count: int = _ENDED,
     ) -> None:

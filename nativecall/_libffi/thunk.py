@@ -22,14 +22,16 @@ from .call import called, foreign_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
+
+    from .._types import Foreign
 
     class Maker(Protocol):
         """What makes the exceptions of a thunk."""
 
         @property
         def name(self) -> str: ...
-        def make(self, step: int, value: object) -> BaseException: ...
+        def make(self, step: int, value: Foreign) -> BaseException: ...
 
 
 _WORD = VOIDPTR.size
@@ -38,7 +40,7 @@ _WORD = VOIDPTR.size
 class _Failed(Exception):
     """A step failed; the exception for that is made and reported by who catches this."""
 
-    def __init__(self, step: int, value: Any) -> None:
+    def __init__(self, step: int, value: Foreign) -> None:
         super().__init__(step)
         self.step = step
         self.value = value
@@ -61,7 +63,7 @@ def interpreted(
         )
     types.check_result(plan.inner)
     run = _Run(plan, target, maker, data, kept)
-    restype: types.Foreign = None
+    restype: Foreign = None
     if result.kind != "void":
         restype = types.SIMPLE.get(text, ctypes.c_void_p)
     kinds, readers = [], []
@@ -115,7 +117,7 @@ class _Run:
         declared = list(prototype._argtypes_)
         # A struct may travel as its two words (_libffi/types.py).
         halved = types.overrunning(plan.inner)
-        self.types: list[list[types.Foreign]] = []
+        self.types: list[list[Foreign]] = []
         for index in range(len(plan.inner.args)):
             self.types.append([declared.pop(0) for _ in range(2 if index in halved else 1)])
         for node in plan.arguments[len(plan.inner.args) :]:
@@ -124,7 +126,7 @@ class _Run:
     def __repr__(self) -> str:
         return repr(self.maker)
 
-    def __call__(self, *given: types.Foreign) -> object:
+    def __call__(self, *given: Foreign) -> object:
         memory: list[object] = []
         plan = self.plan
         try:
@@ -146,7 +148,7 @@ class _Run:
 class _Call:
     """One call: values are addresses of memory that holds them as C does."""
 
-    def __init__(self, run: _Run, given: tuple[types.Foreign, ...], memory: list[object]) -> None:
+    def __init__(self, run: _Run, given: tuple[Foreign, ...], memory: list[object]) -> None:
         self.run = run
         self.plan = run.plan
         self.given = given
@@ -159,7 +161,7 @@ class _Call:
         plan = self.plan
         for check in plan.checks:
             self.check(check.index, check.count, check.step)
-        arguments: list[types.Foreign] = []
+        arguments: list[Foreign] = []
         for node, kinds in zip(plan.arguments, self.run.types, strict=True):
             at = self.value(node)
             ctype = _type_of(node)
@@ -197,7 +199,7 @@ class _Call:
         if number != count:
             raise _Failed(step, number)
 
-    def call(self, arguments: list[types.Foreign]) -> None:
+    def call(self, arguments: list[Foreign]) -> None:
         plan, run = self.plan, self.run
         if plan.clears_errno_before:
             set_errno(0)

@@ -22,10 +22,9 @@ from .._signature.signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeAlias
 
-    #: A class of ctypes', or what one makes: typeshed knows too little of what both have.
-    Foreign: TypeAlias = Any
+    #: Here a class of ctypes', or what one makes: typeshed knows too little of what both have.
+    from .._types import Foreign
 
 _CACHE_LIMIT = 1024
 WORD = ctypes.sizeof(ctypes.c_void_p)

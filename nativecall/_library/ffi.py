@@ -11,7 +11,7 @@ from .._errors import SignatureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from cffi import FFI
     from cffi.FFI import CType as FFIType
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def _class() -> Any:
+def _class() -> type[FFI]:
     from cffi import FFI
 
     class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types

@@ -27,15 +27,13 @@ if TYPE_CHECKING:
     from cffi import FFI
     from cffi.FFI import CData as FFIData
     from cffi.FFI import CType as FFIType
-    from numpy import ndarray
-
-    NDArray = ndarray[Any, Any]
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
+    from .memory import NDArray
 
 _Opened = _lib.types.Library
 

@@ -19,15 +19,15 @@ from .types import Types
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
+    from .._types import Foreign
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
 
 
-def _again(name: str | None, declarations: str | None, options: dict[str, Any]) -> Library:
+def _again(name: str | None, declarations: str | None, options: dict[str, Foreign]) -> Library:
     """For `pickle`."""
     return load(name, declarations, **options)
 

@@ -20,14 +20,16 @@ from .._values import boxes, callspec
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from cffi.FFI import CData as FFIData
     from cffi.FFI import CType as FFIType
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
+    from .._types import Foreign
     from .types import Owner
+
+    NDArray = ndarray[Foreign, Foreign]
 
 _types = _lib.types
 _RECORDS = ("struct", "union")
@@ -97,7 +99,7 @@ class _Maker:
 
     # -- arrays and structs ----------------------------------------------------------------------
 
-    def array(self, ctype: FFIType, init: Any, who: str) -> FFIData:
+    def array(self, ctype: FFIType, init: Foreign, who: str) -> FFIData:
         """An array of its items, or of a buffer of these, or of a length."""
         item = ctype.item
         if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
@@ -207,7 +209,7 @@ class _Maker:
 
     # -- pointers --------------------------------------------------------------------------------
 
-    def _pointer(self, ctype: FFIType, value: Any, who: str) -> FFIData:
+    def _pointer(self, ctype: FFIType, value: Foreign, who: str) -> FFIData:
         """The pointer that a value is, or that leads to one; what it leads to is kept."""
         ffi = self.ffi
         if value is None:
@@ -244,7 +246,7 @@ class _Maker:
                 return self.ffi.cast(ctype, value)
         return value
 
-    def _function(self, ctype: FFIType, value: Any, who: str) -> FFIData:
+    def _function(self, ctype: FFIType, value: Foreign, who: str) -> FFIData:
         signature = from_ffi(ctype, self.owner)
         assert isinstance(signature, Signature)
         if boxes.is_python_function(value):
@@ -297,7 +299,7 @@ def _leads_on(ctype: FFIType) -> bool:
     return ctype.kind in ("pointer", "function")
 
 
-def _items(value: Any, who: str) -> Sequence[object]:
+def _items(value: Foreign, who: str) -> Sequence[object]:
     """The items of a sequence, as a list or tuple."""
     if isinstance(value, (list, tuple)):
         return value
@@ -306,11 +308,11 @@ def _items(value: Any, who: str) -> Sequence[object]:
     return [*value]
 
 
-def _members(struct: FFIType, value: Any, who: str) -> dict[str, object]:
+def _members(struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
     """What an initialiser says of members, by name."""
     names = [name for name, _ in struct.fields]
     if hasattr(value, "keys"):
-        given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+        given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
         for name in given:
             if name not in names:
                 from difflib import get_close_matches
@@ -337,7 +339,7 @@ def _members(struct: FFIType, value: Any, who: str) -> dict[str, object]:
 # -- NumPy ---------------------------------------------------------------------------------------
 
 
-def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> ndarray[Any, Any]:
+def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """What `Library.asarray` gives."""
     import numpy
 

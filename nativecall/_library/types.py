@@ -154,7 +154,8 @@ class Types:
             advice = names.like(name.rpartition(" ")[2])
             raise KeyError(f"no type {name!r} is declared" + (f"; {advice}" if advice else ""))
         if node.kind == "unusable":
-            raise SignatureError(f"the type {name!r} cannot be offered: {node.reason}")  # type: ignore[attr-defined]
+            why = node.reason  # type: ignore[attr-defined]  # what is of this kind has one
+            raise SignatureError(f"the type {name!r} cannot be offered: {why}")
         return ffi_type(node)
 
     def __getattr__(self, name: str) -> FFIType:

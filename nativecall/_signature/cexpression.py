@@ -8,6 +8,7 @@ known here.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from struct import pack, unpack
 
 from .cconstant import INT, Unknown, binary, common, converted, unary
@@ -42,20 +43,20 @@ _BUILTINS = {
 }
 
 
-class Expressions:
+class Expressions(ABC):
     """What computes expressions from `tokens`, of which the one at `at` is next."""
 
     tokens: list[str]
     at: int
     values: dict[str, Value]
 
+    @abstractmethod
     def starts_type(self, token: str) -> bool:
         """Whether a token begins the name of a type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def type_name(self) -> Node:
         """The type that is named next."""
-        raise NotImplementedError
 
     def accept(self, token: str) -> bool:
         if self.tokens[self.at] == token:
@@ -274,7 +275,8 @@ def _character(token: str, prefix: str) -> Value:
         return ord(text), 8 * SCALARS[code].size, SCALARS[code].signed
     if len(found) > INT // 8:
         raise Unknown(f"{token} has too many characters")
-    if len(found) == 1 and BASICS["char"].scalar.signed:  # type: ignore[attr-defined]
+    char = BASICS["char"].scalar  # type: ignore[attr-defined]  # those of BASICS are Numbers
+    if len(found) == 1 and char.signed:
         return int.from_bytes(found, "big", signed=True), INT, True
     return converted((int.from_bytes(found, "big"), INT, True), INT, True)
 

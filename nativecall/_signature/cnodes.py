@@ -16,7 +16,8 @@ from .ctype import SCALARS, WORD, CType, Scalar
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from .._types import Foreign
 
 
 #: A member: its name ("" for one without), its type, byte offset, width in bits (-1 for none), and
@@ -207,7 +208,7 @@ class Record(Node):
         fields = []
         for name, node, width, wanted, packed in members:
             size, own = node.size, node.alignment
-            if size is None and node.kind == "array" and node.item.size is not None:  # type: ignore[attr-defined]
+            if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
                 reason = f": {node.reason}" if isinstance(node, (Record, Unusable)) else ""
@@ -251,7 +252,7 @@ class Record(Node):
 class NodeConverter(Converter):
     """`Converter` for nodes."""
 
-    def type(self, ctype: Node, holder: Any = None) -> CType:
+    def type(self, ctype: Node, holder: Foreign = None) -> CType:
         if isinstance(ctype, Number):
             return ctype.scalar
         if isinstance(ctype, Unusable):
@@ -260,7 +261,7 @@ class NodeConverter(Converter):
             raise SignatureError(f"{name_of(ctype)} cannot be passed by value: {ctype.reason}")
         return super().type(ctype, holder)
 
-    def function(self, ctype: Any, holder: Any = None) -> Any:
+    def function(self, ctype: Foreign, holder: Foreign = None) -> Foreign:
         if ctype.reason:
             raise SignatureError(ctype.reason)
         return super().function(ctype, holder)
@@ -270,10 +271,10 @@ class NodeConverter(Converter):
             node = node.fields[0][1].type
         return self.type(node)
 
-    def _variadic(self, ctype: Any) -> bool:
+    def _variadic(self, ctype: Foreign) -> bool:
         return bool(ctype.ellipsis)
 
-    def _layout(self, ctype: Any) -> tuple[int, int]:
+    def _layout(self, ctype: Foreign) -> tuple[int, int]:
         return ctype.size, ctype.alignment
 
 

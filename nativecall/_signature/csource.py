@@ -221,7 +221,7 @@ class CSource:
         import re
 
         words = " ".join(text.split())
-        name = re.match(r"\w*", words).group()  # type: ignore[union-attr]  # \w* always matches
+        name = re.match(r"\w*", words).group()  # type: ignore[union-attr]  # the pattern always matches
         rest = words[len(name) :].lstrip()
         if name == "define":
             match = re.fullmatch(rf"([A-Za-z_]\w*)\s+\(?\s*({INTEGER})\s*\)?", rest, re.ASCII)

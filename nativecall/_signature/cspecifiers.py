@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 
 from .._errors import SignatureError
 from .cconstant import Unknown, of_int
@@ -118,9 +119,9 @@ class Specifiers(Expressions):
     def __init__(self) -> None:
         self._packs: list[tuple[str, int]] = []
 
+    @abstractmethod
     def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
         """A name, if there is one, and what it is declared as, and whether that is `const`."""
-        raise NotImplementedError
 
     def closing(self, at: int) -> int:
         """The index after the bracket that closes the one at `at`."""

@@ -15,10 +15,12 @@ from .ctype import SCALARS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
+
+    from .._types import Foreign
 
     #: A node of pycparser's. What it has depends on its class; types came with pycparser 3.
-    Node: TypeAlias = Any
+    Node: TypeAlias = Foreign
 
 # What the words that stand for other types mean.
 SPELLINGS = {

@@ -61,7 +61,7 @@ class Tree:
         tree = self
 
         # Whether pycparser has types depends on its version.
-        class Generator(c_generator.CGenerator):  # type: ignore[misc,unused-ignore]
+        class Generator(c_generator.CGenerator):  # type: ignore[misc,unused-ignore]  # may have none
             """Writes the body of a struct, union or enum once, and its tag from then on."""
 
             def visit_Struct(self, node: Node) -> str:

@@ -175,7 +175,7 @@ def _read(source: CSource, kept: Sequence[Prototype] = (), gone: Sequence[Protot
     readonly: list[str] = []
     named: dict[str, dict[str, str]] = {"typedef": {}, "tag": {}}
     opaque: list[str] = []
-    constants = dict(tree.constants)
+    constants: dict[str, int | float | bytes] = {**tree.constants}
     convert = Converter(tree.packed, naming=True)
     types = tree.resolve()
     for to, (what, name, node) in zip(types, tree.members, strict=True):

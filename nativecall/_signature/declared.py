@@ -21,7 +21,7 @@ from .grammar import bind, from_row, read_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypedDict, TypeVar
+    from typing import TypedDict, TypeVar
 
     from .ctype import CType
     from .derived import Owner
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         typedefs: dict[str, str]
         structs: dict[str, str]
         opaque: list[str]
-        constants: dict[str, Any]
+        constants: dict[str, int | float | bytes]
         refused: dict[str, tuple[str, int | None, int | None, str | None]]
         skipped: dict[str, str]
         pointers: dict[str, tuple[str, int]]

@@ -21,8 +21,8 @@ from .preprocessor import Wanted, compiler, identity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
+    from .._types import Foreign
     from .cexpression import Value
     from .cnodes import FunctionOf, Node
     from .cparser import Parser
@@ -42,12 +42,12 @@ def wanted(header: object, include: object, define: object, text: str | None = N
         raise ValueError("'header' must name at least one header")
     names = []
     for one in headers:
-        path = os.fspath(one)  # type: ignore[call-overload]
+        path = os.fspath(one)
         is_path = not isinstance(one, str) or path.startswith((".", os.sep))
         if not path or any([mark in path for mark in '\n\r\0">']):
             raise ValueError(f"'header' must be the name or path of a header (got {path!r})")
         names.append(os.path.abspath(path) if is_path else path)
-    folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]  # type: ignore[call-overload]
+    folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]
     if not hasattr(define, "items"):
         raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
     defines = []
@@ -59,11 +59,11 @@ def wanted(header: object, include: object, define: object, text: str | None = N
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
-def _several(given: object, name: str) -> list[object]:
+def _several(given: Foreign, name: str) -> list[str | os.PathLike[str]]:
     """One or a sequence of names or paths."""
     found = [given] if isinstance(given, (str, os.PathLike)) else given
     try:
-        made = [*found]  # type: ignore[misc]
+        made = [*found]
     except TypeError:
         made = [found]
     for one in made:
@@ -119,14 +119,17 @@ def read(
 
 def _restrict(table: Table, only: list[str]) -> None:
     """Leave of a table what the names and patterns match."""
-    kinds = ("functions", "variables", "constants", "pointers", "skipped")
     for one in only:
         if not isinstance(one, str):
             raise TypeError(f"'only' must be names or patterns (got {type(one).__name__})")
     names = {name for name in only if not any([mark in name for mark in "*?["])}
     patterns = [one for one in only if one not in names]
     chosen = {*names}
-    known = [name for kind in kinds for name in table[kind]]  # type: ignore[literal-required]
+    tables: list[dict[str, Foreign]] = [
+        *(table["functions"], table["variables"], table["constants"], table["pointers"]),
+        table["skipped"],
+    ]
+    known = [name for kind in tables for name in kind]
     if patterns:
         from fnmatch import filter as matching
 
@@ -137,9 +140,9 @@ def _restrict(table: Table, only: list[str]) -> None:
             chosen.update(found)
     if missing := names.difference(known):
         raise SymbolError.missing(min(missing), "the declarations", known)
-    for kind in kinds:
-        kept = {name: row for name, row in table[kind].items() if name in chosen}  # type: ignore[literal-required]
-        table[kind] = kept  # type: ignore[literal-required]
+    for kind in tables:
+        for name in kind.keys() - chosen:
+            del kind[name]
 
 
 def _kept(key: bytes) -> Table | None:
@@ -147,9 +150,10 @@ def _kept(key: bytes) -> Table | None:
     if found is None:
         return None
     try:
-        stamps, table = marshal.loads(found)
+        read: tuple[dict[str, object], Table] = marshal.loads(found)
+        stamps, table = read
         if all([_stamp(path) == stamp for path, stamp in stamps.items()]):
-            return table  # type: ignore[no-any-return]
+            return table
     except (ValueError, EOFError, TypeError, AttributeError):
         pass
     return None
@@ -209,7 +213,7 @@ class _Tables:
         self.skipped: dict[str, str] = {}
         self.functions: dict[str, Row] = {}
         self.variables: dict[str, str] = {}
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, int | float | bytes] = {}
         self.pointers: dict[str, tuple[str, int]] = {}
         self.readonly: list[str] = []
         self.symbols = parser.symbols
@@ -359,7 +363,7 @@ class _Tables:
             return
         first = tokens[0]
         if len(tokens) == 1 and first.isidentifier():
-            kinds: tuple[dict[str, Any], ...] = (self.functions, self.variables)
+            kinds: tuple[dict[str, Foreign], ...] = (self.functions, self.variables)
             for known in kinds:
                 if first in known:
                     if first != name:

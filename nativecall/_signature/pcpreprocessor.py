@@ -17,7 +17,8 @@ from .ctype import SCALARS, WORD
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+
+    from .._types import Foreign
 
 _FLOATS = """
 #define FLT_RADIX 2
@@ -130,7 +131,7 @@ def run(
 
     with tempfile.TemporaryDirectory() as folder:
 
-        class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc,unused-ignore]
+        class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc,unused-ignore]  # may have no types
             def on_include_not_found(
                 self, malformed: bool, system: bool, current: str, path: str
             ) -> None:
@@ -144,7 +145,11 @@ def run(
                 )
 
             def on_directive_unknown(
-                self, directive: Any, tokens: Any, passing: bool, preceding: Any
+                self,
+                directive: Foreign,
+                tokens: Sequence[Foreign],
+                passing: bool,
+                preceding: Foreign,
             ) -> bool | None:
                 if directive.value == "error":
                     said = "".join([token.value for token in tokens]).strip()
@@ -154,7 +159,7 @@ def run(
         for name, own in _HEADERS.items():
             with open(os.path.join(folder, name), "w") as file:
                 file.write(own)
-        found: Any = Preprocessor()
+        found: Foreign = Preprocessor()
         found.line_directive = "#"
         machine = getattr(sys.implementation, "_multiarch", "")
         system = "/usr/local/include", f"/usr/include/{machine}", "/usr/include", folder

@@ -31,8 +31,8 @@ from .signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
+    from .._types import Foreign
     from .cexpression import Value
     from .declared import Declarations
     from .derived import Owner
@@ -41,14 +41,14 @@ _UNUSABLE = (UNUSABLE, *OTHER_TYPES)
 _KINDS = ("struct", "union", "enum")
 
 
-class _Found(dict[str, "Any"]):
+class _Found(dict[str, "Foreign"]):
     """A dictionary whose missing items are looked for once."""
 
-    def __init__(self, find: Callable[[str], Any]) -> None:
+    def __init__(self, find: Callable[[str], Foreign]) -> None:
         super().__init__()
         self._find = find
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Foreign:
         found = self._find(name)
         if found is None:
             raise KeyError(name)
@@ -57,34 +57,34 @@ class _Found(dict[str, "Any"]):
     def __contains__(self, name: object) -> bool:
         return self.get(name) is not None
 
-    def get(self, name: Any, default: Any = None) -> Any:
+    def get(self, name: Foreign, default: Foreign = None) -> Foreign:
         try:
             return self[name]
         except KeyError:
             return default
 
 
-class _Over(dict[str, "Any"]):
+class _Over(dict[str, "Foreign"]):
     """A dictionary before another one, of which nothing gets into it."""
 
-    def __init__(self, own: dict[str, Any], other: dict[str, Any]) -> None:
+    def __init__(self, own: dict[str, Foreign], other: dict[str, Foreign]) -> None:
         super().__init__(own)
         self._other = other
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Foreign:
         return self._other[name]
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self._other
 
-    def get(self, name: Any, default: Any = None) -> Any:
+    def get(self, name: Foreign, default: Foreign = None) -> Foreign:
         return super().get(name) or self._other.get(name, default)
 
 
 class _Kept(Record):
     """A struct or union that was read before; its members are read when they are asked for."""
 
-    def __init__(self, names: TypeNames, name: str, row: tuple[Any, ...] | None) -> None:
+    def __init__(self, names: TypeNames, name: str, row: tuple[Foreign, ...] | None) -> None:
         kind, _, tag = name.rpartition(" ")
         super().__init__(row[0] if row is not None else kind or "struct", tag)
         if not kind:
@@ -322,7 +322,7 @@ class _TextParser(Parser):
             raise Unknown(f"unknown type name {token!r}")
         return nests
 
-    def specifiers(self) -> Any:
+    def specifiers(self) -> Foreign:
         token = self.tokens[self.at]
         if self._strict and token.isidentifier() and not self.starts_type(token):
             raise Unknown(f"unknown type name {token!r}")

@@ -21,7 +21,9 @@ from . import boxes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
+
+    from .._types import Foreign
 
     #: A buffer, and what keeps its memory.
     _Found: TypeAlias = tuple[object, object]
@@ -83,7 +85,7 @@ def _memory(value: object) -> _Found | None:
     return None
 
 
-def _unpack(layout: str, address: int) -> tuple[Any, ...]:
+def _unpack(layout: str, address: int) -> tuple[Foreign, ...]:
     return struct.unpack(layout, _bytes(address, struct.calcsize(layout)))
 
 
@@ -96,7 +98,7 @@ def _bytes(address: int, count: int) -> bytes:
 _ARROW = dict(zip("cCsSiIlLefg", "bBhHiIqQefd", strict=True))
 
 
-def _arrow(value: Any) -> _Found:
+def _arrow(value: Foreign) -> _Found:
     """A primitive array without nulls, which nobody writes to."""
     capsules = value.__arrow_c_array__()
     (name,) = _unpack("@P", _get_pointer(capsules[0], b"arrow_schema"))
@@ -127,7 +129,7 @@ _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CU
 _DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 
 
-def _dlpack(value: Any) -> _Found:
+def _dlpack(value: Foreign) -> _Found:
     device = int(value.__dlpack_device__()[0])
     if device not in _HOST:
         name = _DEVICES.get(device, f"number {device}")
@@ -165,7 +167,7 @@ def _dlpack(value: Any) -> _Found:
 _INTERFACE = "__array_interface__"
 
 
-def _interface(value: Any) -> _Found | None:
+def _interface(value: Foreign) -> _Found | None:
     told = value.__array_interface__
     if not isinstance(told, dict):
         return None
@@ -192,7 +194,7 @@ def _interface(value: Any) -> _Found | None:
     return _types.Memory(address, form, size, shape, strides, bool(readonly)), keep
 
 
-_PROTOCOLS: dict[str, Callable[[Any], _Found | None]] = {
+_PROTOCOLS: dict[str, Callable[[Foreign], _Found | None]] = {
     "__arrow_c_array__": _arrow,
     _INTERFACE: _interface,
     "__dlpack__": _dlpack,

@@ -53,11 +53,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-    from typing import Any, Protocol, Self, TypeAlias
+    from typing import Protocol, Self, TypeAlias
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .policies import Policies
 
     class Native(Protocol):
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         __name__: str
         _doc: str | None
         _target: int
-        _specializer: Any
+        _specializer: Foreign
 
         @property
         def _generated(self) -> object: ...
@@ -78,20 +78,24 @@ if TYPE_CHECKING:
         def address(self) -> int: ...
         def bind(self, *values: object) -> object: ...
         def convert(
-            self, signature: str | Signature, *, errors: Any = None, name: str | None = None
+            self,
+            signature: str | Signature,
+            *,
+            errors: Foreign = None,
+            name: str | None = None,
         ) -> object: ...
-        def _converted(self, wanted: CallSpec, errors: Any, name: str | None, /) -> object: ...
+        def _converted(self, wanted: CallSpec, errors: Foreign, name: str | None, /) -> object: ...
         def _entries(self) -> list[tuple[str, int, int]]: ...
         def _entry(self) -> tuple[CallSpec, int, int]: ...
         def _resolved(self) -> list[tuple[Self, Signature, int, int]]: ...
         def _chosen(self, signature: str | Signature | None) -> tuple[CallSpec, int, int]: ...
-        def _add_missing(self, found: Any) -> None: ...
+        def _add_missing(self, found: Foreign) -> None: ...
         def _derived(self, spec: CallSpec, address: int, flags: int, owner: object) -> Self: ...
         def _refuse(self, signature: str | None) -> None: ...
         def _choose(self, fixed: int) -> None: ...
         def _offered(self) -> list[tuple[str, int, int]]: ...
 
-    Reader: TypeAlias = Callable[[Any], object]
+    Reader: TypeAlias = Callable[[Foreign], object]
 
 
 class Function:
@@ -316,7 +320,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
     return found
 
 
-def _ask(obj: object, question: str, *given: object) -> Any:
+def _ask(obj: object, question: str, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
     if type(obj) in _NO_BOXES:
         return None

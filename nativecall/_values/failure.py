@@ -16,11 +16,12 @@ from .._signature.ctype import CType, integer_range
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal, TypeVar
+    from typing import Literal, TypeVar
 
     from .._signature.signature import Signature
+    from .._types import Foreign
 
-    _Each = TypeVar("_Each", list[Any], tuple[Any, ...])
+    _Each = TypeVar("_Each", list[Foreign], tuple[Foreign, ...])
     Errors = Literal["none", "python", "nonzero", "zero", "null", "errno", "argument"]
 
 _RELATIONS: dict[str, Callable[[object, int], bool]] = {"==": operator.eq, "!=": operator.ne}

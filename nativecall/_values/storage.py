@@ -28,9 +28,8 @@ from .policies import DEFAULT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
-    from .._types import Pin
+    from .._types import Foreign, Pin
     from .policies import Policies
 
 refuse_reload(globals(), "store")
@@ -170,10 +169,10 @@ def copy_same_bytes(
     return True
 
 
-def by_name(value: Any) -> dict[str, object] | None:
+def by_name(value: Foreign) -> dict[str, object] | None:
     """The items of a mapping or of a NumPy record, None for anything else."""
     if hasattr(value, "keys"):
-        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118 - any mapping
+        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
     names = _record_names(value)
     return None if names is None else {name: value[name] for name in names}
 
@@ -185,7 +184,7 @@ def _record_names(value: object) -> tuple[str, ...] | None:
 
 
 def _store_array(
-    array: Array, value: Any, address: int, who: str, keep: list[object], policies: Policies
+    array: Array, value: Foreign, address: int, who: str, keep: list[object], policies: Policies
 ) -> None:
     item = array.item
     if len(array.shape) > 1:
@@ -272,7 +271,7 @@ def misaligned(item: CType, given: str) -> str:
     )
 
 
-def _is_indirect(value: Any) -> bool:
+def _is_indirect(value: Foreign) -> bool:
     """Whether a buffer has pointers to its rows instead of strides."""
     try:
         with memoryview(value) as whole:
@@ -362,5 +361,5 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
     known = _named_tuples.get(struct.named)
     if known is not None:
         return known
-    make: Any = namedtuple
+    make: Foreign = namedtuple
     return _named_tuples.keep(struct.named, make("Struct", struct.field_names, rename=True))

@@ -14,12 +14,12 @@ from . import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._types import Foreign
 
 _DOUBLE = scalar("d")
 
 
-def extra_argument(value: Any, index: int, name: str) -> tuple[CType, object]:
+def extra_argument(value: Foreign, index: int, name: str) -> tuple[CType, object]:
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
     Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted. `index`, from
@@ -69,7 +69,7 @@ def _integer_type(value: int) -> CType:
     return scalar("i" if -(2**31) <= value < 2**31 else "q" if value < 2**63 else "Q")
 
 
-def _cffi_number(value: Any) -> tuple[str, object]:
+def _cffi_number(value: Foreign) -> tuple[str, object]:
     """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
     from .._signature import cffitype
 

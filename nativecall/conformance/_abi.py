@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ._rules import Foreign
+    from .._types import Foreign
 
 ffi = FFI()
 ffi.cdef("""

@@ -11,7 +11,7 @@ from . import _rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._rules import Foreign
+    from .._types import Foreign
 
 
 def main(role: str, place: str, report: str, *skip: str) -> None:

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._rules import Foreign
+    from .._types import Foreign
 
 F = FUNCTIONS
 #: Three entries that most cases have.

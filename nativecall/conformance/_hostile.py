@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._rules import Foreign
+    from .._types import Foreign
 
     #: (signature, flags, function)
     Entries = Sequence[tuple[str, int, int]]

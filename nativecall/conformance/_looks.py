@@ -20,7 +20,7 @@ from ._rules import Absent, Broken, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._rules import Foreign
+    from .._types import Foreign
 
 _BEFORE = "there is no runtime yet"
 

@@ -15,7 +15,7 @@ from ._rules import Absent, Broken, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._rules import Foreign
+    from .._types import Foreign
 
 
 class Provider:

@@ -1,6 +1,7 @@
 # csrc/conformance/providers.c
 from collections.abc import Callable
-from typing import Any
+
+from .._types import Foreign
 
 functions: tuple[int, ...]
 api: dict[str, int]
@@ -16,7 +17,7 @@ def make_type(
     bases: tuple[type, ...],
     call: str,
     /,
-) -> tuple[Any, int]: ...
+) -> tuple[Foreign, int]: ...
 def view(object: object, /) -> Callable[..., object]: ...
 def append(table: int, entries: list[tuple[int, int, int]], /) -> None: ...
 def store(address: int, value: int, /) -> None: ...

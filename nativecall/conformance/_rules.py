@@ -12,10 +12,11 @@ from dataclasses import dataclass
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any, TextIO, TypeAlias, TypeVar
+    from typing import TextIO, TypeVar
 
     #: An object under test, or memory as cffi sees it: what attributes it has is what is checked.
-    Foreign: TypeAlias = Any
+    from .._types import Foreign
+
     Check = TypeVar("Check", bound=Callable[[Foreign], object])
 
 #: Where the specification has the sections that rules name.

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ._rules import Foreign
+    from .._types import Foreign
 
 
 class Runtime:

@@ -21,7 +21,7 @@ from ._runtime import Runtime, fit_rule, raises
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .._types import Foreign
 
 _CALLS = [call_row(), call_row(PACKEDCALLABLE, 1)]
 _ROW = (0x05000001, 0, 5)
@@ -107,7 +107,7 @@ def _numbers(row: list[str]) -> tuple[int, int, int]:
     return key, flags, data - (data >> 63 << 64)
 
 
-def _described(one: dict[str, Any], bases: list[type]) -> type:
+def _described(one: dict[str, Foreign], bases: list[type]) -> type:
     """A class of the vectors."""
     rows = [_numbers(row) for row in one["rows"]]
     if one["kind"] == "static":

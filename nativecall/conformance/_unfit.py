@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._rules import Foreign
+    from .._types import Foreign
 
 #: `python -c` with this loads the kit without the package (see __init__.py).
 LOAD = """

@@ -8,8 +8,8 @@ from pathlib import Path
 from nativecall import _lib
 
 STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_types.pyi"
-#: Classes of the stub alone: what arguments are made of.
-TYPES_ALONE = {"CallbackOptions"}
+#: Of the stub alone: what arguments are made of, and what is of any type.
+TYPES_ALONE = {"CallbackOptions", "Foreign"}
 
 
 def names(body: list[ast.stmt]) -> dict[str, ast.stmt]:

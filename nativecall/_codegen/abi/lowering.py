@@ -44,8 +44,7 @@ _INT32: Final = ir.IntType(32)
 _INT64: Final = ir.IntType(64)
 
 
-# To mypy a subclass of Any: llvmlite has no types.
-class _NamedFloat(ir.Type):  # type: ignore[misc]
+class _NamedFloat(ir.Type):  # type: ignore[misc]  # llvmlite has no types
     """A floating-point type of LLVM that llvmlite has no class for."""
 
     null = "0xK00000000000000000000"
