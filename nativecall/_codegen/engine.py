@@ -521,11 +521,11 @@ def kept(
 
 
 #: What LLVM told another process, to be copied; "" where nothing is known of it.
-_noted: Any = None
+_noted: Foreign = None
 
 
 def _wanted(
-    hashed: Any, key: str, symbols: Mapping[str, int], exports: Sequence[str], effort: Effort
+    hashed: Foreign, key: str, symbols: Mapping[str, int], exports: Sequence[str], effort: Effort
 ) -> _Wanted:
     """What code is known by; `hashed` has hashed the identity of LLVM, and is copied."""
     hashed = hashed.copy()
