@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from nativecall.conformance._rules import DOCUMENTS
+import nativecall as nc
+from nativecall.conformance import _provider
+from nativecall.conformance._rules import DOCUMENTS, Absent
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Dozens of processes.
@@ -122,6 +124,17 @@ sub = Sub({"i:i": 1 << 12})
         found = verdicts("provider", f"own_provider:{name}")
         assert broken(found) == {}
     assert broken(verdicts("runtime", "nativecall")) == {}
+
+
+def test_a_call_that_the_runtime_does_not_know_of():
+    """Readers pass over the entries then, and rightly."""
+    past = type("Past", (nc.extensibletype,), {"__setattr__": type.__setattr__})
+    below = past("Below", (nc.NativeCallable,), {})
+    obj = below(1 << 12, "d:d")
+    _provider.readable(_provider.Provider(obj))
+    below.__call__ = lambda self, x: x
+    with pytest.raises(Absent, match="overrides the __call__ of the one that brings"):
+        _provider.readable(_provider.Provider(obj))
 
 
 WAYS = """
