@@ -16,6 +16,7 @@ import pytest
 import nativecall as nc
 from nativecall.conformance import _provider
 from nativecall.conformance._rules import DOCUMENTS, Absent
+from support import typevectors
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Dozens of processes.
@@ -128,7 +129,7 @@ sub = Sub({"i:i": 1 << 12})
 
 def test_a_call_that_the_runtime_does_not_know_of():
     """Readers pass over the entries then, and rightly."""
-    past = type("Past", (nc.extensibletype,), {"__setattr__": type.__setattr__})
+    past = type("Past", (nc.extensibletype,), typevectors.PAST)
     below = past("Below", (nc.NativeCallable,), {})
     obj = below(1 << 12, "d:d")
     _provider.readable(_provider.Provider(obj))
