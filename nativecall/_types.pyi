@@ -211,6 +211,7 @@ class CtypesCallback(PyCallback):
 
 @final
 class Library:
+    kept: dict[tuple[int, str], tuple[object, object]]
     @property
     def path(self) -> bytes | None: ...
     def function(

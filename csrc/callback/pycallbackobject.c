@@ -192,9 +192,8 @@ void nc_pycallback_dealloc(PyObject *object)
         /* Threads of C code may call until the process ends; they get the sentinel. */
         return;
     }
-    nc_stub_free(self->stub);
+    nc_stub_free(self->stub, self->names);
     Py_CLEAR(self->spec);
-    Py_CLEAR(self->names);
     Py_TYPE(object)->tp_free(object);
 }
 

@@ -1,6 +1,7 @@
 /* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
 #include "stub.h"
 
+#include "exceptions.h"
 #include "links.h"
 #include "pages.h"
 
@@ -59,6 +60,7 @@ typedef struct Pages {
     unsigned char *stubs;
     NcStubSlot *first; /* of the queue, NULL when all are used */
     NcStubSlot *last;
+    PyObject **names; /* of those that had the stubs last, from the first end on; or NULL */
     size_t used;
     struct Pages *next; /* of those with free slots */
     struct Pages **from;
@@ -67,29 +69,107 @@ typedef struct Pages {
 static Pages *with_room;
 static size_t page_size;
 
-/* What a freed stub leads to. */
-static void ended(void)
-{
-    fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
-          "it belonged to was gone\n",
-          stderr);
-    abort();
-}
-
 static NcStubSlot *slot_of(void *stub)
 {
     return (NcStubSlot *)(void *)((unsigned char *)stub + page_size);
 }
 
-static Pages *pages_of(void *stub)
+static Pages *pages_of(const NcStubSlot *slot)
 {
-    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot_of(stub) & ~(uintptr_t)(page_size - 1));
+    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(page_size - 1));
     return (Pages *)slots->context;
 }
 
+/* The place of a slot's name. */
+static PyObject **name_of(Pages *pages, const NcStubSlot *slot)
+{
+    return &pages->names[((uintptr_t)slot & (page_size - 1)) / STUB_BYTES];
+}
+
+/* ---- the end of a stub ----------------------------------------------------------------------- */
+
+/* Whether the name's UTF-8 is there without Python, which it is once it was asked for. */
+static int is_readable(PyObject *name)
+{
+    if (name == NULL || !PyUnicode_Check(name)) {
+        return 0;
+    }
+    if (PyUnicode_IS_COMPACT_ASCII(name)) {
+        return 1;
+    }
+    NcRaised raised; /* what holds the stub may end while an exception is on its way */
+    nc_raised_take(&raised);
+    int readable = PyUnicode_AsUTF8(name) != NULL;
+    PyErr_Clear();
+    nc_raised_restore(&raised);
+    return readable;
+}
+
+static PyObject *first_of(PyObject *name)
+{
+    return name != NULL && PyTuple_Check(name) ? PyTuple_GET_ITEM(name, 0) : name;
+}
+
+/* The process ends here, perhaps in a thread that Python does not know: all that is read stays as
+ * it is while the stub is free. */
+#if defined(__GNUC__)
+__attribute__((used))
+#endif
+void nc_stub_called_after_end(const NcStubSlot *slot)
+{
+    Pages *pages = slot != NULL ? pages_of(slot) : NULL;
+    PyObject *name = pages != NULL && pages->names != NULL ? *name_of(pages, slot) : NULL;
+    fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
+          "it belonged to was gone",
+          stderr);
+    if (name != NULL) {
+        fprintf(stderr, ": '%s'", PyUnicode_AsUTF8(first_of(name)));
+        if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
+            PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {
+            fprintf(stderr,
+                    ", which was passed to '%s' for that call alone; say with keep= how long C "
+                    "keeps it",
+                    PyUnicode_AsUTF8(PyTuple_GET_ITEM(name, 1)));
+        }
+    }
+    fputs("\n", stderr);
+    abort();
+}
+
+/* What a freed stub leads to, with its slot in the register of the static chain. */
+#if defined(__ELF__) && defined(__x86_64__)
+void nc_stub_ended(void);
+__asm__(".text\n"
+        ".hidden nc_stub_ended\n"
+        ".globl nc_stub_ended\n"
+        ".type nc_stub_ended, @function\n"
+        "nc_stub_ended:\n"
+        "    endbr64\n"
+        "    movq %r10, %rdi\n"
+        "    andq $-16, %rsp\n"
+        "    call nc_stub_called_after_end\n"
+        ".size nc_stub_ended, .-nc_stub_ended\n");
+#elif defined(__ELF__) && defined(__aarch64__)
+void nc_stub_ended(void);
+__asm__(".text\n"
+        ".hidden nc_stub_ended\n"
+        ".globl nc_stub_ended\n"
+        ".type nc_stub_ended, %function\n"
+        "nc_stub_ended:\n"
+        "    hint #34\n"
+        "    mov x0, x15\n"
+        "    b nc_stub_called_after_end\n"
+        ".size nc_stub_ended, .-nc_stub_ended\n");
+#else
+static void nc_stub_ended(void)
+{
+    nc_stub_called_after_end(NULL);
+}
+#endif
+
 static void append_free(Pages *pages, NcStubSlot *slot)
 {
-    slot->code = (void *)(uintptr_t)ended;
+    slot->code = (void *)(uintptr_t)nc_stub_ended;
     slot->context = NULL;
     if (pages->first == NULL) {
         pages->first = slot;
@@ -160,17 +240,46 @@ void *nc_stub_new(void *code, void *context)
     pages->used++;
     slot->context = context;
     slot->code = code;
+    if (pages->names != NULL) {
+        Py_CLEAR(*name_of(pages, slot));
+    }
     return (unsigned char *)slot - page_size;
 }
 
-void nc_stub_free(void *stub)
+/* Keeps the name, which this takes, until the stub is used again. */
+static void keep_name(Pages *pages, const NcStubSlot *slot, PyObject *name)
 {
-    if (stub == NULL) {
+    if (pages->names == NULL) {
+        pages->names = (PyObject **)calloc(page_size / STUB_BYTES, sizeof(PyObject *));
+    }
+    if (pages->names == NULL || !is_readable(first_of(name))) {
+        Py_XDECREF(name);
         return;
     }
-    Pages *pages = pages_of(stub);
+    *name_of(pages, slot) = name;
+}
+
+static void free_pages(Pages *pages)
+{
+    PyObject **names = pages->names;
+    nc_pages_unmap(pages->stubs, 2 * page_size);
+    free(pages);
+    for (size_t i = 0; names != NULL && i < page_size / STUB_BYTES; i++) {
+        Py_XDECREF(names[i]);
+    }
+    free(names);
+}
+
+void nc_stub_free(void *stub, PyObject *name)
+{
+    if (stub == NULL) {
+        Py_XDECREF(name);
+        return;
+    }
+    Pages *pages = pages_of(slot_of(stub));
     int was_full = pages->first == NULL;
     append_free(pages, slot_of(stub));
+    keep_name(pages, slot_of(stub), name);
     pages->used--;
     if (was_full) {
         NC_LINK(with_room, pages);
@@ -178,8 +287,7 @@ void nc_stub_free(void *stub)
     /* One empty pair stays, so that a loop that makes and frees one stub maps nothing. */
     if (pages->used == 0 && (pages->next != NULL || with_room != pages)) {
         NC_UNLINK(pages);
-        nc_pages_unmap(pages->stubs, 2 * page_size);
-        free(pages);
+        free_pages(pages);
     }
 }
 

@@ -9,8 +9,8 @@
  * never writable again; the second holds their slots. On machines that refuse this, and on
  * processors that stub.c has no code for, nc_stub_new raises RuntimeError.
  *
- * A call of a stub that was freed ends the process with a message, until the stub is reused: those of a
- * page are reused in the order in which they were freed. Of pages without stubs one pair stays, the
+ * A call of a stub that was freed ends the process with a message that names it, until the stub is
+ * reused: those of a page are reused in the order in which they were freed. Of pages without stubs one pair stays, the
  * others are unmapped.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
@@ -29,8 +29,10 @@ typedef struct {
 
 /* A new stub: the C function pointer; NULL with RuntimeError or MemoryError. */
 void *nc_stub_new(void *code, void *context);
-/* Ends a stub; NULL is none. */
-void nc_stub_free(void *stub);
+/* Ends a stub; NULL is none. `name`, a reference that this takes, is what the message calls it by
+ * which a later call ends the process: a str, a tuple that begins with one and may go on with the
+ * function that it was passed to and the argument, or NULL. */
+void nc_stub_free(void *stub, PyObject *name);
 
 /* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *module, PyObject *none);

@@ -6,23 +6,35 @@
 #include "making.h"
 
 #include <string.h>
+#include <structmember.h>
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
 typedef struct {
     PyObject_HEAD
-    void *handle; /* owned; what the loader knows it by, which Python code never sees */
+    void *handle;   /* owned; what the loader knows it by, which Python code never sees */
+    PyObject *kept; /* dict: functions that its code keeps (_callable/composed.py) */
 } Library;
 
 /* A destructor and not a finaliser closes it: the collector runs finalisers while others may still
  * call. */
 static void library_dealloc(PyObject *object)
 {
+    PyObject *kept = ((Library *)(void *)object)->kept;
+    PyObject_GC_UnTrack(object);
     if (!nc_is_finalizing()) {
         /* Threads of the library's own may run its code until the process ends. */
         (void)nc_core_library_close(((Library *)(void *)object)->handle);
     }
-    Py_TYPE(object)->tp_free(object);
+    Py_XDECREF(kept); /* after the library's code is gone, which may call them to the end */
+    PyObject_GC_Del(object);
+}
+
+/* No tp_clear: the dictionary is cleared where it is part of a cycle. */
+static int library_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((Library *)(void *)object)->kept);
+    return 0;
 }
 
 /* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
@@ -139,6 +151,11 @@ static PyMethodDef library_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef library_members[] = {
+    {"kept", T_OBJECT_EX, offsetof(Library, kept), READONLY, "what its code keeps"},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyGetSetDef library_getset[] = {
     {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -148,8 +165,10 @@ PyTypeObject NcLibrary_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Library",
     .tp_doc = "An open shared library, closed with the last reference.",
     .tp_basicsize = sizeof(Library),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = library_dealloc,
+    .tp_traverse = library_traverse,
+    .tp_members = library_members,
     .tp_methods = library_methods,
     .tp_getset = library_getset,
 };
@@ -186,11 +205,15 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
         }
         return NULL;
     }
-    self = PyObject_New(Library, &NcLibrary_Type);
+    PyObject *kept = PyDict_New();
+    self = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
     if (self == NULL) {
         (void)nc_core_library_close(handle);
+        Py_XDECREF(kept);
         return NULL;
     }
     self->handle = handle;
+    self->kept = kept;
+    PyObject_GC_Track(self);
     return (PyObject *)self;
 }

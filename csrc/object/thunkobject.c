@@ -327,7 +327,7 @@ static void thunk_dealloc(PyObject *object)
     self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
     if (has_stub) {
         NcThunk *old = ended[next_ended];
-        nc_stub_free(self->pointer);
+        nc_stub_free(self->pointer, Py_XNewRef(self->function));
         ended[next_ended] = self;
         next_ended = (next_ended + 1) % ENDED;
         self = old;

@@ -230,7 +230,7 @@ class NativeCallable(_types.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno, order, encoding, check, fortran, out
+        owner, gil, errors, errno, order, encoding, check, fortran, out, keep
             As for `wrap`.
 
         Raises

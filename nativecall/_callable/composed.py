@@ -1,23 +1,28 @@
-"""Calls that policies compose in Python: those with a check, and those with out-parameters that no
-trampoline keeps on its stack. The C function itself is called by a callable without the policy.
+"""Calls that policies compose in Python: those with a check, those whose functions C keeps, and
+those with out-parameters that no trampoline has on its stack. The C function itself is called by a
+callable without the policy.
 """
 
 from __future__ import annotations
 
 import operator
-from weakref import ref
+from weakref import finalize, ref
 
 from .. import _lib
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import pointer
-from .._values import callspec, outs, storage
+from .._signature.spelling import parse
+from .._values import boxes, callspec, outs, storage
 from .._values.failure import convention
 from .._values.fortran import lengths
+from .._values.policies import DEFAULT
+from .pythonfunction import callback_of, spec_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from .._values.boxes import Native
     from .._values.outs import Out
@@ -31,7 +36,7 @@ def without(callable: Native, policy: str, owner: object = None) -> Native:
     It must not live longer than `callable`, unless it owns that.
     """
     spec, address, flags = callable._entry()
-    default = {policy: () if policy == "out" else None}
+    default = {policy: getattr(DEFAULT, policy)}
     bare = callspec.of(spec.signature, flags, spec.policies._replace(**default))
     return callable._derived(bare, address, flags, owner)
 
@@ -140,3 +145,86 @@ def _length(value: object, name: str, index: int) -> int:
 
 def _together(values: Sequence[object]) -> object:
     return values[0] if len(values) == 1 else tuple(values)
+
+
+# -- functions that C keeps ----------------------------------------------------------------------
+
+#: What is kept, by the function and the signature that C calls it by, of each lifetime.
+_Kept = dict[tuple[int, str], tuple[object, object]]
+_for_ever: _Kept = {}
+_of_objects: dict[int, _Kept] = {}
+
+
+def keeping(callable: Native) -> Callable[..., object]:
+    """Calls the only entry of `callable`, and keeps the functions that are passed to it."""
+    spec, _, flags = callable._entry()
+    signature = spec.signature
+    keep = spec.policies.keep
+    name = callable.__name__
+    trailing = convention(flags).hidden
+    trailing += len(lengths(signature)) if spec.policies.fortran else 0
+    passed = outs.visible(signature, trailing, spec.policies.out)
+    functions = [
+        (number, ctype.text[2:-1])
+        for number, (_, ctype) in enumerate(passed)
+        if ctype.kind == "function"
+    ]
+    holders = [number for number, (index, _) in enumerate(passed) if index == keep]
+    call = without(callable, "keep")
+    opened = [one.handle.kept for one in callable._owners if hasattr(one, "handle")]
+
+    def place(values: tuple[object, ...]) -> _Kept:
+        if keep == "process":
+            return _for_ever
+        if keep == "library":
+            kept: _Kept = opened[-1]
+            return kept
+        return _of(values[holders[0]], f"argument {holders[0] + 1} of '{name}'")
+
+    def keeping(*values: object) -> object:
+        given = [*values]
+        if len(given) > max([number for number, _ in functions], default=-1):
+            kept = place(values)
+            for number, text in functions:
+                value = given[number]
+                if value is not None:
+                    given[number] = _keep(kept, value, text, call)
+        return call(*given)
+
+    return keeping
+
+
+def _keep(kept: _Kept, value: object, text: str, callable: Native) -> object:
+    """What is passed for a function: the same each time, so that it is kept once."""
+    found = kept.get((id(value), text))
+    if found is None:
+        made = _lasting(value, text, callable) if boxes.is_python_function(value) else value
+        # With the function itself, whose address is the key.
+        found = kept.setdefault((id(value), text), (made, value))
+    return found[0]
+
+
+def _lasting(function: Any, text: str, callable: Native) -> object:
+    """A native callable that runs a Python function; C gets 0 where that raises."""
+    signature = parse(text)
+    size = 0 if signature.result.kind == "void" else signature.result.size
+    name = getattr(function, "__name__", None)
+    name = name if isinstance(name, str) else "function"
+    address, _, owner = callback_of(spec_of(signature, bytes(size)), function, name)
+    flags = _lib.FLAG_NEEDS_GIL if "O" in text else _lib.FLAG_TAKES_GIL
+    return callable._derived(callspec.of(signature, flags), address, flags, owner)
+
+
+def _of(holder: object, who: str) -> _Kept:
+    """What is kept as long as an object lives."""
+    known = _of_objects.get(id(holder))
+    if known is None:
+        try:
+            finalize(holder, _of_objects.pop, id(holder), None)
+        except TypeError:
+            raise TypeError(
+                f"{who} must be an object that functions can be kept with, such as a cffi pointer "
+                f"(got {type(holder).__name__}); or say keep='library' or keep='process'"
+            ) from None
+        known = _of_objects.setdefault(id(holder), {})
+    return known

@@ -16,7 +16,7 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import lengths, with_lengths
-from .._values.outs import resolved
+from .._values.outs import position, resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -60,6 +60,7 @@ Entry = namedtuple(
         "check",
         "fortran",
         "out",
+        "keep",
     ],
 )
 Entry.__doc__ = """One row of a native callable's table.
@@ -92,6 +93,8 @@ fortran : bool
     Whether it is called as Fortran's procedures are; see `wrap`.
 out : tuple
     Out-parameters, each with its `index`; see `wrap`.
+keep : str or int
+    How long C keeps functions that are passed, ``"call"`` or longer; see `wrap`.
 """
 
 
@@ -292,4 +295,20 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     if policies.out:
         hidden = convention(flags).hidden + (len(lengths(wanted)) if policies.fortran else 0)
         policies = policies._replace(out=resolved(wanted, hidden, policies.out))
+    if policies.keep != "call":
+        policies = policies._replace(keep=_keep(wanted, policies.keep, owner))
     return NewEntry(address, wanted, flags, owner, name, policies)
+
+
+def _keep(signature: Signature, keep: str | int, owner: object) -> str | int:
+    """How long functions that are passed are kept, with the position of an argument."""
+    if all([arg.kind != "function" for arg in signature.args]):
+        raise ValueError(
+            f"keep={keep!r} is for functions that are passed, but the signature is "
+            f"{signature.text!r}"
+        )
+    if keep == "library" and not hasattr(owner, "handle"):
+        raise ValueError("keep='library' needs a function that nativecall.load found")
+    if keep in ("library", "process"):
+        return keep
+    return position(signature, len(signature.args), keep, "keep")

@@ -30,7 +30,8 @@ def _generate(callable: Native, fixed: int | None = None) -> object:
 
     The core asks at the first call, or view, without an ahead-of-time trampoline.
     """
-    if callable._entry()[0].policies.check is not None:
+    policies = callable._entry()[0].policies
+    if policies.check is not None or policies.keep != "call":
         return None
     from .._codegen.trampoline import trampoline
 
@@ -45,6 +46,8 @@ def _make_fallback(callable: Native) -> object:
     policies = callable._entry()[0].policies
     if policies.check is not None:
         return composed.checked(callable)
+    if policies.keep != "call":
+        return composed.keeping(callable)
     if policies.out:
         return composed.with_outs(callable)
     from .._libffi import call

@@ -40,6 +40,7 @@ def wrap(
     check: Check | None = None,
     fortran: bool | None = None,
     out: Outs | None = None,
+    keep: str | int | None = None,
     types: object = None,
 ) -> NativeCallable:
     """Make a native callable of a C function.
@@ -102,6 +103,12 @@ def wrap(
         say how many items there are, as a number or as the name of the argument that has it: these
         come back as a NumPy array. Native callers pass all arguments, and so do callables that
         `bind` and `convert` make.
+    keep : str or int, optional
+        How long C keeps Python functions that are passed for C functions. They are valid for the
+        call alone, ``"call"``, unless this says ``"library"``, for as long as the library is open,
+        ``"process"``, for ever, or the name or position of an argument, for as long as the object
+        lives that was passed for it. A function that is passed again is the same C function. What
+        it raises then, where no call from Python is under way, goes to `sys.unraisablehook`.
     types : Library or its types, optional
         What has the structs, unions, enums and typedefs that `signature` names in C.
 
@@ -135,7 +142,7 @@ def wrap(
         elif signature is not None:
             signature = parse_with(signature, types)
     plain = plain and order is None and encoding is None and check is None
-    plain = plain and fortran is None and out is None
+    plain = plain and fortran is None and out is None and keep is None
     if plain:
         made = _wrap_address(target, signature, name)
         if made is not None:
@@ -158,6 +165,7 @@ def wrap(
         check=check,
         fortran=fortran,
         out=out,
+        keep=keep,
     )
 
 

@@ -161,6 +161,7 @@ class Library:
         check: Check | None = None,
         fortran: bool | None = None,
         out: Outs | None = None,
+        keep: str | int | None = None,
         version: str | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
@@ -173,7 +174,7 @@ class Library:
             May be left out for declared functions.
         name, doc
             As for `wrap`.
-        gil, errors, errno, order, encoding, check, fortran, out
+        gil, errors, errno, order, encoding, check, fortran, out, keep
             As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
@@ -187,7 +188,7 @@ class Library:
         handle = self._open()
         silent = name is None and doc is None and gil is None and errors is None and errno is None
         silent = silent and order is None and encoding is None and check is None and version is None
-        silent = silent and fortran is None and out is None
+        silent = silent and fortran is None and out is None and keep is None
         if silent and self._undeclared:
             made = handle.function(symbol, signature, self.path or self.name, Symbol)
             if made is not None:
@@ -211,7 +212,7 @@ class Library:
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
         given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}
-        given["out"] = out
+        given |= {"out": out, "keep": keep}
         said = how.pop("version", None)
         if version is None and isinstance(said, str):
             version = said

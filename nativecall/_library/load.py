@@ -81,6 +81,7 @@ def load(
     encoding: str | Mapping[str, str | None] | None = None,
     check: Check | Mapping[str, Check | None] | None = None,
     out: Sequence[str] | Mapping[str, Outs | None] | None = None,
+    keep: str | Mapping[str, str | int] = "call",
     fortran: bool | str | Sequence[str] = False,
     version: str | Mapping[str, str] | None = None,
     flags: int = 0,
@@ -112,7 +113,7 @@ def load(
     skip : bool, optional
         Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
         so for headers; for `declarations` it is an error.
-    gil, errors, errno, order, encoding, check, out
+    gil, errors, errno, order, encoding, check, out, keep
         As for `wrap`, for all functions, or a mapping of their names, or of patterns such as
         ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
         before others. What is said of all functions, or of a pattern, holds for those that it
@@ -167,6 +168,7 @@ def load(
         encoding=encoding,
         check=check,
         out=out,
+        keep=keep,
         fortran=procedures,
         version=version,
     )

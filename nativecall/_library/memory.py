@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.cffitype import c_name_of, from_ffi
+from .._signature.cffitype import c_name_of, from_ffi, is_same_name
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
@@ -242,7 +242,7 @@ class _Maker:
         given = self.ffi.typeof(value)
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
             name = c_name_of(given.item)
-            if name and name == c_name_of(ctype.item):
+            if name and is_same_name(name, c_name_of(ctype.item)):
                 return self.ffi.cast(ctype, value)
         return value
 

@@ -105,7 +105,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "errno": _checked_errno,
     "version": _checked_version,
 }
-_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, "order": "C", "fortran": False}
+_DEFAULTS = {
+    "gil": "hold",
+    "errors": "none",
+    "errno": False,
+    "order": "C",
+    "fortran": False,
+    "keep": "call",
+}
 
 
 class Options:
@@ -180,4 +187,9 @@ def _suits(option: str, value: object, signature: Signature) -> bool:
             resolved(signature, 0, value)  # type: ignore[arg-type]  # it was checked
         except ValueError:
             return False
+    if option == "keep":
+        if all([arg.kind != "function" for arg in signature.args]):
+            return False
+        names = [name for name in signature.names if name]
+        return value in ("call", "library", "process", *names) or isinstance(value, int)
     return option != "gil" or value != "release" or "O" not in signature.text

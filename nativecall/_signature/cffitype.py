@@ -287,6 +287,14 @@ def c_name_of(ctype: FFIType) -> str:
     return _SAME.get(name, name)
 
 
+def is_same_name(one: str, other: str) -> bool:
+    """Whether two names are of one struct or union. Where a tag and a typedef are one word, cffi
+    calls what is incomplete by the typedef, and headers are read by the tag.
+    """
+    bare = [name.removeprefix("struct ").removeprefix("union ") for name in (one, other)]
+    return bare[0] == bare[1]
+
+
 def name_of_type(ctype: FFIType) -> str:
     """How a message names a type of cffi."""
     return str(ctype.cname)
@@ -301,7 +309,7 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
         if ctype.name:
             if item.kind in ("struct", "union"):
                 given = c_name_of(item)
-                return None if not given else "" if given == ctype.name else ctype.name
+                return None if not given else "" if is_same_name(given, ctype.name) else ctype.name
             return ctype.name if isinstance(ctype, Handle) and item.kind != "void" else None
         if not isinstance(ctype, Pointer):
             return None

@@ -69,6 +69,9 @@ if TYPE_CHECKING:
         _specializer: Foreign
 
         @property
+        def _owners(self) -> list[Any]: ...
+
+        @property
         def _generated(self) -> object: ...
 
         @property

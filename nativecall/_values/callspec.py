@@ -111,7 +111,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         signature.variadic,
         policies,
         policies.order,
-        bool(policies.check is not None or policies.out),
+        bool(policies.check is not None or policies.out or policies.keep != "call"),
         text[-1],
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,

@@ -108,7 +108,7 @@ def resolved(
     for one in given:
         out = one if isinstance(one, Out) else _out(signature, count, *one)
         if not 0 <= out.index < count:
-            _refuse(signature, count, out.index)
+            _refuse(signature, count, out.index, "out")
         _check_type(signature, out)
         if out.index in found:
             raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
@@ -123,12 +123,12 @@ def resolved(
 
 
 def _out(signature: Signature, count: int, which: str | int, how: str | int | None) -> Out:
-    index = _index(signature, count, which)
+    index = position(signature, count, which, "out")
     if how is None or how == "inout":
         return Out(index, how is not None)
     if isinstance(how, int):
         return Out(index, length=how)
-    sized = _index(signature, count, how)
+    sized = position(signature, count, how, "out")
     if signature.args[sized].kind != "int":
         raise ValueError(
             f"'out' takes the length of {_shown(signature, index)} from "
@@ -137,11 +137,18 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
     return Out(index, sized=sized)
 
 
-def _index(signature: Signature, count: int, which: str | int) -> int:
+def position(signature: Signature, count: int, which: str | int, option: str) -> int:
+    """The position of an argument, of the first `count`, that an option names or counts.
+
+    Raises
+    ------
+    ValueError
+        When there is none; it says which there are.
+    """
     if isinstance(which, int):
         index = which + count if which < 0 else which
         if not 0 <= index < count:
-            _refuse(signature, count, which)
+            _refuse(signature, count, which, option)
         return index
     names = signature.names[:count]
     if which in names:
@@ -150,16 +157,16 @@ def _index(signature: Signature, count: int, which: str | int) -> int:
     bare = [None if name is None else name.strip("_") for name in names]
     if which.strip("_") in bare:
         return bare.index(which.strip("_"))
-    _refuse(signature, count, which)
+    _refuse(signature, count, which, option)
     raise AssertionError
 
 
-def _refuse(signature: Signature, count: int, which: str | int) -> None:
+def _refuse(signature: Signature, count: int, which: str | int, option: str) -> None:
     known = [repr(name) for name in signature.names[:count] if name]
     hint = f"its arguments are {', '.join(known)}"
     if not known:
         hint = f"its arguments have no names; they are 0 to {count - 1}" if count else "it has none"
-    raise ValueError(f"'out' names {which!r}, no argument of {signature.text!r}; {hint}")
+    raise ValueError(f"{option!r} names {which!r}, no argument of {signature.text!r}; {hint}")
 
 
 def _shown(signature: Signature, index: int | None) -> str:

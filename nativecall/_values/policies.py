@@ -36,13 +36,14 @@ if TYPE_CHECKING:
         check: Check | None
         fortran: bool | None
         out: Outs | None
+        keep: str | int | None
 
 
 class Policies(
     namedtuple(
         "Policies",
-        ["order", "encoding", "check", "fortran", "out"],
-        defaults=["C", None, None, False, ()],
+        ["order", "encoding", "check", "fortran", "out", "keep"],
+        defaults=["C", None, None, False, (), "call"],
     )
 ):
     """All policies of a function.
@@ -59,6 +60,9 @@ class Policies(
         Whether numbers stand for pointers to them, and lengths of texts follow the arguments.
     out : tuple
         Out-parameters: what was said of them, or `Out` once the signature is known.
+    keep : str or int
+        How long C keeps functions that are passed: ``"call"``, ``"library"``, ``"process"``, or as
+        long as an argument, by name or position, and by position once the signature is known.
     """
 
     __slots__ = ()
@@ -67,6 +71,7 @@ class Policies(
     check: Check | None
     fortran: bool
     out: tuple[Out, ...]
+    keep: str | int
 
 
 DEFAULT = Policies()
@@ -105,12 +110,22 @@ def _check_fortran(fortran: object) -> object:
     return fortran
 
 
+def _check_keep(keep: object) -> object:
+    if isinstance(keep, bool) or not isinstance(keep, (str, int)):
+        raise TypeError(
+            "'keep' must be 'call', 'library', 'process', or the name or position of an argument "
+            f"(got {type(keep).__name__})"
+        )
+    return keep
+
+
 _CHECKS: dict[str, Callable[[object], object]] = {
     "order": _check_order,
     "encoding": _check_encoding,
     "check": _check_check,
     "fortran": _check_fortran,
     "out": check_out,
+    "keep": _check_keep,
 }
 
 

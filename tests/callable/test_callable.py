@@ -29,7 +29,7 @@ TARGETS = (
 HIGHEST = hex(2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1)
 
 
-POLICIES = "C", None, None, False, ()  # those of an entry without options
+POLICIES = "C", None, None, False, (), "call"  # those of an entry without options
 
 
 class Owner:

@@ -117,7 +117,34 @@ def test_a_call_after_the_end_says_so(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode < 0
-    assert "called after the object that it belonged to was gone" in done.stderr
+    assert "called after the object that it belonged to was gone: 'pow'" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")
+@pytest.mark.parametrize("name", ["once", "naïve"])
+def test_a_passed_function_that_c_keeps_is_named(tmp_path, builder, name):
+    source = (
+        "double (*f)(double); void keep(double (*g)(double)) { f = g; }"
+        "double use(void) { return f(1); }"
+    )
+    declared = "void keep(double (*)(double)); double use(void);"
+    script = f"""
+        import nativecall as nc
+        lib = nc.load({str(builder.library(source, "keeper"))!r}, {declared!r})
+        def {name}(x):
+            return x
+        lib.keep({name})
+        lib.use()
+    """
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode < 0
+    assert f"gone: '{name}', which was passed to 'keep' for that call alone" in done.stderr
 
 
 def test_want_of_memory_for_the_first_page_is_no_refusal(python):

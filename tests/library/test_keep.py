@@ -1,0 +1,180 @@
+"""`keep=`: how long C keeps functions that are passed to it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import cffi
+import pytest
+
+import nativecall as nc
+
+SOURCE = """
+typedef double (*function)(double);
+typedef struct holder { function f; } holder;
+static function kept;
+static holder holders[4];
+void keep(function f) { kept = f; }
+double use(double x) { return kept ? kept(x) : -1; }
+holder *make(int i) { return &holders[i]; }
+void attach(holder *h, function f) { h->f = f; }
+double call(holder *h, double x) { return h->f(x); }
+int both(function f, int *made, function g) { *made = f == g; kept = g; return 0; }
+"""
+DECLARED = (
+    "typedef struct holder holder; void keep(double (*f)(double)); double use(double);"
+    "holder *make(int); void attach(holder *h, double (*f)(double));"
+    "double call(holder *h, double);"
+    "int both(double (*f)(double), int *made, double (*g)(double));"
+)
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(SOURCE, "keeping")
+
+
+class Double:
+    """A callable that can be watched."""
+
+    def __call__(self, x):
+        return 2 * x
+
+
+def test_for_the_life_of_the_process(path):
+    lib = nc.load(path, DECLARED, keep={"keep": "process"})
+    double = Double()
+    gone = weakref.ref(double)
+    lib.keep(double)
+    del double
+    gc.collect()
+    assert gone() is not None
+    assert lib.use(4.0) == 8.0
+
+
+def test_for_the_life_of_the_library(path):
+    lib = nc.load(path, DECLARED, keep="library")
+    double = Double()
+    gone = weakref.ref(double)
+    lib.keep(double)
+    lib.keep(double)
+    del double
+    gc.collect()
+    use = lib.use
+    assert use(4.0) == 8.0
+    lib.close()
+    del lib
+    gc.collect()
+    assert use(4.0) == 8.0  # which keeps the library open
+    del use
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_cycle_through_the_library_ends(path):
+    lib = nc.load(path, DECLARED, keep="library")
+    double = Double()
+    double.library = lib
+    gone = weakref.ref(double)
+    lib.keep(double)
+    lib.keep(None)
+    del double, lib
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("which", ["h", 0])
+def test_for_the_life_of_an_object(path, which):
+    lib = nc.load(path, DECLARED, keep={"attach": which})
+    holder = lib.make(1)
+    double = Double()
+    gone = weakref.ref(double)
+    lib.attach(holder, double)
+    lib.attach(h=holder, f=double)
+    del double
+    gc.collect()
+    assert lib.call(holder, 4.0) == 8.0
+    assert gone() is not None
+    del holder
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_function_is_made_once_and_goes_with_other_options(path):
+    lib = nc.load(path, DECLARED, keep="process", out={"both": ["made"]}, errors="nonzero")
+
+    def half(x):
+        return x / 2
+
+    assert lib.both(half, half) == 1
+    assert lib.use(3.0) == 1.5
+    assert lib.both(half, nc.callback("d:d", half)) == 0
+    gc.collect()
+    assert lib.use(3.0) == 1.5
+    assert lib.keep.entries[0].keep == "process"
+    assert lib.use.entries[0].keep == "call"
+
+
+def test_native_functions_are_kept(path):
+    lib = nc.load(path, DECLARED, keep="process")
+    function = nc.load("m", "double pow(double, double);").pow.bind(2.0)
+    lib.keep(function)
+    del function
+    gc.collect()
+    assert lib.use(3.0) == 8.0
+    lib.keep(None)
+    assert lib.use(3.0) == -1.0
+
+
+def test_what_a_kept_function_raises_is_raised_by_the_call_under_way(path):
+    lib = nc.load(path, DECLARED, keep="process")
+    lib.keep(lambda x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        lib.use(3.0)
+    lib.keep(None)
+
+
+def test_objects_that_functions_cannot_be_kept_with(path, fails):
+    attach = nc.load(path).function("attach", "v:PX{d:d}", keep=0)
+    with fails(
+        TypeError,
+        "argument 1 of 'attach' must be an object that functions can be kept with, such as a cffi "
+        "pointer (got NoneType); or say keep='library' or keep='process'",
+    ):
+        attach(None, abs)
+    memory = cffi.FFI().new("void *[1]")
+    attach(memory, lambda x: x)
+
+
+@pytest.mark.parametrize(
+    ("keep", "error", "message"),
+    [
+        (
+            "ever",
+            ValueError,
+            "'keep' names 'ever', no argument of 'v:PX{d:d}'; its arguments have no names; they "
+            "are 0 to 1",
+        ),
+        (2, ValueError, None),
+        (
+            2.5,
+            TypeError,
+            "'keep' must be 'call', 'library', 'process', or the name or position of an argument "
+            "(got float)",
+        ),
+    ],
+)
+def test_what_cannot_be_right_is_refused(path, keep, error, message):
+    with pytest.raises(error) as info:
+        nc.load(path).function("attach", "v:PX{d:d}", keep=keep)
+    assert message is None or str(info.value) == message
+
+
+def test_functions_without_a_library_or_functions(path, fails):
+    with fails(ValueError, "keep='library' needs a function that nativecall.load found"):
+        nc.wrap(nc.load(path).address("keep"), "v:X{d:d}", keep="library")
+    with fails(
+        ValueError, "keep='process' is for functions that are passed, but the signature is 'd:d'"
+    ):
+        nc.load(path).function("use", "d:d", keep="process")
