@@ -22,7 +22,6 @@ from .pythonfunction import callback_of, spec_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from .._values.boxes import Native
     from .._values.outs import Out
@@ -204,7 +203,7 @@ def _keep(kept: _Kept, value: object, text: str, callable: Native) -> object:
     return found[0]
 
 
-def _lasting(function: Any, text: str, callable: Native) -> object:
+def _lasting(function: Callable[..., object], text: str, callable: Native) -> object:
     """A native callable that runs a Python function; C gets 0 where that raises."""
     signature = parse(text)
     size = 0 if signature.result.kind == "void" else signature.result.size

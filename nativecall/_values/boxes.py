@@ -53,7 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-    from typing import Protocol, Self, TypeAlias
+    from typing import Protocol, Self, TypeAlias, TypeGuard
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         _specializer: Foreign
 
         @property
-        def _owners(self) -> list[Any]: ...
+        def _owners(self) -> list[Foreign]: ...
 
         @property
         def _generated(self) -> object: ...
@@ -417,7 +417,7 @@ def count(obj: object) -> int | None:
     return found
 
 
-def is_python_function(obj: object) -> bool:
+def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
     """Whether `obj` can be called from Python, and holds or compiles to no C function."""
     if not callable(obj) or native(obj) is not None or function(obj) is not None:
         return False
