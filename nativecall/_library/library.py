@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
     from .memory import NDArray
+    from .variables import Variable
 
 _Opened = _lib.types.Library
 
@@ -42,8 +43,10 @@ class Library:
     """An open shared library. Made by `load`.
 
     Declared functions are attributes, made once; so are the constants of declared enums and
-    macros. A declared variable that is a number or a pointer is read and assigned as an attribute;
-    a struct or an array is a pointer to it. Nothing else can be assigned. ``library["close"]`` is
+    macros. Declared variables are read and assigned as attributes: numbers, text and pointers are
+    values; an array of numbers is a NumPy array over the library's memory, other arrays, structs
+    and unions are cffi's arrays and pointers. Whole ones are assigned from sequences and mappings.
+    Nothing else can be assigned. ``library["close"]`` is
     what C calls `close`, which here is a method. Usable in a ``with`` statement, which closes it.
 
     Attributes
@@ -356,6 +359,17 @@ class Library:
         self.__dict__["_inlines"] = opened
         return address, Symbol(opened, None, name, place or ("", 0))
 
+    def _variable(self, name: str) -> Variable:
+        """A declared variable."""
+        from .variables import Variable
+
+        declarations = self.declarations
+        assert declarations is not None
+        found = self.address(declarations.symbols.get(name, name))
+        ctype, const = declarations.variables[name], name in declarations.readonly
+        encoding = self._options.encoding(name)
+        return Variable(name, ctype, found, self._owner, self._open(), const, encoding)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
@@ -390,10 +404,7 @@ class Library:
 
                 return pointer_constant(*declarations.pointers[name])
             if name in declarations.variables:
-                from .variables import read
-
-                found = self.address(declarations.symbols.get(name, name))
-                return read(declarations.variables[name], found, self._open())
+                return self._variable(name).read()
             if "fortran" in self._options:
                 found_as = self._procedure(name)
                 if found_as is not None:
@@ -441,9 +452,15 @@ class Library:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
-        declarations = self.declarations
         if hasattr(type(self), name):
             raise AttributeError(f"{name!r} of a Library cannot be set")
+        self[name] = value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """Write what C calls `name`, also where a method is called so."""
+        if not isinstance(name, str):
+            raise TypeError(f"a library has names (got {type(name).__name__})")
+        declarations = self.declarations
         if declarations is None or name not in declarations.variables:
             self._open()
             if declarations is not None and name in declarations.functions:
@@ -455,12 +472,7 @@ class Library:
             raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
         if name in declarations.readonly:
             raise AttributeError(f"variable {name!r} of library {self.name!r} is const")
-        from .variables import write
-
-        found = self.address(declarations.symbols.get(name, name))
-        write(
-            declarations.variables[name], found, f"variable {name!r}", value, self._options.policies
-        )
+        self._variable(name).write(value, self._options.policies)
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name!r} of a Library cannot be deleted")

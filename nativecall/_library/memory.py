@@ -51,7 +51,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     if ctype.kind not in ("pointer", "array"):
         if ctype.kind == "void":
             raise TypeError("'void' has no size; nothing of it can be made")
-        ctype = _pointer_to(ctype)
+        ctype = pointer_to(ctype)
     item = _element(ctype.item)
     if item.kind in _RECORDS and item.fields is None:
         raise TypeError(
@@ -72,6 +72,26 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     made = maker.allocate(ctype, None)
     maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
     return made
+
+
+def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -> list[object]:
+    """Write a whole array, struct or union at an address; what it leads to has to be kept.
+
+    A value that does not fit changes nothing.
+    """
+    maker = _Maker(owner)
+    if ctype.kind != "array":
+        made = maker.record(pointer_to(ctype), init, who)
+    else:
+        if ctype.length is None:
+            raise TypeError(f"{who} has no length that is known; write to the items that it gives")
+        is_text = isinstance(init, (bytes, str))
+        count = len(init) if is_text else len(_items(init, who))
+        if count > ctype.length or (count < ctype.length and not is_text):
+            raise ValueError(f"{who} has {ctype.length} items (got {count})")
+        made = maker.array(ctype, init, who)
+    maker.ffi.memmove(maker.ffi.cast("char *", address), made, maker.ffi.sizeof(ctype))
+    return maker.kept
 
 
 class _Maker:
@@ -134,7 +154,7 @@ class _Maker:
         with memoryview(init) as view:  # type: ignore[arg-type]  # that it is one was asked
             size, count = view.nbytes, view.nbytes // max(ffi.sizeof(ctype.item), 1)
         element = _element(ctype)
-        wanted = self._type(_pointer_to(element))
+        wanted = self._type(pointer_to(element))
         held = _types.pin(callspec.of_argument(wanted, readonly=True), who, -1, init)
         if ctype.length is not None and count > ctype.length:
             raise IndexError(f"{who} has {ctype.length} items (got {count})")
@@ -273,7 +293,8 @@ def _is_cdata(value: object) -> bool:
     return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
 
 
-def _pointer_to(ctype: FFIType) -> FFIType:
+def pointer_to(ctype: FFIType) -> FFIType:
+    """cffi's type of pointers to a type."""
     import _cffi_backend
 
     return _cffi_backend.new_pointer_type(ctype)

@@ -137,6 +137,11 @@ class Options:
     def __contains__(self, option: str) -> bool:
         return option in self._by_name
 
+    def encoding(self, name: str) -> str | None:
+        """What is said of the encoding of text in a variable."""
+        found = self._of("encoding", name)[0]
+        return found if isinstance(found, str) else None
+
     def is_fortran(self, symbol: str) -> bool:
         """Whether what has a symbol is said to be a procedure of Fortran."""
         return bool(self._of("fortran", symbol)[0])

@@ -36,6 +36,7 @@ class Owner:
         self._declarations = declarations
         self._base = base
         self._names: TypeNames | None = None
+        self._read = declarations
         self._ffi: FFI | None = None
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
@@ -53,6 +54,7 @@ class Owner:
                 # Texts that were read strictly keep no layouts.
                 text = "" if known is None else known.text
                 known = header.read(header.wanted(None, (), {}, text))
+                self._read = known
             from .._signature.typenames import TypeNames
 
             base = None if self._base is None else self._base.names
@@ -65,6 +67,19 @@ class Owner:
         if found is None:
             found = self._types.keep(text, ffi_type(self.names.node(text)))
         return found
+
+    def variable(self, name: str) -> tuple[FFIType, str] | None:
+        """cffi's type for a variable that is no number, and what characters it has if it is text;
+        None for what is none, or has no such type.
+        """
+        _ = self.names  # what was read strictly is read again, with layouts
+        row = None if self._read is None else self._read.declared.get(name)
+        if row is None:
+            return None
+        try:
+            return self.type(row[0]), row[1]
+        except SignatureError:
+            return None
 
     def pointer(self, name: str) -> FFIType | None:
         """cffi's type of a pointer to what has a name; None where there is none."""

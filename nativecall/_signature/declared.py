@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         layouts: dict[str, tuple[object, ...]]
         types: dict[str, str]
         enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]
+        declared: dict[str, tuple[str, str]]
 
 
 class _Lazy(Mapping[str, "Made"]):
@@ -81,7 +82,7 @@ class _Lazy(Mapping[str, "Made"]):
         return len(self._rows)
 
 
-_UNCOUNTED = ("files", "key", "owner", "places", "readonly", "rows", "text", "wanted")
+_UNCOUNTED = ("declared", "files", "key", "owner", "places", "readonly", "rows", "text", "wanted")
 
 
 class Declarations:
@@ -127,6 +128,9 @@ class Declarations:
     enums : dict of str to (str, tuple or None)
         The enums of a header, by how C names them: the code of the integer that they are, and the
         names and values, None where these are not declared.
+    declared : dict of str to (str, str)
+        The variables of a header that are no numbers: their types in C, and of pointers to const
+        characters and const arrays of these what such characters are, else "".
     wanted : Wanted or None
         The headers, as preprocessor.py has them.
     text : str or None
@@ -139,6 +143,7 @@ class Declarations:
 
     __slots__ = (
         "constants",
+        "declared",
         "enums",
         "files",
         "functions",
@@ -193,6 +198,7 @@ class Declarations:
         self.layouts = table.get("layouts", {})
         self.types = table.get("types", {})
         self.enums = table.get("enums", {})
+        self.declared = table.get("declared", {})
         self.wanted = wanted
 
     def bound(self, row: Row) -> Row:

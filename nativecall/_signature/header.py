@@ -213,6 +213,7 @@ class _Tables:
         self.skipped: dict[str, str] = {}
         self.functions: dict[str, Row] = {}
         self.variables: dict[str, str] = {}
+        self.declared: dict[str, tuple[str, str]] = {}
         self.constants: dict[str, int | float | bytes] = {}
         self.pointers: dict[str, tuple[str, int]] = {}
         self.readonly: list[str] = []
@@ -243,6 +244,7 @@ class _Tables:
         return {
             "functions": self.functions,
             "variables": self.variables,
+            "declared": self.declared,
             "readonly": self.readonly,
             "typedefs": {},
             "structs": {},
@@ -288,7 +290,23 @@ class _Tables:
         )
 
     def _variable(self, name: str, node: Node, const: bool) -> None:
-        self.variables[name] = self.convert.type(node).named
+        from .cffitype import CHARACTERS, characters
+        from .ctype import VOIDPTR
+
+        element = node
+        while element.kind == "array":
+            element = element.item  # type: ignore[attr-defined]  # an array has items
+        try:
+            self.variables[name] = self.convert.type(node).named
+        except SignatureError:
+            if element.kind == "unusable" or node.kind not in ("array", "struct", "union"):
+                raise
+            self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
+        if node.kind not in ("primitive", "enum"):
+            text = characters(node, getattr(node, "const", False))
+            if const and node.kind == "array" and element.cname in CHARACTERS:
+                text = element.cname
+            self.declared[name] = node.spell(""), text
         if const:
             self.readonly.append(name)
 
@@ -368,6 +386,8 @@ class _Tables:
                 if first in known:
                     if first != name:
                         known[name] = known[first]
+                        if known is self.variables and first in self.declared:
+                            self.declared[name] = self.declared[first]
                         self.symbols[name] = self.symbols.get(first, first)
                         if first in parser.inlines:
                             parser.inlines.add(name)

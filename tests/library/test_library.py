@@ -72,7 +72,7 @@ def test_declared_names_are_attributes(small):
     assert small.add_points((1, 2), (3, 4)) == (4.0, 6.0)
     assert (small.RED, small.GREEN, small.BLUE, small.LIMIT) == (0, 5, 6, 42)
     assert small.counter == 3
-    assert bytes(small.greeting[0]) == b"hello\0"
+    assert small.greeting == b"hello"
     assert {"square", "add_points", "GREEN", "LIMIT", "counter", "function"} <= set(dir(small))
 
 
@@ -332,7 +332,7 @@ lib = nc.load(sys.argv[1], "extern int counter[1], *which;")
 counter, which = lib.counter, lib.which
 del lib
 gc.collect()
-print(counter[0][0], which[0])
+print(counter[0], which[0])
 del counter
 gc.collect()
 print(which[0])
@@ -412,7 +412,7 @@ def test_pointers_that_are_c_variables(variables):
     variables.text = b"four"
     gc.collect()
     assert variables.letters() == 4
-    assert variables.text[0] == ord("f")
+    assert variables.text == b"four"
 
 
 def test_functions_that_are_c_variables(variables, fails):
@@ -446,8 +446,8 @@ def test_functions_that_are_c_variables(variables, fails):
         ("real", None, TypeError, "variable 'real'"),
         ("xs", [1.0], TypeError, "variable 'xs'"),
         ("fixed", 1, AttributeError, "variable 'fixed' of library .* is const$"),
-        ("both", (1, 2), TypeError, r"variable 'both' is a 'T\{ii\}', which is written through"),
-        ("numbers", [1, 2, 3], TypeError, r"variable 'numbers' is a '\(3\)i', which is written"),
+        ("both", 5, TypeError, "variable 'both' must be a mapping, a list, a tuple or such a"),
+        ("numbers", [1, 2], ValueError, r"variable 'numbers' has 3 items \(got 2\)$"),
         ("use", 1, AttributeError, "'use' is a function of library"),
         ("ONE", 2, AttributeError, "'ONE' is a constant of library"),
         ("nothing", 2, AttributeError, "library .* has no declared variable 'nothing'; only C"),
@@ -463,7 +463,7 @@ def test_what_cannot_be_assigned(variables, name, value, error, message):
     with pytest.raises(error, match=f"^{message}"):
         setattr(variables, name, value)
     assert (variables.small, variables.real, variables.xs, variables.fixed) == before
-    assert (variables.both.a, variables.numbers[0][0], variables.ONE) == (1, 1, 1)
+    assert (variables.both.a, variables.numbers[0], variables.ONE) == (1, 1, 1)
     assert not variables.closed
 
 
@@ -484,9 +484,9 @@ def test_an_assignment_without_a_declaration_is_refused(path, fails):
 
 def test_structs_and_arrays_are_pointers(variables):
     variables.both.b = 11
-    variables.numbers[0][2] = 12
+    variables.numbers[2] = 12
     again = nc.load(variables.path, VARIABLES)
-    assert (again.both.b, again.numbers[0][2]) == (11, 12)
+    assert (again.both.b, again.numbers[2]) == (11, 12)
 
 
 def test_only_load_makes_libraries(fails):
