@@ -232,6 +232,7 @@ ONE_BY_ONE = "lib.function(…)"
 GOALS = (
     (ROW, FIRST, CFFI, 1.0),
     (ROW, KEPT, CFFI, 0.05),
+    (ROW, KEPT_GENERATED, CFFI_GENERATED, 0.05),
     (HEADER, FIRST, CFFI, 1.0),
     (HEADER, KEPT, CFFI, 0.05),
     (SYMBOLS, ONE_BY_ONE, CTYPES, 1.0),

@@ -107,10 +107,11 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
                                          "and the class of its owner");
         return NULL;
     }
-    if (!PyUnicode_CheckExact(name) || !PyUnicode_CheckExact(args[1])) {
+    int known = Py_IS_TYPE(args[1], &NcCallSpec_Type);
+    if (!PyUnicode_CheckExact(name) || (!known && !PyUnicode_CheckExact(args[1]))) {
         Py_RETURN_NONE;
     }
-    spec = nc_callspec_of(args[1]);
+    spec = known ? (NcCallSpec *)(void *)Py_NewRef(args[1]) : nc_callspec_of(args[1]);
     if (spec == NULL) {
         return NULL;
     }

@@ -11,7 +11,8 @@
  *     symbol(name), versioned(name, version)
  *         the address of a symbol, 0 for none; names are bytes
  *     function(name, signature, library, class)
- *         the callable of a function without options, whose owner is a tuple of that class:
+ *         the callable of a function without options, by its signature or its call spec; its owner
+ *         is a tuple of that class:
  *         (this library, library, name, None, None). None where it is for Python code to say what is
  *         meant, or what is wrong: there is no such symbol, name or signature are no exact str, the
  *         signature has Python objects. What is wrong with a signature is raised. */

@@ -35,9 +35,7 @@ Guarantees:
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import hashlib
 import itertools
 import os
 import sys
@@ -50,7 +48,7 @@ from . import identity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType, RLock
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypeAlias, TypeVar
 
     from llvmlite import binding as llvm
@@ -147,7 +145,7 @@ class _Machine:
                 *identity.python(),
             )
         )
-        self.hashed = hashlib.sha256(self.identity.encode())  # to be copied
+        self.hashed = _cache.sha256(self.identity.encode())  # to be copied
 
     def target_machine(self, effort: int) -> llvm.TargetMachine:
         """The code generator of an effort."""
@@ -163,17 +161,20 @@ class _Machine:
         """The effort that is made where one is wanted: the optimizer sees so many modules."""
         return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
 
-    @contextlib.contextmanager
-    def module(self, text: str, effort: Effort) -> Iterator[llvm.ModuleRef]:
-        """A module of IR, verified, and at effort 2 optimized."""
+    def module(self, text: str, effort: Effort) -> llvm.ModuleRef:
+        """A module of IR, verified, and at effort 2 optimized; ``with`` closes it."""
         # A module that outlives its context crashes when it is disposed of, so the context is only
         # the module's: it goes with it, also where neither could be closed for want of memory.
-        with self.llvm.parse_assembly(text, self.llvm.create_context()) as made:
+        made = self.llvm.parse_assembly(text, self.llvm.create_context())
+        try:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()
             if effort == 2:
                 self.optimize(made)
-            yield made
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def optimize(self, module: llvm.ModuleRef) -> None:
         """Run LLVM's optimizer over a module."""
@@ -193,13 +194,8 @@ class _Machine:
 
     def emit(self, text: str, effort: Effort) -> bytes:
         """The object file of a module of IR."""
-        generator = self.target_machine(effort)
-        if effort == 2:
-            with self.module(text, effort) as module:
-                return bytes(generator.emit_object(module))
-        with self.llvm.parse_assembly(text, self.llvm.create_context()) as module:
-            module.verify()  # as in `module`, whose generator takes its time
-            return bytes(generator.emit_object(module))
+        with self.module(text, effort) as module:
+            return bytes(self.target_machine(effort).emit_object(module))
 
     def link(
         self,
@@ -507,7 +503,7 @@ def kept(
         return None
     if _noted is None:
         told = identity.noted()
-        _noted = "" if told is None else hashlib.sha256(told.encode())
+        _noted = "" if told is None else _cache.sha256(told.encode())
     if isinstance(_noted, str):
         return None
     wanted = _wanted(_noted, key, symbols, exports, effort)

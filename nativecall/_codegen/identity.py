@@ -32,16 +32,19 @@ def _edition() -> list[tuple[str, int, int]]:
     All of it counts: what code does is also said by C types, call specs and plans.
     """
     package = os.path.dirname(os.path.dirname(__file__))
-    found = [
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(package)
-        for name in names
-        if name.endswith(".py")
-    ]
-    status = [(path, os.stat(path)) for path in sorted([*found, _lib.FILE])]
-    return [
-        (os.path.relpath(path, package), each.st_size, each.st_mtime_ns) for path, each in status
-    ]
+    status = os.stat(_lib.FILE)
+    found = [(os.path.basename(_lib.FILE), status.st_size, status.st_mtime_ns)]
+    folders = [package]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    name = entry.path[len(package) + 1 :]
+                    found.append((name, status.st_size, status.st_mtime_ns))
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return sorted(found)
 
 
 def _seen() -> bytes | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
+    from .._types import CallSpec
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
@@ -350,6 +351,17 @@ class Library:
         found = self.address(symbol, version)
         return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
+    def _declared(self, name: str, spec: CallSpec) -> NativeCallable:
+        """A declared function without options."""
+        declarations = self.declarations
+        assert declarations is not None
+        if not (name in declarations.symbols or name in declarations.places):
+            made = self._open().function(name, spec, self.path or self.name, Symbol)
+            if made is not None:
+                return made
+        address, owner = self._found(name)
+        return plain(address, spec, name, owner)
+
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
         """The address of an inline function, compiled with the others of the headers or alone."""
         from .inline import found
@@ -393,8 +405,7 @@ class Library:
                 if self._options:
                     function = self.function(name)
                 else:
-                    address, owner = self._found(name)
-                    function = plain(address, callspec.of_row(declarations.bound(row)), name, owner)
+                    function = self._declared(name, callspec.of_row(declarations.bound(row)))
                 made[name] = function
                 return function
             if name in declarations.constants:

@@ -9,7 +9,6 @@ function by name must suit it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from functools import partial
 from types import MappingProxyType
 
@@ -70,9 +69,12 @@ class ByName:
         """What is said of a function, None for nothing, and whether of it by name."""
         if name in self._named:
             return self._named[name], True
-        for pattern, value in self._patterns.items():
-            if fnmatchcase(name, pattern):
-                return value, False
+        if self._patterns:
+            from fnmatch import fnmatchcase  # brings the module `re`
+
+            for pattern, value in self._patterns.items():
+                if fnmatchcase(name, pattern):
+                    return value, False
         return self._everything, False
 
 

@@ -230,7 +230,17 @@ def kept(text: str) -> Declarations | None:
 
 def keep(text: str, table: Table) -> None:
     """Have the cache keep what a text says."""
-    _cache.shared().put(_key(text), marshal.dumps({**table}))
+    _cache.shared().put(_key(text), written(table))
+
+
+def written(table: Table) -> bytes:
+    """A table as it is kept: what rows have in common is written once, and is one object again."""
+    parts: dict[object, object] = {}
+    rows = {
+        name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
+        for name, row in table["functions"].items()
+    }
+    return marshal.dumps({**table, "functions": rows})
 
 
 def _key(text: str) -> bytes:

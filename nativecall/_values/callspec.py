@@ -59,6 +59,10 @@ def letter(ctype: CType) -> str:
 _made: Cache[object, CallSpec] = Cache(4096)
 
 
+#: By the types: what else rows of these types say, and the call spec, of the last of them.
+_of_rows: Cache[str, tuple[object, CallSpec]] = Cache(1024)
+
+
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of an entry: one for equal types, names, promises and policies, but for those
     that have a function of the user's.
@@ -86,11 +90,16 @@ def of_text(signature: str | Signature) -> CallSpec:
 
 def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
-    named, *said, _ = row
-    found = None
-    if policies.check is None:
-        found = _made.get((f"X{{{named}}}", *said, _HIDDEN[0], policies))
-    return found or of(from_row(row), 0, policies)
+    if policies is not DEFAULT:
+        return of(from_row(row), 0, policies)
+    said, named = row[1:-1], row[0]
+    known = _of_rows.get(named)
+    # Functions of the same types follow each other, and mostly say the same.
+    if known is not None and known[0] == said:
+        return known[1]
+    made = _made.get((f"X{{{named}}}", *said, _HIDDEN[0], policies)) or of(from_row(row))
+    _of_rows.pop(named, None)
+    return _of_rows.keep(named, (said, made))[1]
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ from nativecall._codegen import callback, trampoline
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature import prototypes
 from nativecall._signature.spelling import parse
+from nativecall._values import callspec
 from support.modes import generated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +39,8 @@ SEEN = {
     "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
     "parts of prototypes": "test_parts_of_prototypes",
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
-    "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound",
+    "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
+    "test_call_specs_of_declarations",
     "classes of structs": "values/test_scalars.py::test_classes_of_structs_are_kept_up_to_a_bound",
     "whether a buffer's": "signature/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
@@ -130,6 +132,22 @@ def test_call_specs_by_their_texts():
     # The cache by types may have dropped it as well: others fill it, too.
     assert sys.getrefcount(spec) < known
     assert nc.wrap(address(), text).signatures == f.signatures == (f"d:{run}",)
+
+
+def test_call_specs_of_declarations(monkeypatch):
+    """A row says the types, and what else a call follows: both count."""
+    monkeypatch.setattr(callspec, "_of_rows", Cache(8))
+    rows = [
+        (f"d:{'d' * n}", names, (False,) * n, (), "")
+        for n in range(1, 20)
+        for names in (("",) * n, tuple([f"x{one}" for one in range(n)]))
+    ]
+    for _ in range(2):
+        for row in rows:
+            assert callspec.of_row(row) is callspec.of_row(row)
+            signature = callspec.of_row(row).signature
+            assert (signature.text, signature.names) == row[:2]
+            assert 0 < len(callspec._of_rows) <= 8
 
 
 def test_parts_by_the_texts_that_led_to_them():
