@@ -85,9 +85,12 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
     else:
         if ctype.length is None:
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
-        is_text = isinstance(init, (bytes, str))
-        count = len(init) if is_text else len(_items(init, who))
-        if count > ctype.length or (count < ctype.length and not is_text):
+        if isinstance(init, (bytes, str)):
+            count, fits = len(init), len(init) <= ctype.length
+        else:
+            count = len(_items(init, who))
+            fits = count == ctype.length
+        if not fits:
             raise ValueError(f"{who} has {ctype.length} items (got {count})")
         made = maker.array(ctype, init, who)
     maker.ffi.memmove(maker.ffi.cast("char *", address), made, maker.ffi.sizeof(ctype))
