@@ -22,7 +22,8 @@ from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
 from .._values.outs import drops_result, offsets, visible
 from .frame import Place, is_padded, is_record, lay_out
-from .writer import EXACT, PLACES, WORD, Operand, Writer, asking, is_inline, layout
+from .pointercode import PointerCode
+from .writer import EXACT, PLACES, WORD, Operand, asking, is_inline, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=":
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
 
 
-class TrampolineCode(Writer):
+class TrampolineCode(PointerCode):
     """Writes the code of one trampoline."""
 
     def __init__(
@@ -95,10 +96,8 @@ class TrampolineCode(Writer):
             and all([place.inline for place in self.places])
         )
         self.code = "0"  # errno, or what the function wrote to the argument that says how it ended
-        self.later: list[str] = []
         self.tables: list[str] = []
         self.declared: list[str] = []
-        self.failures: list[str] = []  # blocks that go to the end with an exception set
 
     def text(self) -> str:
         """The module's text."""
@@ -210,38 +209,6 @@ class TrampolineCode(Writer):
             self.begin("end")
             self.leave("null")
 
-    def release_buffer(self, place: Place) -> None:
-        """What PyBuffer_Release does, inline for an argument that needs no more than a decref.
-
-        The caller has a reference to it as well, so this is never the last one.
-        """
-        rest, released = self.label(), self.label()
-        owner = self.load("ptr", "%frame", self.owned(place.owner, "pointer_object"))
-        self.require(self.new(f"icmp eq ptr {owner}, %a{place.index}"), rest)
-        type = self.load("ptr", owner, layout["object_type"])
-        exporter = self.load("ptr", type, layout["type_as_buffer"])
-        release = self.load("ptr", exporter, layout["releasebuffer"])
-        self.require(self.new(f"icmp eq ptr {release}, null"), rest)
-        if layout["has_immortals"]:
-            low = self.load("i32", owner, layout["object_refcount"])
-            self.require(self.new(f"icmp sge i32 {low}, 0"), rest)
-        count = self.load("i64", owner, layout["object_refcount"])
-        fewer = self.new(f"sub i64 {count}, 1")
-        self.store("i64", fewer, owner, layout["object_refcount"])
-        self.go(released)
-        usual, self.lines = self.lines, self.later
-        self.begin(rest)
-        buffer = self.at("%frame", self.owned(place.owner, "pointer_buffer"))
-        self.call("PyBuffer_Release", "void", f"ptr {buffer}")
-        self.go(released)
-        self.lines = usual
-        self.begin(released)
-
-    @staticmethod
-    def owned(owner: int, part: str) -> int:
-        """Where in the frame a part of an owner is."""
-        return owner * layout["pointer_bytes"] + layout[part]
-
     def converted(self) -> None:
         """What follows the inline conversions, with all arguments where they are wanted."""
         inline = [place for place in self.places if place.inline]
@@ -265,63 +232,6 @@ class TrampolineCode(Writer):
         self.lines = usual
         self.go("ready")
         self.begin("ready")
-
-    def convert_pointers(self, places: Sequence[Place]) -> None:
-        """Pointers, one after the other; `places` are all that have owners."""
-        for place in places:
-            for part in ("pointer_object", "pointer_keep"):
-                self.store("ptr", "null", "%frame", self.owned(place.owner, part))
-        for place in places:
-            self.convert_pointer(place)
-
-    def convert_pointer(self, place: Place) -> None:
-        """The address of a buffer with the usual format of what is wanted; the core does others."""
-        index, value, rest, ready = place.index, f"%a{place.index}", self.label(), self.label()
-
-        def part(name: str) -> int:
-            return self.owned(place.owner, name)
-
-        type = self.load("ptr", value, layout["object_type"])
-        exporter = self.load("ptr", type, layout["type_as_buffer"])
-        self.require(self.new(f"icmp ne ptr {exporter}, null"), rest)
-        export = self.load("ptr", exporter, layout["getbuffer"])
-        self.require(self.new(f"icmp ne ptr {export}, null"), rest)
-        spec = self.load("ptr", "%self", layout["callable_spec"])
-        wanted = self.load("ptr", spec, layout["spec_arguments"])
-        wanted = self.at(wanted, index * layout["argument_bytes"])
-        flags = self.load("i32", wanted, layout["argument_flags"], 4)
-        self.require(self.new(f"icmp ne i32 {flags}, 0"), rest)
-        buffer = self.at("%frame", part("pointer_buffer"))
-        status = self.new(f"call i32 {export}(ptr {value}, ptr {buffer}, i32 {flags})")
-        self.require(self.new(f"icmp eq i32 {status}, 0"), rest)
-        format = self.load("ptr", "%frame", part("pointer_format"))
-        self.require(self.new(f"icmp ne ptr {format}, null"), rest)
-        usual = self.load("i8", wanted, layout["argument_format"], 1)
-        first = self.load("i8", format, 0, 1)
-        self.require(self.new(f"icmp eq i8 {first}, {usual}"), rest)
-        second = self.new(f"zext i8 {self.load('i8', format, 1, 1)} to i64")
-        size = self.load("i64", "%frame", part("pointer_itemsize"))
-        other = self.new(f"xor i64 {size}, {self.load('i64', wanted, layout['argument_size'])}")
-        wrong = self.new(f"or i64 {second}, {other}")
-        start = self.load("i64", "%frame", part("pointer_start"))
-        mask = self.load("i64", wanted, layout["argument_mask"])
-        wrong = self.new(f"or i64 {wrong}, {self.new(f'and i64 {start}, {mask}')}")
-        # An owner of its own has what Python code returned as a buffer.
-        object = self.new(f"ptrtoint ptr {value} to i64")
-        other = self.new(f"xor i64 {self.load('i64', '%frame', part('pointer_object'))}, {object}")
-        wrong = self.new(f"or i64 {wrong}, {other}")
-        self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
-        self.go(ready)
-        usually, self.lines = self.lines, self.later
-        self.begin(rest)
-        owner = self.at("%frame", part("pointer_address"))
-        values = ("ptr %self", f"i64 {index}", f"ptr {value}", f"ptr {owner}", f"i64 {place.owner}")
-        status = self.call("nc_convert_pointer_on", "i32", *values)
-        succeeded = self.new(f"icmp sge i32 {status}, 0")
-        self.failures.append(rest)
-        self.line(f"br i1 {succeeded}, label %{ready}, label %end, !prof !0")
-        self.lines = usually
-        self.begin(ready)
 
     def convert(self, table: str, places: Sequence[Place]) -> None:
         """Conversions by the core."""
