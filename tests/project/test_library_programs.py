@@ -1,0 +1,116 @@
+"""The programs of examples/libraries: each with nativecall, cffi and ctypes, which print the same.
+
+The one with nativecall has the fewest lines, all formatted by the same formatter.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import nativecall as nc
+from nativecall._signature.preprocessor import compiler
+
+PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "libraries"
+#: The library and the header of each, and what it prints.
+EXPECTED = {
+    "event_loop": ("uv", "uv.h", "True 1\ndivision by zero\n"),
+    "fourier": ("fftw3", "fftw3.h", "[(50, 1.0), (120, 0.5)]\nno plan\n"),
+    "linear_algebra": (
+        "lapack",
+        "lapack.h",
+        "True [[0.222222, 1.111111], [0.111111, 0.555556], [1.444444, 3.222222]]\nrefused\n"
+        "refused\n",
+    ),
+    "quadrature": (
+        "gsl",
+        "gsl/gsl_integration.h",
+        "-4.000000000 True\ndivision by zero\nexceeded max number of iterations\n",
+    ),
+    "sorting": (
+        None,
+        "stdlib.h",
+        "['Perth', 'Quito', 'Oslo']\n['Perth', 'Quito', 'Oslo']\n['Oslo', 'Perth', 'Quito']\n"
+        "division by zero\n",
+    ),
+    "sqlite": (
+        "sqlite3",
+        "sqlite3.h",
+        "1 1.0\n2 8.0\n3 27.0\nNone 0.0\n-1.0\ndivision by zero\nno such column: y\n-1.0\n"
+        "division by zero\n",
+    ),
+    "walking": (
+        None,
+        "ftw.h",
+        "0 [('a/b/three', 300, 3), ('a/two', 200, 2), ('one', 100, 1)] [0, 1, 2]\n7\n"
+        "ZeroDivisionError\nFileNotFoundError\n",
+    ),
+    "zlib_streams": ("z", "zlib.h", "22427 24 {256}\nTrue\nincorrect header check\nno end\n"),
+}
+_NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+}
+WAYS = ("nativecall", "cffi", "ctypes")
+
+
+def lines(path):
+    """How many lines have code: neither blank ones nor comments and docstrings."""
+    source = path.read_text(encoding="utf-8")
+    counted = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _NO_CODE:
+            counted.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(
+            node
+        ):
+            text = node.body[0]
+            counted -= set(range(text.lineno, text.end_lineno + 1))
+    return len(counted)
+
+
+def test_all_programs_are_here():
+    found = {path.name for path in PROGRAMS.iterdir() if path.is_dir()}
+    assert found == set(EXPECTED)
+    for name in EXPECTED:
+        files = {path.name for path in (PROGRAMS / name).iterdir()} - {"__pycache__"}
+        assert files == {f"by_{way}.py" for way in WAYS}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_program_with_nativecall_is_the_shortest(name):
+    counts = {way: lines(PROGRAMS / name / f"by_{way}.py") for way in WAYS}
+    assert counts["nativecall"] < min(counts["cffi"], counts["ctypes"]), counts
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_all_ways_print_the_same(name, way, tmp_path):
+    library, header, expected = EXPECTED[name]
+    for module in ("cffi", "numpy"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+    try:
+        nc.load(library, header=header)
+    except nc.LibraryError as error:
+        pytest.skip(str(error).splitlines()[0])
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / name / f"by_{way}.py"],
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    printed = done.stdout.replace("float division", "division")  # Python 3.14 leaves the word out
+    assert (done.returncode, done.stderr, printed) == (0, "", expected)
