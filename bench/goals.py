@@ -15,6 +15,7 @@ from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF
 from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
 from bench.rows import (
     callbacks,
+    clibraries,
     generated,
     importing,
     interning,
@@ -254,6 +255,13 @@ def _programs(section: Section) -> Iterator[Goal]:
         yield replace(goal, detail=f"{goal.detail}; {reason}" if reason else goal.detail)
 
 
+def _clibraries(section: Section) -> Iterator[Goal]:
+    for group in section.groups:
+        for peer in clibraries.WAYS[1:]:
+            what = f"{group.row}: {clibraries.WAYS[0]} / {peer}"
+            yield _ratio(what, section, group.row, clibraries.WAYS[0], peer, 1.0)
+
+
 def _scaling(section: Section) -> Iterator[Goal]:
     for line, (_, sizes, _) in scaling.LINES.items():
         found = section.figures.get(line, {}).get("growth")
@@ -330,6 +338,7 @@ JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "callbacks": _callbacks,
     "thunks": _thunks,
     "programs": _programs,
+    "clibraries": _clibraries,
     "scaling": _scaling,
     "lookup": _lookup,
     "build": _build,

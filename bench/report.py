@@ -23,6 +23,7 @@ TITLES = {
     "thunks": "Thunks",
     "making": "Making what is called",
     "programs": "Whole programs",
+    "clibraries": "Programs with C libraries, call by call",
     "scaling": "Many of all",
     "lookup": "Find and call from C",
     "build": "Slot table build",

@@ -27,6 +27,7 @@ MODULES = {
     "thunks": "thunks",
     "making": "making",
     "programs": "programs",
+    "clibraries": "clibraries",
     "scaling": "scaling",
     "lookup": "lookup",
     "build": "building",
