@@ -1,4 +1,4 @@
-/* csrc/layout.c: what the structs of layout.h stand on. */
+/* csrc/layout.c: the hooks, and what few callables have (layout.h). */
 #include "layout.h"
 
 NcHooks nc_hooks;

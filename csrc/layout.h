@@ -2,14 +2,14 @@
  * of the core read.
  *
  * Idea. A call spec is everything about a signature that does not depend on a function: there is
- * one for each (signature, read-only arguments, argument names, policies, hidden arguments: those that
- * the error convention adds, and Python does not pass), shared by all callables. A native
+ * one for each (signature, read-only arguments, argument names, policies, hidden arguments: those
+ * that the error convention adds, and Python does not pass), shared by all callables. A native
  * callable is either *single*, one entry made of a call spec and a C function pointer, or
  * *overloaded*, a tuple of singles (`parts`) tried by argument types. It is made by the million, so
- * a single has its tables in itself, and what few callables have is apart (`more`). Trampolines are functions
- * that know one shape of signature and read the pointer from the callable they are given, so there
- * is one per shape, never one per function. Those of common shapes are compiled into the core; for
- * others the `generate` hook makes one when the callable is first called.
+ * a single has its tables in itself, and what few callables have is apart (`more`). Trampolines are
+ * functions that know one shape of signature and read the pointer from the callable they are given,
+ * so there is one per shape, never one per function. Those of common shapes are compiled into the
+ * core; for others the `generate` hook makes one when the callable is first called.
  *
  * What is done with them is in callable.h, which stands above the conversions of values.
  *
@@ -90,7 +90,7 @@ typedef struct {
     Py_ssize_t out_count;
     int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
                               Python does not pass, follow the arguments as well */
-    int export; /* PyBUF_* that they are exported with in that order, to be read */
+    int export;  /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
@@ -110,8 +110,8 @@ typedef struct {
     PyObject *weakrefs;   /* weak references to this object */
 } NcGenerated;
 
-/* What few callables have. The others share one without anything, nc_no_more, which nobody writes to:
- * nc_callable_more gives a callable its own. */
+/* What few callables have. The others share one without anything, nc_no_more, which nobody writes
+ * to: nc_callable_more gives a callable its own. */
 typedef struct {
     NcNativeTable native;     /* both tables, once they are no longer in the callable */
     PyObject *fallback;       /* Python function for calls that no trampoline takes; or NULL */

@@ -170,8 +170,8 @@ static PyObject *object_slots(PyObject *Py_UNUSED(module), PyObject *object)
     return rows_of(nc_slots_of_object(object));
 }
 
-/* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere, also where a
- * call in Python runs other code than the table's (nc_abi_table). */
+/* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere, also where
+ * a call in Python runs other code than the table's (nc_abi_table). */
 static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)object;

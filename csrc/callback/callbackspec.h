@@ -1,6 +1,6 @@
-/* csrc/callback/callbackspec.h: what all callbacks of a signature and of the same options share: the
- * code that C calls, how arguments are read, how the result is written, and what C gets when there
- * is none. A call spec (layout.h) is the same of the other direction.
+/* csrc/callback/callbackspec.h: what all callbacks of a signature and of the same options share:
+ * the code that C calls, how arguments are read, how the result is written, and what C gets when
+ * there is none. Its counterpart for calls from Python is the call spec (layout.h).
  *
  * Made once by Python code, and never changed. */
 #ifndef NC_CALLBACKSPEC_H

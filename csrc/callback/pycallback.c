@@ -63,7 +63,8 @@ static void reference_objects(const NcPyCallback *self, const void *result)
     }
 }
 
-/* The callback whose sentinel was the last that C got in this thread, if there were objects in it. */
+/* The callback whose sentinel was the last that C got in this thread, if there were objects in
+ * it. */
 static NC_THREAD_LOCAL const NcPyCallback *last_sentinel;
 
 void nc_pycallback_reference_sentinel(const NcPyCallback *self)
@@ -161,7 +162,8 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 static int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own, void *out)
 {
     if (nc_is_finalizing()) {
-        /* Waiting for the GIL would never end, or end the thread. Without it no reference is counted. */
+        /* Waiting for the GIL would never end, or end the thread. Without it no reference is
+         * counted. */
         memcpy(out, self->spec->sentinel, self->spec->size);
         return 0;
     }

@@ -31,10 +31,9 @@
  * NcPyCallback that dies then leaves its memory and its code to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an
- * NcPyCallback is read and changed with the GIL, but for `symbols` and `spec`, which never
- * change.
- * Code that the last reference to a callback goes with in another thread, just when the last call
- * has left Python and is about to return, stays mapped: nativecall/_codegen/callback.py forgets it
+ * NcPyCallback is read and changed with the GIL, but for `symbols` and `spec`, which never change.
+ * Another thread may drop the last reference just when the last call has left Python and is about
+ * to return: the code is still there then, because nativecall/_codegen/callback.py forgets code
  * much later. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
@@ -119,7 +118,8 @@ PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int 
 
 /* Calls the function with args[1] to args[count]; a new reference, or NULL. */
 PyObject *nc_pycallback_call(NcPyCallback *self, PyObject **args, size_t count);
-/* An object that C gave as an argument: a new reference; NULL with an exception where C gave NULL. */
+/* An object that C gave as an argument: a new reference; NULL with an exception where C gave
+ * NULL. */
 PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, PyObject *given);
 /* Writes what the function returned as the C result, whatever it is. 0, or -1. */
 int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out);

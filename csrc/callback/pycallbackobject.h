@@ -6,8 +6,8 @@
 
 extern PyTypeObject NcPyCallback_Type;
 
-/* A callback of a type and a spec, called by `names` in messages (pycallback.h). A new reference, or
- * NULL with MemoryError, or RuntimeError where the system refuses stubs. */
+/* A callback of a type and a spec, called by `names` in messages (pycallback.h). A new reference,
+ * or NULL with MemoryError, or RuntimeError where the system refuses stubs. */
 NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
                                  PyObject *names);
 

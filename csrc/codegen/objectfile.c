@@ -1,8 +1,9 @@
 /* csrc/codegen/objectfile.c: the loading of objectfile.h.
  *
- * Every number that a file has is checked before it is used: a file that was cut or changed is None,
- * never a crash. The sections that a process needs are laid out one after the other in pages of their
- * own, what they say of each other is filled in, and the pages become executable and read-only. */
+ * Every number that a file has is checked before it is used: a file that was cut or changed is
+ * None, never a crash. The sections that a process needs are laid out one after the other in pages
+ * of their own, what they say of each other is filled in, and the pages become executable and
+ * read-only. */
 #include "objectfile.h"
 
 #include "ground/pages.h"
@@ -42,8 +43,8 @@ typedef struct {
     size_t bytes;                 /* of all of them */
 } File;
 
-/* The contents of a section whose parts are `step` bytes long; NULL where they are not all there, or
- * not aligned. */
+/* The contents of a section whose parts are `step` bytes long; NULL where they are not all there,
+ * or not aligned. */
 static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
 {
     const unsigned char *found = file->data + section->sh_offset;
@@ -70,7 +71,8 @@ static int read_header(File *file)
     return 1;
 }
 
-/* Gives every section that a process needs its place; 0 where one is of a kind that is not for here. */
+/* Gives every section that a process needs its place; 0 where one is of a kind that is not for
+ * here. */
 static int lay_out(File *file)
 {
     for (size_t i = 0; i < file->count; i++) {

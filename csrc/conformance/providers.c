@@ -1,6 +1,6 @@
-/* csrc/conformance/providers.c: the module nativecall.conformance._providers: what the conformance kit
- * needs C for: types and objects that no Python code can make, right ones and wrong ones, and stores
- * that other threads may watch.
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers, which does what the
+ * conformance kit needs C for: it makes types and objects that no Python code can make, right ones
+ * and wrong ones, and stores what other threads may watch.
  *
  * It includes no header of this project. The structs are those of docs/abi, written out again, so
  * that the kit judges by the document. The kit puts its cases together in Python
@@ -11,8 +11,9 @@
  *     view(object)                                       a built-in function bound to it
  *     append(table, [(signature, flags, function)])      entries in place, without the GIL
  *     store(address, value)                              a release store, without the GIL
- *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends, without a
- *                                                        thread state, while this thread has the GIL
+ *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends in a thread
+ *                                                        without a thread state, while this one has
+ *                                                        the GIL
  *     intern_many(prefix, count)                         new strings, without the GIL
  *     roomy                                              a metaclass whose types are as large as
  *                                                        extensible ones, and are none
@@ -166,9 +167,10 @@ static ExtensibleType *heap_type(const Runtime *found, const char *name)
 /* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
  * the runtime; "fails": so, but None and the type's address where the runtime refuses it;
  * "vectorcall": ready, with the flag; "heap": a heap type, made ready; "imposter": of an ordinary
- * metatype, but laid out and filled in as if it were extensible, with `offset` and `shift`; "plain":
- * of an ordinary metatype. `room`: rows of its array, of which the first are `rows`; -1: it has no
- * array, but says that it has that many. `call`: 'a' or 'b' for one of two functions, else none. */
+ * metatype, but laid out and filled in as if it were extensible, with `offset` and `shift`;
+ * "plain": of an ordinary metatype. `room`: rows of its array, of which the first are `rows`; -1:
+ * it has no array, but says that it has that many. `call`: 'a' or 'b' for one of two functions,
+ * else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;

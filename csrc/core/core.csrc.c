@@ -1,3 +1,5 @@
+/* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the declarations, and the
+ * functions of cffipointer.h, which nothing but a wrapper of cffi's can have. */
 #include "core/core_prelude.h"
 #include "core/cffipointer.h"
 

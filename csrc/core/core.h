@@ -22,8 +22,8 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
 void nc_core_registry_size(size_t *count, size_t *live, size_t *retired);
 
 /* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
- * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the usual
- * ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library stays open until
+ * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the
+ * usual ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library stays open until
  * nc_core_library_close has been called as often. */
 int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
                          size_t size);

@@ -1,5 +1,5 @@
-/* csrc/ground/compat.h: what differs from one version of CPython to the next for the core alone; the
- * public headers have the rest in detail/compat.h, which says what all of it guarantees. */
+/* csrc/ground/compat.h: what differs from one version of CPython to the next for the core alone;
+ * the public headers have the rest in detail/compat.h, which says what all of it guarantees. */
 #ifndef NATIVECALL_GROUND_COMPAT_H
 #define NATIVECALL_GROUND_COMPAT_H
 

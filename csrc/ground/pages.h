@@ -1,4 +1,4 @@
-/* csrc/ground/pages.h: pages of memory of the process's own, and the change that makes code of them.
+/* csrc/ground/pages.h: pages of memory that are written, and then made executable.
  *
  * A page is written first and executable afterwards, never both at once. Any thread may call these;
  * none needs the GIL. */

@@ -10,8 +10,8 @@
  * processors that stub.c has no code for, nc_stub_new raises RuntimeError.
  *
  * A call of a stub that was freed ends the process with a message that names it, until the stub is
- * reused: those of a page are reused in the order in which they were freed. Of pages without stubs one pair stays, the
- * others are unmapped.
+ * reused: those of a page are reused in the order in which they were freed. Of pages without stubs
+ * one pair stays, the others are unmapped.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
  * address is handed out, and is not written while the stub is in use. */

@@ -111,8 +111,8 @@ static PyObject *bridge_of(int kind)
     return bridges[kind];
 }
 
-/* What the boxes of an entry are made of: a tuple; None where SciPy does not call it as it is. A new
- * reference; NULL with an exception. The call spec keeps it. */
+/* What the boxes of an entry are made of: a tuple; None where SciPy does not call it as it is. A
+ * new reference; NULL with an exception. The call spec keeps it. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -142,7 +142,8 @@ static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
         (PyObject *
          (*)(void *, PyObject *, PyObject *))(uintptr_t)PyLong_AsVoidPtr(PyTuple_GET_ITEM(form, 2));
     PyObject *source = cast != NULL ? PyObject_CallNoArgs(PyTuple_GET_ITEM(form, 1)) : NULL;
-    /* A cast makes the dictionary of what is kept alive, which a pointer to a number has none of. */
+    /* A cast makes the dictionary of what is kept alive, which a pointer to a number has none
+     * of. */
     PyObject *made = source != NULL ? cast(target, source, PyTuple_GET_ITEM(form, 0)) : NULL;
     PyObject *kept = made != NULL ? PyObject_GetAttr(made, objects_name) : NULL;
     if (kept != NULL && PyDict_Check(kept)) {

@@ -4,7 +4,8 @@
  * A box has a callable of one entry with it: the entry as it was when the box was made, which owns
  * what that points into. It does not refer to the callable that it came of, unless that is of a
  * class whose objects may own more than a native callable does. So the callable of an entry keeps
- * one box of each kind, and an overloaded one SciPy's of all its entries, and no circle comes of it.
+ * one box of each kind, and an overloaded one SciPy's of all its entries, and no circle comes of
+ * it.
  *
  * Guarantees: what is kept is given again only while the entries are those that it was made of, and
  * while the box still has its entry: a cffi pointer that was released, and a ctypes pointer whose

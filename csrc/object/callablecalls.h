@@ -9,8 +9,8 @@
 #include "layout.h"
 
 /* Gives a single a generated trampoline, of a variadic function where `fixed` is how many arguments
- * that takes at least, else NULL. Threads may race here, for Python code runs: they all get the same
- * trampoline, or the first one's stays. -1 with an exception. */
+ * that takes at least, else NULL. Threads may race here, for Python code runs: they all get the
+ * same trampoline, or the first one's stays. -1 with an exception. */
 int nc_callable_generate(NcCallable *self, PyObject *fixed);
 
 /* Whether it is known how a single is called. */

@@ -2,8 +2,8 @@
  * function.
  *
  * There is one for all callables whose types, names, policies, read-only and hidden arguments are
- * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type, record_class,
- * passed) is filled in once, with the GIL; nothing else changes. */
+ * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type,
+ * record_class, passed) is filled in once, with the GIL; nothing else changes. */
 #include "callspec.h"
 
 #include "trampoline.h"

@@ -1,11 +1,12 @@
-/* csrc/object/callspec.h: makes call specs (layout.h), and finds them by signatures. With the GIL. */
+/* csrc/object/callspec.h: makes call specs (layout.h), and finds them by signatures. All with the
+ * GIL. */
 #ifndef NC_CALLSPEC_H
 #define NC_CALLSPEC_H
 
 #include "layout.h"
 
-/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of memory
- * is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
+/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of
+ * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
 PyObject *nc_callspec(PyObject *module, PyObject *args);
 
 /* The call spec of a signature in any spelling, a new reference: by one hash of its text, if that

@@ -95,8 +95,8 @@ static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
     }
 }
 
-/* The part of a signature that is not in the table by now: the specialize hook is asked for it. NULL
- * with an exception. */
+/* The part of a signature that is not in the table by now: the specialize hook is asked for it.
+ * NULL with an exception. */
 NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
 {
     PyObject *text = PyTuple_GET_ITEM(spec->alone, 0);

@@ -13,9 +13,9 @@
  *     function(name, signature, library, class)
  *         the callable of a function without options, by its signature or its call spec; its owner
  *         is a tuple of that class:
- *         (this library, library, name, None, None). None where it is for Python code to say what is
- *         meant, or what is wrong: there is no such symbol, name or signature are no exact str, the
- *         signature has Python objects. What is wrong with a signature is raised. */
+ *         (this library, library, name, None, None). None where it is for Python code to say what
+ *         is meant, or what is wrong: there is no such symbol, name or signature are no exact str,
+ *         the signature has Python objects. What is wrong with a signature is raised. */
 extern PyTypeObject NcLibrary_Type;
 
 /* open_library(path, flags): opens the library at a path given as bytes, the process itself for

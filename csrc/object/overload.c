@@ -1,16 +1,17 @@
 /* csrc/object/overload.c: the choice among the entries of an overloaded callable, by argument
  * types.
  *
- * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate whose costs add up
- * to least is called; the earlier one where two are equal. So an exact match always wins, and the
- * order of entries matters only between equals. When nothing fits, the error lists what there is.
+ * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate whose costs add
+ * up to least is called; the earlier one where two are equal. So an exact match always wins, and
+ * the order of entries matters only between equals. When nothing fits, the error lists what there
+ * is.
  *
  * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
  * that is contiguous and writable by its element type, where the entries take arrays of numbers by
- * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments to
- * the entry that the rule chose for such arguments before; callables with the same signatures in the
- * same order share one. The rule alone fills it, so the table cannot choose otherwise.
+ * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
+ * to the entry that the rule chose for such arguments before; callables with the same signatures in
+ * the same order share one. The rule alone fills it, so the table cannot choose otherwise.
  *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed

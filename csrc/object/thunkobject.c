@@ -365,7 +365,8 @@ static PyObject *values_of(NcThunk *self)
     return values;
 }
 
-/* pickled(signature, name, doc, options): for `pickle`, how another process makes the same thunk. */
+/* pickled(signature, name, doc, options): for `pickle`, how another process makes the same
+ * thunk. */
 static PyObject *thunk_pickled(PyObject *object, PyObject *args)
 {
     NcThunk *self = (NcThunk *)(void *)object;

@@ -51,8 +51,9 @@ typedef struct {
 extern PyTypeObject NcThunkSpec_Type;
 extern PyTypeObject NcThunk_Type;
 
-/* The thunk of a function that is `target` by now, with values[i] bound as argument i for each place
- * of the spec. NULL with an exception: a value does not fit, or nothing makes such pointers. */
+/* The thunk of a function that is `target` by now, with values[i] bound as argument i for each
+ * place of the spec. NULL with an exception: a value does not fit, or nothing makes such
+ * pointers. */
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values);
 

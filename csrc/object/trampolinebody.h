@@ -1,8 +1,8 @@
 /* csrc/object/trampolinebody.h: the two outer forms of every ahead-of-time trampoline.
  *
  * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
- * the single's pointer, convert back. The macros here wrap it as a built-in method (what f.builtin calls)
- * and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
+ * the single's pointer, convert back. The macros here wrap it as a built-in method (what f.builtin
+ * calls) and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
  * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
  * After the call one word tells whether a Python function left an exception in any thread. */
 #ifndef NC_TRAMPOLINEBODY_H

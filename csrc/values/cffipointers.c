@@ -1,7 +1,7 @@
 /* csrc/values/cffipointers.c: pointers and arrays of cffi as arguments, without asking Python.
  *
- * The pointer_argument hook is asked about the first of each type. What it takes whatever the address
- * is a row here. Rows are few, and a type that has lost its row is asked about again. */
+ * The pointer_argument hook is asked about the first of each type. What it takes whatever the
+ * address is a row here. Rows are few, and a type that has lost its row is asked about again. */
 #include "core/cffipointer.h"
 #include "pointers.h"
 

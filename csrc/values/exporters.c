@@ -1,4 +1,4 @@
-/* csrc/values/exporters.c: pointer arguments that are not told by a glance: buffers of other formats,
+/* csrc/values/exporters.c: pointer arguments that need a closer look: buffers of other formats,
  * boxes, arrays without a buffer, and why a buffer is refused; pointers.h has the rules. */
 #include "pointers.h"
 

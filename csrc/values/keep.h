@@ -1,13 +1,13 @@
-/* csrc/values/keep.h: what other libraries call when they drop a box, and what keeps an object alive until
- * then. With the GIL. */
+/* csrc/values/keep.h: what other libraries call when they drop a box, and what keeps an object
+ * alive until then. With the GIL. */
 #ifndef NC_KEEP_H
 #define NC_KEEP_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Keep(owner): an object with a reference, `owner`, that is None once it has been called, with any one
- * argument: a destructor for ffi.gc() that does nothing else. */
+/* Keep(owner): an object with a reference, `owner`, that is None once it has been called, with any
+ * one argument: a destructor for ffi.gc() that does nothing else. */
 extern PyTypeObject NcKeep_Type;
 
 /* A new one; NULL with an exception. */

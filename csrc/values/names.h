@@ -1,8 +1,8 @@
 /* csrc/values/names.h: what messages call a callable, or a value.
  *
  * A callable that was given no name has the symbol's at its address, which takes microseconds to
- * find, so it is looked for when somebody asks. Functions that report errors are therefore given the
- * callable itself where others have a str: `name`, in all of csrc/values/, is either.
+ * find, so it is looked for when somebody asks. Functions that report errors are therefore given
+ * the callable itself where others have a str: `name`, in all of csrc/values/, is either.
  *
  * Threads: with the GIL, which is free while the loader is asked: it may run code, or wait. */
 #ifndef NC_NAMES_H

@@ -1,8 +1,9 @@
-/* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C uses them.
+/* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C
+ * uses them.
  *
  * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, and
- * what the pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer). A
- * buffer stays exported until nc_release_pointer. On failure an exception is set that names the
+ * what the pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer).
+ * A buffer stays exported until nc_release_pointer. On failure an exception is set that names the
  * argument and the callable, and nothing is left exported or owned.
  *
  * A Pin is a converted pointer argument as a Python object, for calls that Python code makes, and
@@ -105,9 +106,10 @@ int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
 int nc_pins_check(PyObject *name, PyObject *list);
 
 /* What Python code calls: pin(spec, name, index, value), hold(object), export(object),
- * check_unmoved(list, name), settle(list, raised); and take_pointers(ctype, value, pointer, alignment),
- * by which the hook tells that it takes all such pointers and arrays of cffi for such an argument:
- * `pointer` is the cffi type that they convert to, `alignment` 1 where any address will do. */
+ * check_unmoved(list, name), settle(list, raised); and take_pointers(ctype, value, pointer,
+ * alignment), by which the hook tells that it takes all such pointers and arrays of cffi for such
+ * an argument: `pointer` is the cffi type that they convert to, `alignment` 1 where any address
+ * will do. */
 PyObject *nc_take_pointers(PyObject *module, PyObject *args);
 PyObject *nc_pin(PyObject *module, PyObject *args);
 PyObject *nc_pin_hold(PyObject *module, PyObject *object);

@@ -1,4 +1,4 @@
-/* csrc/values/records.h: Python objects of C values that are no single numbers, without Python
+/* csrc/values/records.h: pointers and structs of numbers to Python objects and back, without Python
  * code.
  *
  *     PointerReader    a pointer: a cffi pointer of its type, None for NULL

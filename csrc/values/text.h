@@ -1,9 +1,9 @@
 /* csrc/values/text.h: text behind pointers to const characters, which ends with a null character.
  *
- * Text in char is bytes, or str where the call spec has an encoding. Wide text, in wchar_t, char16_t
- * or char32_t, is str. Python owns what it gets: the characters are copied. C gets the memory of the
- * str itself where that has the encoding (UTF-8), else an encoded copy, valid until the call is
- * over. A null character within a str is refused: C would take it for the end.
+ * Text in char is bytes, or str where the call spec has an encoding. Wide text, in wchar_t,
+ * char16_t or char32_t, is str. Python owns what it gets: the characters are copied. C gets the
+ * memory of the str itself where that has the encoding (UTF-8), else an encoded copy, valid until
+ * the call is over. A null character within a str is refused: C would take it for the end.
  *
  * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All need the GIL. */
 #ifndef NC_TEXT_H

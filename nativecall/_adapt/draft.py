@@ -12,8 +12,8 @@ with a new one. Single values, in any direction:
 - the wanted `T` becomes the own `T *`: a pointer to a copy, and what the function writes there is
   lost; the wanted `T *` becomes the own `T`: what it points to. `T` may change on the way.
 
-Never does a pointer become one to something else, and none to const one to what may be written:
-where a wanted declaration says const, that of the function must say so, too.
+A pointer never becomes one to something else, and one to const never becomes one to what may be
+written: where a wanted declaration says const, that of the function must say so, too.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ What the arguments are is tried in this order, and the first that fits is taken:
 
 How failure shows (the error convention): it is what it was where the wanted result can show it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
-`errors` names one. A status is an integer that a convention needs, as "nonzero" and "zero" do; the
-first says nothing besides. With "argument" a signature's last one is apart from the rules above:
-where both sides have it, it is passed on, else the thunk has an int of its own, or writes errno or
-1 to the caller's. Where the wanted convention cannot tell C of a failure, C gets NaN, 0, NULL or
-zeros and Python an exception.
+`errors` names one. A status is an integer that a convention needs, as "nonzero" and "zero" do; one
+of "nonzero" has no other meaning. With "argument" a signature's last one is apart from the rules
+above: where both sides have it, it is passed on, else the thunk has an int of its own, or writes
+errno or 1 to the caller's. Where the wanted convention cannot tell C of a failure, C gets NaN, 0,
+NULL or zeros and Python an exception.
 
 The function gets the arguments of a variadic one after those that it names, as C promotes them.
 """

@@ -9,8 +9,6 @@ Guarantees:
 
 - One piece of it serves all Python functions and all signatures of a shape: a signature with every
   pointer written ``P`` and without names. C calls it through stubs, one for each Python function.
-- The code holds neither addresses nor Python objects, so that its object file serves any process of
-  the same Python.
 - Code that no function uses any more is unmapped only when many other shapes have come after it.
 - What no convention of `abi` describes is left to libffi; so are machines without stubs.
 """

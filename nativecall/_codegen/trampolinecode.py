@@ -7,11 +7,7 @@ so are tuples of them for structs. For all else, and for every error, the code c
 (csrc/codegen/symbols.h), whose functions raise the same exceptions as calls through libffi do; they
 begin again with the first argument: the inline conversions have no effects.
 
-Guarantees:
-
-- The code holds neither addresses nor Python objects, so that its object file serves any process of
-  the same Python. Offsets and addresses come from the core (csrc/codegen/symbols.c).
-- Buffers and owners are released on every path.
+Guarantee: buffers and owners are released on every path. writer.py has those of all such code.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
 C declarations pass through the same `Converter`, so there is one mapping. Importing this module
 does not import cffi; calling it does.
 
-An FFI keeps for ever what it was told of, 1 to 4 KB for each type. Hence it is told of a limited
-number of types, then another one follows. Types and objects of the first do not need it, and it
-goes; the same C type of both is two of cffi's types, which we take for each other everywhere.
+An FFI never frees what it was told of, 1 to 4 KB for each type. Hence it is told of a limited
+number of types, and then another one takes its place. Types and objects of the first do not need
+it, so it is freed. A C type that both were told of is two types to cffi; here one is taken for the
+other everywhere.
 """
 
 from __future__ import annotations

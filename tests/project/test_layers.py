@@ -312,6 +312,13 @@ def test_public_headers_include_public_headers_only():
             assert other.startswith(PACKAGE), f"{path}:{line}"
 
 
+def test_lines_of_c_have_100_columns_at_most():
+    """Comments, too, which clang-format leaves as they are."""
+    for path in sorted((ROOT / "csrc").rglob("*.[ch]")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(line) <= 100, f"{path.relative_to(ROOT)}:{number}"
+
+
 def test_what_is_not_allowed_in_c_is_found(tmp_path):
     root = tmp_path / "csrc"
     (root / "include" / PACKAGE).mkdir(parents=True)

@@ -102,9 +102,9 @@ NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of_object(PyObject *obj)
     return place != NULL ? (const PyCustomSlotTable *)NC_ABI_LOAD(place) : NULL;
 }
 
-/* The row whose key is id: that of the object itself, else that of its type, or NULL. An object's own
- * row stays valid as long as the object. Costs what PyCustomSlots_Find costs twice, or three times
- * where the object has slots of its own. */
+/* The row whose key is id: that of the object itself, else that of its type, or NULL. An object's
+ * own row stays valid as long as the object. Costs what PyCustomSlots_Find costs twice, or three
+ * times where the object has slots of its own. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, uintptr_t id,
                                                                 Py_ssize_t expected_pos)
 {

@@ -23,16 +23,16 @@
  * the same result.
  *
  * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
- * GIL dropped around them, go the third way, which does right by both; the argument `failure` is not
- * passed to Python, and what it points to stays as it is. Others are not asked, so
- * that a call costs no more than the function: where one runs Python code that raises, evaluate()
- * is 0 and the exception is set. PyErr_Occurred() tells, once after all calls; nc_call() of
- * dynamiccall.h looks itself.
+ * GIL dropped around them, go the third way, which does right by both; the argument `failure` is
+ * not passed to Python, and what it points to stays as it is. Others are not asked, so that a call
+ * costs no more than the function: where one runs Python code that raises, evaluate() is 0 and the
+ * exception is set. PyErr_Occurred() tells, once after all calls; nc_call() of dynamiccall.h looks
+ * itself.
  *
  * evaluate_nogil() is the same for threads that do not hold the GIL, or are not to use it. It calls
  * what may be called there: entries that neither need the GIL nor report failures. NC_OK;
- * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set. It
- * finds nothing until a call with the GIL, or PyCustomSlots_Import(), has found the runtime.
+ * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set.
+ * It finds nothing until a call with the GIL, or PyCustomSlots_Import(), has found the runtime.
  *
  * Objects of types that are discovered by __nativecall_api__ go the third way: finding their
  * entries costs as much. Take them through callback.h or dynamiccall.h, which ask once.

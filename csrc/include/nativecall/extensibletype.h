@@ -36,7 +36,8 @@
  * module has put its own there. A runtime may be of a build whose structs have more fields at their
  * ends, or fewer, but for those of version 1, which are all there.
  *
- * Inheritance (SEP 200, both drafts; docs/abi/departures.md says where and why we depart from them):
+ * Inheritance (SEP 200, both drafts; docs/abi/departures.md says where and why we depart from
+ * them):
  *
  *   - every class has a table of its own, made when the class is made: first the rows of its first
  *     extensible base, in their order, then what the other bases and the class add. For each key
@@ -94,8 +95,8 @@ NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObje
     return status;
 }
 
-/* Publishes this copy as the process's runtime, at the module that is there already, or at a new one
- * where `there` is NULL. NULL with an exception. */
+/* Publishes this copy as the process's runtime, at the module that is there already, or at a new
+ * one where `there` is NULL. NULL with an exception. */
 NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
 {
     static NcRuntime runtime;
@@ -154,8 +155,8 @@ NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
     return shown;
 }
 
-/* Whether there is no runtime at what nc_dict_item gave: 1, where one may be put there; 0; or -1 with
- * an exception. */
+/* Whether there is no runtime at what nc_dict_item gave: 1, where one may be put there; 0; or -1
+ * with an exception. */
 NC_STATIC int nc_runtime_missing(PyObject *module)
 {
     PyObject *there = NULL;
@@ -257,11 +258,12 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 
 /* Makes a static extensible type ready, as PyType_Ready does, or a heap type that
  * PyType_FromMetaclass has made: call it at module initialisation, with the GIL. Before,
- * etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size rows, the type's own ones
- * first and the rest zero; 0 rows and NULL for a type that brings none. After, the array holds the
- * merged rows (see the inheritance rules on top) and the type is published. -1 with an exception,
- * and no table: no metaclass (ImportError), rows that cannot be (ValueError), a heap type of another
- * metaclass (TypeError), or whatever PyType_Ready says; docs/abi/provide.md has the list. */
+ * etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size rows, the type's own
+ * ones first and the rest zero; 0 rows and NULL for a type that brings none. After, the array holds
+ * the merged rows (see the inheritance rules on top) and the type is published. -1 with an
+ * exception, and no table: no metaclass (ImportError), rows that cannot be (ValueError), a heap
+ * type of another metaclass (TypeError), or whatever PyType_Ready says; docs/abi/provide.md has the
+ * list. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
@@ -270,10 +272,10 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
     return nc_runtime->ready(type, slot_table_size);
 }
 
-/* Allocates an ID that nobody else has in this process: one of registrar 0xFF, in the order in which
- * they are asked for, so it differs from process to process. What has to be the same for modules
- * that do not know each other is an interned key or an ID of a registrar's. GIL. 0, or -1 with an
- * exception: OverflowError behind the last of 2^16. */
+/* Allocates an ID that nobody else has in this process: one of registrar 0xFF, in the order in
+ * which they are asked for, so it differs from process to process. What has to be the same for
+ * modules that do not know each other is an interned key or an ID of a registrar's. GIL. 0, or -1
+ * with an exception: OverflowError behind the last of 2^16. */
 NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 {
     PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;
@@ -303,12 +305,12 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 }
 
 /* Gives an object a slot table of its own, at the offset that its type's slot
- * PYCUSTOMSLOT_OBJECTSLOTS_ID tells: once, and called by the module whose type it is, which frees the
- * table in tp_dealloc (nc_slottable_free, also of NULL). The rows are copied; readers without the GIL
- * see none of them or all. GIL. 0, or -1 with an exception and the object as it was: TypeError for an object without such
- * a place, ValueError for keys that cannot be, that stand twice, or whose data are followed into the
- * object, which are its type's to say, RuntimeError for an object that has slots of its own already,
- * MemoryError. */
+ * PYCUSTOMSLOT_OBJECTSLOTS_ID tells: once, and called by the module whose type it is, which frees
+ * the table in tp_dealloc (nc_slottable_free, also of NULL). The rows are copied; readers without
+ * the GIL see none of them or all. GIL. 0, or -1 with an exception and the object as it was:
+ * TypeError for an object without such a place, ValueError for keys that cannot be, that stand
+ * twice, or whose data are followed into the object, which are its type's to say, RuntimeError for
+ * an object that has slots of its own already, MemoryError. */
 NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,
                                               Py_ssize_t count)
 {
@@ -355,8 +357,8 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     return status == NC_OK ? 0 : -1;
 }
 
-/* nc_key_intern of a provider, which brings the runtime where there is none: *out is not NULL. 0, or -1
- * with an exception. Needs no GIL once Import has succeeded, unless it fails. */
+/* nc_key_intern of a provider, which brings the runtime where there is none: *out is not NULL. 0,
+ * or -1 with an exception. Needs no GIL once Import has succeeded, unless it fails. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);

@@ -14,11 +14,11 @@
  *
  * in its dictionary. Nothing but nativecall_abi.h, which has the structs, is needed for that.
  *
- *     find    gives the entry of obj with this canonical signature (any string equal to it: compare
- *             the characters) and none of the flags in `refuse`, or NULL. The entry is readable,
- *             and its function callable, as long as obj lives. Never NULL itself. Needs no GIL, and
- *             never takes it. A caller that has it lets Python code run, which may make the entry;
- *             NULL may then be an exception.
+ *     find    must be there. It gives the entry of obj with this canonical signature (any string
+ *             equal to it: compare the characters) and none of the flags in `refuse`, or NULL. The
+ *             entry is readable, and its function callable, as long as obj lives. Needs no GIL, and
+ *             never takes it. For a caller that has it, Python code may run and make the entry;
+ *             then an exception may come with NULL.
  *     entry   gives the entry at a position from 0 on, NULL behind the last: for promotions and
  *             messages. Readers stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL: nothing is told.
  *     release is PEP 809's, as whose interface base the struct starts; NULL: nothing to release.

@@ -1,5 +1,5 @@
 /* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
- * One file to copy, C99 and C++11. Nothing is found where no runtime suits. Hold a reference.
+ * One file to copy, C99 and C++11. No runtime: nothing is found. Callers hold a reference to obj.
  *     static const char *d_d;                                          one for each signature
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);

@@ -7,9 +7,9 @@
  *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
- * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the shortest,
- * and the row of the slot table (SEP 201). Both give the same table. A callable's built-in view
- * (`f.builtin`) is accepted wherever the callable is.
+ * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the
+ * shortest, and the row of the slot table (SEP 201). Both give the same table. A callable's
+ * built-in view (`f.builtin`) is accepted wherever the callable is.
  *
  * Threads: no GIL, no lock and no store; the caller holds a reference to the object, and with it to
  * every table and function that is found. Entries whose flags meet `refuse` are passed over: give
@@ -88,9 +88,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     return &table->entries[0];
 }
 
-/* The table that the slot of an ID leads to, of an object whose metatype is the exact one; NULL where
- * the slot is not at its expected position. A type's table has a row or more, and a zero row behind
- * the last, so there are the positions 0 and 1. */
+/* The table that the slot of an ID leads to, of an object whose metatype is the exact one; NULL
+ * where the slot is not at its expected position. A type's table has a row or more, and a zero row
+ * behind the last, so there are the positions 0 and 1. */
 NC_HOT_INLINE const void *nc_native_at_slot(PyObject *obj, uintptr_t id, intptr_t expected_pos)
 {
     const PyHeapExtensibleTypeObject *type =
@@ -137,8 +137,8 @@ nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, 
                : NULL;
 }
 
-/* The lookup: objects of the exact metatype, one of their first four entries, and the first one of what
- * a view is of, without a call. */
+/* The lookup: objects of the exact metatype, one of their first four entries, and the first one of
+ * what a view is of, without a call. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, int by_slot)
 {

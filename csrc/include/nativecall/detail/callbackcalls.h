@@ -22,9 +22,10 @@
  *      innermost is the one that is meant. Recursion therefore has no limit.
  *   4. Release gives the slot back; the C code has ended. It has not when a function of the
  *      callback is running, or when a scoped callback is released in a callback function inside of
- *      the function that prepared it. Then the slot stays the callback's, and calls give the sentinel, until the
- *      second release says that the C code has ended; even if the NcCallback is gone. For a scoped
- *      one, the end of the callback function that it was prepared in says so as well.
+ *      the function that prepared it. Then the slot stays the callback's, and calls give the
+ *      sentinel, until the second release says that the C code has ended; even if the NcCallback is
+ *      gone. For a scoped one, the end of the callback function that it was prepared in says so as
+ *      well.
  *
  * A thread that switches stacks while callback functions run (greenlets) breaks 3: no
  * NC_CALLBACK_SCOPED there.
@@ -169,8 +170,8 @@ typedef struct NcCallback {
 /* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. Without it,
  * entries that report failures are passed over. */
 #define NC_CALLBACK_CHECKS_ERRORS 4u
-/* The C code makes the int that the last argument points to 0 before each call and looks at it after
- * it, in all signatures that it accepts: entries with NC_ERRORS_ARGUMENT are taken, too. */
+/* The C code makes the int that the last argument points to 0 before each call and looks at it
+ * after it, in all signatures that it accepts: entries with NC_ERRORS_ARGUMENT are taken, too. */
 #define NC_CALLBACK_CHECKS_ARGUMENT 16u
 /* Functions whose type nothing but a capsule's name tells are passed over; see callback.h. */
 #define NC_CALLBACK_DISTRUSTS_NAMES 8u

@@ -1,9 +1,9 @@
 /* nativecall/detail/compat.h: what differs from one version of CPython to the next.
  *
- * Guarantees: no other C file of the core tests CPython's version but csrc/ground/compat.h, which has
- *             what the core alone needs. Each function does what the
- *             function of the newest CPython does whose name it has, without PyErr_, PyType_ and so
- *             on; the version that brought that stands beside it. Supported are 3.11 and later.
+ * Guarantees: no other C file of the core tests CPython's version but csrc/ground/compat.h, which
+ *             has what the core alone needs. Each function does what the function of the newest
+ *             CPython does whose name it has, without PyErr_, PyType_ and so on; the version that
+ *             brought that stands beside it. Supported are 3.11 and later.
  * GIL:        all need it, unless they say otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H

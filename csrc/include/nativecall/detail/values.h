@@ -273,9 +273,9 @@ NC_BOX_COMPLEX(complex128, double _Complex, double, nc_narrow_double)
 
 #define NC_BOXED_MAX_ARGUMENTS 8
 
-/* Drops the arguments, values[1] to values[count] ([0] is vectorcall's to use), after the call, which
- * is made if they are the whole of them: a new reference, or NULL with an exception, which is set
- * already where an argument could not be boxed. */
+/* Drops the arguments, values[1] to values[count] ([0] is vectorcall's to use), after the call,
+ * which is made if they are the whole of them: a new reference, or NULL with an exception, which is
+ * set already where an argument could not be boxed. */
 NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t count, int whole)
 {
     PyObject *result = NULL;

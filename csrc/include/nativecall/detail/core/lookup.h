@@ -1,6 +1,7 @@
 /* nativecall/detail/core/lookup.h: what the lookups of slots and entries share.
  *
- * The lookup of an entry itself, and the order of its comparisons, is nativecallable.h's. The structs are nativecall_abi.h's; slottable.h and calltable.h build them, and say what readers may
+ * The lookup of an entry itself, and the order of its comparisons, is nativecallable.h's. The
+ * structs are nativecall_abi.h's; slottable.h and calltable.h build them, and say what readers may
  * do beside writers. Nothing here writes or fails: what is not found is NULL. */
 #ifndef NATIVECALL_LOOKUP_H
 #define NATIVECALL_LOOKUP_H

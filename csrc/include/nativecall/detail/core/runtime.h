@@ -10,8 +10,9 @@
 
 NC_C_BEGIN
 
-/* Looks for the runtime, unless it is known: 1; 0 while nobody has brought one that suits, and nothing
- * is extensible. Never an exception. To be called with the GIL whenever an object comes in. */
+/* Looks for the runtime, unless it is known: 1; 0 while nobody has brought one that suits, and
+ * nothing is extensible. Never an exception. To be called with the GIL whenever an object comes
+ * in. */
 NC_STATIC_INLINE int PyCustomSlots_Import(void)
 {
     return NC_LIKELY(nc_runtime != NULL) || nc_abi_intern("") != NULL;
@@ -36,8 +37,8 @@ NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
     return status == 0 ? 0 : -1;
 }
 
-/* The same for a canonical signature (docs/abi/signatures.md). To be done when an object comes in, so
- * that the module may come before the first provider. */
+/* The same for a canonical signature (docs/abi/signatures.md). To be done when an object comes in,
+ * so that the module may come before the first provider. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return nc_key_intern(signature, strlen(signature), out);

@@ -1,9 +1,9 @@
 /* nativecall/detail/core/signaturetext.h: the text of a signature, and its canonical form.
  *
- * Idea:       one recursive-descent reader of the grammar (docs/abi/signatures.md), which writes the
- *             canonical form as it goes. Where the form must be canonical already, what would be
- *             written is compared with what is there. signaturecursor.h is the same reader, a type
- *             at a time.
+ * Idea:       one recursive-descent reader of the grammar (docs/abi/signatures.md), which writes
+ *             the canonical form as it goes. Where the form must be canonical already, what would
+ *             be written is compared with what is there. signaturecursor.h is the same reader, a
+ *             type at a time.
  *
  * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
  *             that refuses, at the same place. The package's other spellings are not read here.

@@ -1,7 +1,8 @@
 /* nativecall/detail/core/slotmapping.h: keys of slots, checked, and the rows of a __customslots__.
  *
- * Guarantees: a key that cannot be one is an error that names it, wherever rows come from; nothing of
- *             a malformed mapping is taken. The mapping may run any Python code while it is read.
+ * Guarantees: a key that cannot be one is an error that names it, wherever rows come from; nothing
+ *             of a malformed mapping is taken. The mapping may run any Python code while it is
+ *             read.
  * Threads:    everything here holds the GIL.
  * Errors:     -1 or NULL with an exception: TypeError for what is of another type, ValueError for
  *             what is out of range or stands twice, MemoryError, or what the mapping raises.

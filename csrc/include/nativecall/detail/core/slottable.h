@@ -12,11 +12,11 @@
  *
  *             The multiplication is the parametrised hash of SEP 200 and its mixing in one.
  *
- * Speed:      four loads wait for one another in a probe: multiplier, displacement, index and row. So
- *             readers compare a row first that the header names at a place which depends on the key
- *             alone: expected[id * NC_EXPECTED >> 56]. It is the right one for all but one key in 70
- *             in a table of 8, and one in 9 of 64; the comparison is a branch that the processor
- *             predicts, and does not wait for. It is a hint: the probe finds every key.
+ * Speed:      four loads wait for one another in a probe: multiplier, displacement, index and row.
+ *             So readers compare a row first that the header names at a place which depends on the
+ *             key alone: expected[id * NC_EXPECTED >> 56]. It is the right one for all but one key
+ *             in 70 in a table of 8, and one in 9 of 64; the comparison is a branch that the
+ *             processor predicts, and does not wait for. It is a hint: the probe finds every key.
  *
  * Layout:     one allocation:
  *

@@ -23,8 +23,8 @@ NC_C_BEGIN
 /* The offset counted from the object's ob_type, so that 0, which new types have, leads to the type
  * itself. Read as a call table, a type starts with its reference count and its metatype: a
  * first entry whose signature is no interned string. Nor are those of the next three: tp_basicsize,
- * tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) need not test whether there
- * is a table before it compares four signatures. */
+ * tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) need not test whether
+ * there is a table before it compares four signatures. */
 #define NC_TABLE_SHIFT(offset)                                                                     \
     ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
@@ -117,8 +117,8 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
     return NULL;
 }
 
-/* The type that the call tables of a type come from by its MRO; NULL where there are none, and where
- * the type hides them: a call in Python runs something else than where they come from, or may
+/* The type that the call tables of a type come from by its MRO; NULL where there are none, and
+ * where the type hides them: a call in Python runs something else than where they come from, or may
  * do so at any time. Where they come from a type that hides them, nobody has them: what is offered
  * stands in that type's table. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
