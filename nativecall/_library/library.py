@@ -409,7 +409,8 @@ class Library:
                 made[name] = function
                 return function
             if name in declarations.constants:
-                return declarations.constants[name]
+                constant = made[name] = declarations.constants[name]
+                return constant
             if name in declarations.pointers:
                 from .variables import pointer_constant
 

@@ -48,10 +48,16 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    said = check(encoding=encoding)
     found = _read(pointer)
-    if isinstance(found, bytes) and said:
-        return found.decode(str(said["encoding"]))
+    if encoding is None:
+        return found
+    if isinstance(found, bytes) and isinstance(encoding, str):
+        try:
+            return found.decode(encoding)
+        except (LookupError, ValueError) as error:
+            if isinstance(error, UnicodeError):
+                raise
+    check(encoding=encoding)
     return found
 
 
@@ -93,6 +99,9 @@ def _read_cffi(pointer: object) -> bytes | str | None:
     kind = ffi.typeof(pointer)
     if kind.kind not in ("pointer", "array"):
         raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r})")
+    if kind.item.cname == "char":  # as most are
+        found: bytes | None = ffi.string(pointer) if pointer else None
+        return found
     if kind.kind == "pointer" and pointer == ffi.NULL:
         return None
     if kind.item.kind == "void":
