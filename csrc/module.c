@@ -268,7 +268,7 @@ static int module_exec(PyObject *module)
         PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
         PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||
         PyModule_AddType(module, &NcLibrary_Type) < 0 ||
-        PyModule_AddType(module, &NcKeep_Type) < 0 ||
+        PyModule_AddType(module, &NcKeep_Type) < 0 || nc_pointers_ready(module) < 0 ||
         PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||

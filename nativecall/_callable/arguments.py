@@ -26,7 +26,7 @@ from .._signature.derived import (
     same_pointee,
 )
 from .._signature.signature import Signature
-from .._values import boxes, callspec, storage
+from .._values import boxes, callspec, handles, storage
 from .pythonfunction import callback_of, spec_of
 
 TYPE_CHECKING = False
@@ -62,6 +62,10 @@ def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple
         return _function_argument(ctype, value, who)
     found = boxes.pointer(value)
     if found is not None:
+        closer = handles.ended_by(value)
+        if closer is not None:
+            del found
+            raise ValueError(f"{who} must be open, but {closer!r} was called with it")
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.variable is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
             # ctypes passes such a variable by reference: the function is to fill it, and its value

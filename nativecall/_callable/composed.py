@@ -16,6 +16,7 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec, outs, storage
 from .._values.failure import convention
 from .._values.fortran import lengths
+from .._values.handles import Ending
 from .._values.policies import DEFAULT
 from .pythonfunction import callback_of, spec_of
 
@@ -46,6 +47,8 @@ def checked(callable: Native) -> Callable[..., object]:
     assert check is not None
     call = without(callable, "check")
     owner = ref(callable)
+    if isinstance(check, Ending):
+        return _ending(check, call, owner)
 
     def checked(*values: object) -> object:
         result = call(*values)
@@ -53,6 +56,26 @@ def checked(callable: Native) -> Callable[..., object]:
         return check(result, call if function is None else function, values)
 
     return checked
+
+
+def _ending(
+    check: Ending, call: Native, owner: Callable[[], Native | None]
+) -> Callable[..., object]:
+    """Calls a function that closes what it is given."""
+
+    def ending(*values: object) -> object:
+        given, handle = check.begin(values)
+        try:
+            result = call(*given)
+            function = owner()
+            result = check(result, call if function is None else function, values)
+        except BaseException:
+            check.fail(handle)
+            raise
+        check.succeed(handle)
+        return result
+
+    return ending
 
 
 class Memory:

@@ -14,13 +14,13 @@ from .._locate import exported_like
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import callspec
-from .options import Options
+from .options import Options, check_options, gives_pointer, names_of
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
@@ -68,6 +68,7 @@ class Library:
     _inlines: OpenLibrary | None = None
     _owner: Owner = Owner(None)
     _options: Options = Options()
+    _ending: set[str] = set()  # the functions that free or close what others return
     _undeclared = False  # whether nothing is known of any function
 
     def __init__(
@@ -90,6 +91,7 @@ class Library:
             _hidden={},
             _owner=owner_of(declarations, base),
             _options=options,
+            _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
         )
 
@@ -167,6 +169,8 @@ class Library:
         out: Outs | None = None,
         keep: str | int | None = None,
         version: str | None = None,
+        free: str | Callable[[object], object] | None = None,
+        close: str | Sequence[str] | None = None,
     ) -> NativeCallable:
         """A function of the library as a native callable.
 
@@ -182,6 +186,9 @@ class Library:
             As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
+        free, close
+            As for `load`. The functions that are named mark what they are called with where they
+            are looked up after this.
 
         Examples
         --------
@@ -192,8 +199,8 @@ class Library:
         handle = self._open()
         silent = name is None and doc is None and gil is None and errors is None and errno is None
         silent = silent and order is None and encoding is None and check is None and version is None
-        silent = silent and fortran is None and out is None and keep is None
-        if silent and self._undeclared:
+        silent = silent and fortran is None and out is None and keep is None and free is None
+        if silent and close is None and self._undeclared and not self._ending:
             made = handle.function(symbol, signature, self.path or self.name, Symbol)
             if made is not None:
                 return made
@@ -221,11 +228,57 @@ class Library:
         if version is None and isinstance(said, str):
             version = said
         address, owner = self._found(symbol, version)
+        given |= check_options(free=free, close=close)
         how |= {option: value for option, value in given.items() if value is not None}
+        self._handle_policies(symbol, signature, how)
         if not how and name is None and doc is None:
             return plain(address, callspec.of(signature), symbol, owner)
         named = name or symbol
         return wrap(address, signature, name=named, doc=doc, owner=owner, **how)  # type: ignore[arg-type]  # each option was checked
+
+    def _handle_policies(self, symbol: str, signature: Signature, how: dict[str, object]) -> None:
+        """Make what `free` and `close` say of a function a check of its results."""
+        free, close = how.pop("free", None), how.pop("close", None)
+        if free is None and close is None and symbol not in self._ending:
+            return
+        from .._values import handles
+
+        if free is not None and close is not None:
+            raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
+        told = free if free is not None else close
+        if told is not None and not how.get("out") and not gives_pointer(signature):
+            what = "free" if free is not None else "close"
+            raise ValueError(
+                f"{what!r} is for functions that return pointers; {symbol!r} is {signature.text!r}"
+                + (", which returns text" if any(signature.characters[-1:]) else "")
+            )
+        for name in names_of(told) - self._ending:
+            self._ending.add(name)
+            # Those that were made before tell nothing.
+            self.__dict__.pop(name, None)
+            self.__dict__["_hidden"].pop(name, None)
+        check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
+        if free is not None:
+            function = self._freeing(free)
+            check = handles.Owned(function.__name__, function, check)
+        elif close is not None:
+            check = handles.Owned("", None, check)
+        if symbol in self._ending:
+            kinds = [arg.kind for arg in signature.args]
+            places = [at for at, kind in enumerate(kinds) if kind in ("pointer", "voidptr")]
+            if not places:
+                raise ValueError(f"{symbol!r} takes no pointer, and cannot free or close one")
+            check = handles.Ending(symbol, places[0], check)
+        how["check"] = check
+
+    def _freeing(self, free: object) -> Foreign:
+        """What frees a pointer, without telling."""
+        if not isinstance(free, str):
+            return free
+        known = {} if self.declarations is None else self.declarations.functions
+        signature = known[free] if free in known else parse("v:P")
+        address, owner = self._found(free)
+        return plain(address, callspec.of(signature), free, owner)
 
     def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
         """What the declarations, or else the library, call a procedure of Fortran; None for what
@@ -402,7 +455,7 @@ class Library:
         if declarations is not None:
             row = declarations.rows.get(name)
             if row is not None:
-                if self._options:
+                if self._options or name in self._ending:
                     function = self.function(name)
                 else:
                     function = self._declared(name, callspec.of_row(declarations.bound(row)))

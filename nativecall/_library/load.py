@@ -18,13 +18,15 @@ from .types import Types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._types import Foreign
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
+
+    Free = str | Callable[[object], object]
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Foreign]) -> Library:
@@ -84,6 +86,8 @@ def load(
     keep: str | Mapping[str, str | int] = "call",
     fortran: bool | str | Sequence[str] = False,
     version: str | Mapping[str, str] | None = None,
+    free: Free | Mapping[str, Free] | None = None,
+    close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     types: Library | Types | None = None,
@@ -125,6 +129,19 @@ def load(
     version : str or mapping of str to str, optional
         The versions of symbols, by the names of functions or patterns; one for all of them. See
         `Library.address`.
+    free : str, callable or mapping of str to these, optional
+        What frees the pointers that functions return, by the names of these functions or patterns:
+        a function of the library by name, or a callable of one pointer. It runs when the object
+        goes that the function returned, once: calling it oneself takes that from the object, which
+        is refused from then on. ``free={"strdup": "free"}``.
+    close : str, sequence of str, or mapping of str to these, optional
+        The functions of the library that end a handle, by the names of those that return it:
+        ``close={"fopen": "fclose"}``. After a call of one of them from Python, which did not raise,
+        all functions refuse the object with the name of what closed it. The caller closes; nothing
+        is closed with the object. An object is known, not the address in it: handles that C writes
+        to memory are not.
+    types : Library or its types, optional
+        Another library whose types `declarations` may use.
     flags : int
         For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
         LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
@@ -171,6 +188,8 @@ def load(
         keep=keep,
         fortran=procedures,
         version=version,
+        free=free,
+        close=close,
     )
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     options |= {"only": only, "skip": skip, **how.given}

@@ -133,13 +133,13 @@ class _Maker:
         if found is not None:
             return found
         values = _items(init, who)
+        if ctype.length is not None and len(values) > ctype.length:
+            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
         if item.kind == "primitive":
             try:
                 return self.ffi.new(ctype, values)
             except (TypeError, OverflowError):
                 pass  # said of the item
-        if ctype.length is not None and len(values) > ctype.length:
-            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
         made = self.allocate(ctype, len(values) if ctype.length is None else None)
         for index, value in enumerate(values):
             self.fill(made, index, item, value, f"item {index} of {who}")
@@ -199,6 +199,8 @@ class _Maker:
         """Write a value as a member or an item."""
         if ctype.kind in ("pointer", "function"):
             value = self._pointer(ctype, value, who)
+        elif ctype.kind == "enum" and isinstance(value, str):
+            value = _enumerator(ctype, value, who)
         elif ctype.kind in _RECORDS and not _is_cdata(value):
             inner = getattr(place, key) if isinstance(key, str) else place[key]
             self._fill_record(inner, ctype, _members(ctype, value, who), who)
@@ -245,10 +247,11 @@ class _Maker:
             made = ffi.new("char[]", value)
             self.kept.append(made)
             return ffi.cast(ctype, made)
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        is_record = ctype.item.kind in _RECORDS
+        if isinstance(value, list) or (isinstance(value, tuple) and not is_record):
             kind = _array_of(ctype)
             return self._kept(self.array(kind, value, who), ctype)
-        if isinstance(value, (dict, tuple)) and ctype.item.kind in _RECORDS:
+        if isinstance(value, (dict, tuple)) and is_record:
             return self._kept(self.record(ctype, value, who), ctype)
         wanted = self._type(ctype)
         held = _types.pin(callspec.of_argument(wanted), who, -1, value)
@@ -264,8 +267,8 @@ class _Maker:
         self.kept.append(value)
         given = self.ffi.typeof(value)
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
-            name = c_name_of(given.item)
-            if name and is_same_name(name, c_name_of(ctype.item)):
+            name, wanted = c_name_of(given.item), c_name_of(ctype.item)
+            if name and wanted and is_same_name(name, wanted, self.owner):
                 return self.ffi.cast(ctype, value)
         return value
 
@@ -321,6 +324,13 @@ def _leads_on(ctype: FFIType) -> bool:
     if ctype.kind in _RECORDS:
         return any([_leads_on(field.type) for _, field in ctype.fields or ()])
     return ctype.kind in ("pointer", "function")
+
+
+def _enumerator(ctype: FFIType, name: str, who: str) -> int:
+    known: dict[str, int] = ctype.relements
+    if name not in known:
+        raise ValueError(f"{who} must be one of {', '.join(map(repr, known))} (got {name!r})")
+    return known[name]
 
 
 def _items(value: Foreign, who: str) -> Sequence[object]:

@@ -77,6 +77,30 @@ class ByName:
                     return value, False
         return self._everything, False
 
+    def values(self) -> list[object]:
+        """All that is said of any function."""
+        return [self._everything, *self._named.values(), *self._patterns.values()]
+
+
+def _checked_free(free: object) -> object:
+    if not callable(free) and not (isinstance(free, str) and free):
+        raise TypeError(
+            f"'free' must be the name of a function or a callable (got {type(free).__name__})"
+        )
+    return free
+
+
+def _checked_close(close: object) -> object:
+    names = (close,) if isinstance(close, str) else close
+    if not isinstance(names, (tuple, list)) or not names:
+        raise TypeError(
+            f"'close' must be the name of a function, or several (got {type(close).__name__})"
+        )
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"'close' must be the names of functions (got {name!r})")
+    return tuple(names)
+
 
 def _checked_errno(errno: object) -> object:
     if not isinstance(errno, bool):
@@ -106,6 +130,8 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "errors": _one_of("errors", CONVENTIONS),
     "errno": _checked_errno,
     "version": _checked_version,
+    "free": _checked_free,
+    "close": _checked_close,
 }
 _DEFAULTS = {
     "gil": "hold",
@@ -160,6 +186,15 @@ class Options:
                 return bare, is_named
         return value, by_name
 
+    def ending(self) -> set[str]:
+        """The names of the functions that free or close what others return."""
+        found: set[str] = set()
+        for option in ("free", "close"):
+            one = self._by_name.get(option)
+            for value in () if one is None else one.values():
+                found |= names_of(value)
+        return found
+
     @property
     def given(self) -> dict[str, object]:
         """As they were given, for `pickle`."""
@@ -181,6 +216,24 @@ class Options:
         return found
 
 
+def check_options(**given: object) -> dict[str, object]:
+    """Options of one function, as they are kept."""
+    return {option: _CHECKS[option](value) for option, value in given.items() if value is not None}
+
+
+def gives_pointer(signature: Signature) -> bool:
+    """Whether a function returns a pointer, and not text."""
+    text = signature.characters[-1:]
+    return signature.result.kind in ("pointer", "voidptr") and text in ((), ("",))
+
+
+def names_of(value: object) -> set[str]:
+    """The functions that a value of `free` or `close` names."""
+    if isinstance(value, str):
+        return {value}
+    return {*value} if isinstance(value, tuple) else set()
+
+
 def _policy(option: str, value: object) -> object:
     return check(**{option: value}).get(option)
 
@@ -199,4 +252,6 @@ def _suits(option: str, value: object, signature: Signature) -> bool:
             return False
         names = [name for name in signature.names if name]
         return value in ("call", "library", "process", *names) or isinstance(value, int)
+    if option in ("free", "close"):
+        return gives_pointer(signature)
     return option != "gil" or value != "release" or "O" not in signature.text

@@ -91,6 +91,13 @@ class Owner:
             found = self._pointers.setdefault(name, ffi_type(node.pointer()))
         return found
 
+    def tag(self, name: str) -> str:
+        """What a typedef's struct or union is called; other names as they are."""
+        from .._signature.cffitype import c_name_of
+
+        node = self.names.find(name)
+        return name if node is None else c_name_of(node) or name
+
     def signature(self, given: object) -> Signature:
         """A signature in any spelling, in C with the types of the declarations."""
         if isinstance(given, str) and is_c(given):

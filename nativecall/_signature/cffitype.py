@@ -288,12 +288,13 @@ def c_name_of(ctype: FFIType) -> str:
     return _SAME.get(name, name)
 
 
-def is_same_name(one: str, other: str) -> bool:
-    """Whether two names are of one struct or union. Where a tag and a typedef are one word, cffi
-    calls what is incomplete by the typedef, and headers are read by the tag.
+def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
+    """Whether two names are of one struct or union. An FFI of cffi may call it by a typedef, which
+    `owner` may know, and headers are read by the tag.
     """
-    bare = [name.removeprefix("struct ").removeprefix("union ") for name in (one, other)]
-    return bare[0] == bare[1]
+    if one == other or one.rpartition(" ")[2] == other.rpartition(" ")[2]:
+        return True
+    return owner is not None and owner.tag(one) == other
 
 
 def name_of_type(ctype: FFIType) -> str:
@@ -310,7 +311,9 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
         if ctype.name:
             if item.kind in ("struct", "union"):
                 given = c_name_of(item)
-                return None if not given else "" if is_same_name(given, ctype.name) else ctype.name
+                if not given:
+                    return None
+                return "" if is_same_name(given, ctype.name, ctype.owner) else ctype.name
             return ctype.name if isinstance(ctype, Handle) and item.kind != "void" else None
         if not isinstance(ctype, Pointer):
             return None

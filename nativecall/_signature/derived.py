@@ -39,6 +39,10 @@ if TYPE_CHECKING:
             """cffi's type of a pointer to what has the name; None where there is none."""
             ...
 
+        def tag(self, name: str) -> str:
+            """What a typedef's struct or union is called; other names as they are."""
+            ...
+
 
 refuse_reload(globals(), "Pointer")
 

@@ -1,0 +1,178 @@
+"""Pointers that the caller is to free or close, and what becomes of them: `free=` and `close=`.
+
+What a function with such a policy returns is an object of `ffi.gc`. With `free=` the function
+that is named runs when the object goes, or at ``ffi.release(object)``. The functions that are named
+tell when Python calls them: the object that one was called with is refused from then on, by all
+functions, unless that call raised an exception. It is freed once, whoever does it, also where
+several threads try.
+
+What is remembered is the object, as long as it lives, not the address, which may be used again:
+another object with the same address is not known.
+"""
+
+from __future__ import annotations
+
+from gc import get_referents
+from weakref import ref
+
+from .. import _lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cffi.FFI import CData as FFIData
+
+    from .._types import Foreign
+    from .policies import Check
+
+_GCP = "__CDataGCP"
+_ended = _lib.types.ended
+
+
+def ended_by(handle: object) -> str | None:
+    """The name of the function that has closed a handle; None for one that is open."""
+    if not _ended:
+        return None
+    found = _ended.get(id(handle))
+    return None if found is None else found[1]
+
+
+def _end(handle: object, function: str) -> bool:
+    """Remember that a function closes a handle; False where one does so already."""
+    key = id(handle)
+
+    def forget(_: object) -> None:
+        _ended.pop(key, None)
+
+    entry = ref(handle, forget), function
+    return _ended.setdefault(key, entry) is entry
+
+
+def _is_pointer(value: object) -> bool:
+    cls = type(value)
+    return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
+
+
+class _Free:
+    """What cffi calls with a pointer whose object goes."""
+
+    __slots__ = ("function", "handle", "name")
+
+    def __init__(self, name: str, function: Callable[[object], object]) -> None:
+        self.name = name
+        self.function = function
+        self.handle: ref[Foreign] | None = None
+
+    def __call__(self, pointer: FFIData) -> None:
+        handle = None if self.handle is None else self.handle()
+        if handle is None or _end(handle, self.name):
+            self.function(pointer)
+
+
+class _Nothing:
+    """What cffi calls with a handle whose object goes: it is for the caller to close."""
+
+    __slots__ = ()
+
+    def __call__(self, pointer: FFIData) -> None:
+        pass
+
+
+class Owned:
+    """A check of results that makes objects of the pointers which the caller is to free or close.
+
+    Parameters
+    ----------
+    name : str
+        Of the function that frees.
+    function : callable or None
+        It, where the object is to call it.
+    then : callable or None
+        Another check, which sees the result next.
+    """
+
+    __slots__ = ("function", "name", "then")
+
+    def __init__(
+        self, name: str, function: Callable[[object], object] | None, then: Check | None
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.then = then
+
+    def __call__(
+        self, result: object, function: Callable[..., object], values: tuple[object, ...]
+    ) -> object:
+        if isinstance(result, tuple):
+            make: Foreign = getattr(type(result), "_make", tuple)
+            result = make([self._owned(one) for one in result])
+        else:
+            result = self._owned(result)
+        return result if self.then is None else self.then(result, function, values)
+
+    def _owned(self, value: object) -> object:
+        if not _is_pointer(value) or type(value).__name__ == _GCP:
+            return value
+        import _cffi_backend
+
+        if self.function is None:
+            return _cffi_backend.gcp(value, _Nothing())
+        free = _Free(self.name, self.function)
+        made = _cffi_backend.gcp(value, free)
+        free.handle = ref(made)
+        return made
+
+
+class Ending:
+    """A check of results of a function that frees or closes argument `index`.
+
+    Calls go through `begin` first (composed.py).
+    """
+
+    __slots__ = ("index", "name", "then")
+
+    def __init__(self, name: str, index: int, then: Check | None) -> None:
+        self.name = name
+        self.index = index
+        self.then = then
+
+    def begin(self, values: tuple[object, ...]) -> tuple[tuple[object, ...], object]:
+        """What the function is called with, and the handle that is closed by it, if there is one.
+
+        From here on the handle is refused, in all threads.
+        """
+        handle = values[self.index] if self.index < len(values) else None
+        if not _is_owned(handle) or not _end(handle, self.name):
+            return values, None
+        import _cffi_backend
+
+        bare = _cffi_backend.cast(_cffi_backend.typeof(handle), handle)
+        return (*values[: self.index], bare, *values[self.index + 1 :]), handle
+
+    def fail(self, handle: object) -> None:
+        """The function has raised: the handle is open."""
+        if handle is not None:
+            _ended.pop(id(handle), None)
+
+    def succeed(self, handle: object) -> None:
+        """The function has closed it, so that its object need not."""
+        if handle is not None:
+            import _cffi_backend
+
+            _cffi_backend.gcp(handle, None)
+
+    def __call__(
+        self, result: object, function: Callable[..., object], values: tuple[object, ...]
+    ) -> object:
+        return result if self.then is None else self.then(result, function, values)
+
+
+def _is_owned(value: object) -> bool:
+    """Whether a pointer is one that a function gave for the caller to free or close."""
+    if type(value).__name__ != _GCP or not _is_pointer(value):
+        return False
+    # Only the collector can see what cffi is to call.
+    return any([isinstance(one, _Free | _Nothing) for one in get_referents(value)]) or (
+        ended_by(value) is not None
+    )

@@ -1,0 +1,337 @@
+"""`free=` and `close=`: what functions give for the caller to free or close."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+
+import pytest
+
+import nativecall as nc
+
+DECLARED = """
+typedef struct box box;
+box *box_open(int);
+int box_close(box *);
+int box_close_later(box *, int);
+int box_number(box *);
+int box_open_into(box **, int);
+box *box_same(box *);
+char *text_copy(const char *);
+const char *text_constant(void);
+void text_free(void *);
+int freed(void);
+int add(int, int);
+"""
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+typedef struct box { int number; } box;
+static int count;
+box *box_open(int n) { box *b = malloc(sizeof *b); b->number = n; return n ? b : (free(b), NULL); }
+int box_close(box *b) { int n = b->number; if (n < 0) return 5; free(b); return 0; }
+int box_close_later(box *b, int when) { return box_close(b) + when; }
+int box_number(box *b) { return b->number; }
+int box_open_into(box **out, int n) { *out = box_open(n); return n ? 0 : 7; }
+box *box_same(box *b) { return b; }
+char *text_copy(const char *t) { return strdup(t); }
+const char *text_constant(void) { return "constant"; }
+void text_free(void *t) { count++; free(t); }
+int freed(void) { return count; }
+int add(int a, int b) { return a + b; }
+"""
+CLOSED = r"^argument {} of '{}' must be open, but '{}' was called with it$"
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(SOURCE, "handles")
+
+
+@pytest.fixture
+def lib(path):
+    return nc.load(
+        path,
+        DECLARED,
+        free={"text_copy": "text_free"},
+        close={"box_open*": ["box_close", "box_close_later"]},
+    )
+
+
+def refused(place, function, closer):
+    return pytest.raises(ValueError, match=CLOSED.format(place, function, closer))
+
+
+# -- free ----------------------------------------------------------------------------------------
+
+
+def test_what_is_returned_is_freed_with_its_object(lib):
+    before = lib.freed()
+    text = lib.text_copy(b"some text")
+    assert lib.ffi.string(text) == b"some text"
+    assert lib.freed() == before
+    same = lib.ffi.cast("char *", text)
+    del text
+    gc.collect()
+    assert lib.freed() == before + 1
+    del same
+    for _ in range(100):
+        lib.text_copy(b"more")
+    assert lib.freed() == before + 101
+
+
+def test_freeing_it_oneself_takes_it_from_the_object(lib):
+    before = lib.freed()
+    text = lib.text_copy(b"text")
+    lib.text_free(text)
+    assert lib.freed() == before + 1
+    for _ in range(3):
+        with refused(1, "text_free", "text_free"):
+            lib.text_free(text)
+    with refused(1, "text_copy", "text_free"):
+        lib.text_copy(text)
+    del text
+    gc.collect()
+    assert lib.freed() == before + 1
+    released = lib.text_copy(b"text")
+    lib.ffi.release(released)
+    assert lib.freed() == before + 2
+    with refused(1, "text_free", "text_free"):
+        lib.text_free(released)
+    del released
+    gc.collect()
+    assert lib.freed() == before + 2
+
+
+def test_a_callable_frees(path):
+    seen = []
+    lib = nc.load(path, DECLARED, free={"text_copy": seen.append})
+    text = lib.text_copy(b"a")
+    address = int(lib.ffi.cast("intptr_t", text))
+    del text
+    gc.collect()
+    assert [int(lib.ffi.cast("intptr_t", one)) for one in seen] == [address]
+    lib.text_free(seen.pop())
+    free = lib.text_free
+    before = lib.freed()
+    nc.load(path, DECLARED).function("text_copy", free=free)(b"b")
+    gc.collect()
+    assert lib.freed() == before + 1
+
+
+def test_only_null_is_not_freed(path):
+    seen = []
+    lib = nc.load(path, DECLARED, free={"box_open": seen.append})
+    assert lib.box_open(0) is None
+    assert seen == []
+
+
+# -- close ---------------------------------------------------------------------------------------
+
+
+def test_a_handle_is_refused_after_it_was_closed(lib):
+    box = lib.box_open(3)
+    assert lib.box_number(box) == 3
+    assert lib.box_close(box) == 0
+    for _ in range(3):
+        with refused(1, "box_number", "box_close"):
+            lib.box_number(box)
+    with refused(1, "box_close", "box_close"):
+        lib.box_close(box)
+    with refused(1, "box_close_later", "box_close"):
+        lib.box_close_later(box, 1)
+    other = lib.box_open(4)
+    assert lib.box_number(other) == 4
+    assert lib.box_close_later(other, 2) == 2
+    with refused(1, "box_number", "box_close_later"):
+        lib.box_number(other)
+
+
+def test_other_objects_of_the_address_are_not_known(lib):
+    boxes = [lib.box_open(number) for number in range(1, 50)]
+    for box in boxes:
+        assert lib.box_close(box) == 0
+    again = [lib.box_open(number) for number in range(1, 50)]
+    assert [lib.box_number(box) for box in again] == [*range(1, 50)]
+    for box in boxes:
+        with refused(1, "box_number", "box_close"):
+            lib.box_number(box)
+    for box in again:
+        lib.box_close(box)
+    del box, boxes, again
+    gc.collect()
+    assert nc._lib.types.ended == {}
+
+
+def test_a_call_that_raises_closes_nothing(path):
+    lib = nc.load(
+        path,
+        DECLARED,
+        close={"box_open": "box_close"},
+        errors={"box_close": "nonzero"},
+    )
+    box = lib.box_open(-3)
+    with pytest.raises(nc.NativeFailure):
+        lib.box_close(box)
+    assert lib.box_number(box) == -3
+    fine = lib.box_open(3)
+    assert lib.box_close(fine) == 0
+    with refused(1, "box_number", "box_close"):
+        lib.box_number(fine)
+    lib.text_free(box)
+
+
+def test_nothing_is_closed_with_the_object(lib):
+    box = lib.box_open(5)
+    address = int(lib.ffi.cast("intptr_t", box))
+    del box
+    gc.collect()
+    bare = lib.ffi.cast("box *", address)
+    assert lib.box_number(bare) == 5
+    assert lib.box_close(bare) == 0  # an object that no function gave is not known
+
+
+def test_handles_among_results(path):
+    lib = nc.load(
+        path,
+        DECLARED,
+        out={"box_open_into": [0]},
+        close={"box_open_into": "box_close"},
+    )
+    status, box = lib.box_open_into(6)
+    assert (status, lib.box_number(box)) == (0, 6)
+    assert lib.ffi.typeof(box) is lib.ffi.typeof("box *")
+    assert lib.box_close(box) == 0
+    with refused(1, "box_number", "box_close"):
+        lib.box_number(box)
+    assert lib.box_open_into(0) == (7, None)
+
+
+def test_checks_see_handles(path):
+    seen = []
+
+    def check(result, function, values):
+        seen.append((function.__name__, values))
+        return result
+
+    lib = nc.load(path, DECLARED, close={"box_open": "box_close"}, check={"box_*": check})
+    box = lib.box_open(7)
+    assert lib.box_close(box) == 0
+    assert [name for name, _ in seen] == ["box_open", "box_close"]
+    with refused(1, "box_number", "box_close"):
+        lib.box_number(box)
+
+
+def test_one_function_says_so(path):
+    lib = nc.load(path, DECLARED)
+    before = lib.box_close
+    opened = lib.function("box_open", close="box_close")
+    box = opened(8)
+    assert lib.box_close(box) == 0
+    assert lib.box_close is not before
+    with refused(1, "box_number", "box_close"):
+        lib.box_number(box)
+    count = lib.freed()
+    copied = lib.function("text_copy", free="text_free")
+    text = copied(b"x")
+    lib.text_free(text)
+    del text
+    gc.collect()
+    assert lib.freed() == count + 1
+    bare = nc.load(path)
+    text = bare.function("text_copy", "char *(const char *)", free="text_free")(b"y")
+    bare.function("text_free", "void (void *)")(text)
+    with refused(1, "text_free", "text_free"):
+        bare.function("text_free", "void (void *)")(text)
+    assert bare.function("freed", "int (void)")() == count + 2
+
+
+def test_all_that_return_pointers(path):
+    seen = []
+    lib = nc.load(path, DECLARED, free=seen.append)
+    assert lib.add(1, 2) == 3
+    assert lib.text_constant() == b"constant"
+    box = lib.box_open(9)
+    del box
+    gc.collect()
+    assert len(seen) == 1
+    lib.box_close(seen[0])
+
+
+def test_threads_close_once(lib):
+    for _ in range(20):
+        box = lib.box_open(10)
+        results = []
+
+        def close(box=box, results=results):
+            try:
+                results.append(lib.box_close(box))
+            except ValueError:
+                results.append(None)
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(results, key=str) == [0, None, None, None]
+
+
+def test_libraries_and_functions_are_pickled_with_it(lib):
+    again = pickle.loads(pickle.dumps(lib))
+    box = again.box_open(3)
+    again.box_close(box)
+    with refused(1, "box_number", "box_close"):
+        again.box_number(box)
+    opened = pickle.loads(pickle.dumps(lib.box_open))
+    box = opened(4)
+    lib.box_close(box)
+    with refused(1, "box_number", "box_close"):
+        lib.box_number(box)
+
+
+# -- what is wrong -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        (
+            {"free": 5},
+            TypeError,
+            r"^'free' must be the name .* callable \(got int\)$",
+        ),
+        ({"free": {"a": ""}}, TypeError, "^'free' must be .* for 'a'$"),
+        (
+            {"close": 5},
+            TypeError,
+            r"^'close' must be the name .* several \(got int\)$",
+        ),
+        ({"close": []}, TypeError, "^'close' must be"),
+        ({"close": [5]}, TypeError, r"^'close' must be the names of functions \(got 5\)$"),
+        ({"close": {5: "box_close"}}, TypeError, "^'close' maps names of functions to values"),
+    ],
+)
+def test_values_that_are_wrong(path, how, error, message):
+    with pytest.raises(error, match=message):
+        nc.load(path, DECLARED, **how)
+    if not isinstance(next(iter(how.values())), dict):
+        with pytest.raises(error, match=message):
+            nc.load(path, DECLARED).function("box_open", **how)
+
+
+def test_functions_that_do_not_fit(path):
+    lib = nc.load(path, DECLARED, free={"text_copy": "text_fre"})
+    with pytest.raises(nc.SymbolError, match=r"no symbol 'text_fre' .* did you mean 'text_free'"):
+        lib.text_copy
+    lib = nc.load(path, DECLARED)
+    with pytest.raises(ValueError, match="'free' is for functions that return pointers; 'add' is"):
+        lib.function("add", free="text_free")
+    with pytest.raises(ValueError, match=r"'text_constant' is '&b:', which returns text"):
+        lib.function("text_constant", free="text_free")
+    with pytest.raises(ValueError, match="is freed or closed, not both"):
+        lib.function("box_open", free="text_free", close="box_close")
+    lib = nc.load(path, DECLARED, close={"box_open": "add"})
+    with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close one"):
+        lib.add
