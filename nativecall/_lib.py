@@ -131,13 +131,6 @@ def interned(address: int) -> bytes | None:
     return bytes(ffi.buffer(ffi.cast("char *", address), length[0]))
 
 
-def registry_size() -> tuple[int, int, int]:
-    """Number of interned keys, bytes of the table in use, bytes of superseded tables."""
-    count, live, retired = ffi.new("size_t *"), ffi.new("size_t *"), ffi.new("size_t *")
-    _lib.nc_core_registry_size(count, live, retired)
-    return int(count[0]), int(live[0]), int(retired[0])
-
-
 def library_open(path: str | None, flags: int = 0) -> types.Library:
     """Open a shared library, the process itself for None; it is closed with the last reference.
 

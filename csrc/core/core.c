@@ -51,13 +51,6 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash)
     return NC_E_MISSING;
 }
 
-void nc_core_registry_size(size_t *count, size_t *live, size_t *retired)
-{
-    *count = nc_registry_count(nc_runtime->registry);
-    *live = nc_registry_live_bytes(nc_runtime->registry);
-    *retired = nc_registry_retired_bytes(nc_runtime->registry);
-}
-
 const char *nc_core_status_text(int status)
 {
     return nc_status_text(status);

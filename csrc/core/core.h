@@ -18,9 +18,6 @@ int nc_core_intern(const char *bytes, size_t length, uintptr_t *out);
 /* Whether an address is an interned key: its length and pre-hash then. NC_OK or NC_E_MISSING. */
 int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
 
-/* Number of interned keys, bytes of the table in use and of superseded ones. */
-void nc_core_registry_size(size_t *count, size_t *live, size_t *retired);
-
 /* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
  * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the
  * usual ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library stays open until
