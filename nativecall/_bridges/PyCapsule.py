@@ -12,7 +12,7 @@ import ctypes
 import re
 
 from .. import _lib
-from .._errors import SignatureError
+from .._errors import SignatureError, SymbolError
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -20,6 +20,8 @@ from .._values.boxes import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from .._callable.callable import NativeCallable
 
 # Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
@@ -46,6 +48,38 @@ def function(obj: object) -> Function | None:
     address = _get_pointer(obj, name)
     signature = None if name is None else _read(name.decode("utf-8", "replace"))
     return Function(address or 0, signature, obj)
+
+
+# What Cython puts before the name of a variant of a function with fused types.
+_VARIANT = re.compile(r"__pyx_fuse_(?:\d+_)*\d+")
+
+
+def exported(module: ModuleType, name: str) -> list[object]:
+    """The capsules of a function that a module of Cython's exports to C: one, or one a variant of a
+    function with fused types.
+
+    Raises
+    ------
+    TypeError
+        For a module that exports none.
+    SymbolError
+        When there is no such function; close matches are named.
+    """
+    table = getattr(module, "__pyx_capi__", None)
+    if not isinstance(table, dict) or not table:
+        raise TypeError(
+            f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
+            "which Cython puts them"
+        )
+    found = [
+        capsule
+        for key, capsule in table.items()
+        if key == name or _VARIANT.sub("", key, count=1) == name
+    ]
+    if not found:
+        known = dict.fromkeys([_VARIANT.sub("", key, count=1) for key in table])
+        raise SymbolError.missing(name, module.__name__, [*known])
+    return found
 
 
 def context(obj: object) -> int:

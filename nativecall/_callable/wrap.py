@@ -6,6 +6,7 @@ What is a native callable already is taken as it is; all else becomes a new one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 
 from .. import _lib
 from .._errors import SignatureError
@@ -53,9 +54,11 @@ def wrap(
         named by a C declaration; a `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by
         `numba.njit`, which is compiled for `signature`, or without one has the entries that it was
         compiled for already, and others on demand (`specialize`), as another provider's callable
-        has; what `register_box` made known; or a mapping from signatures to such targets, for
-        overloads.
+        has; what `register_box` made known; a mapping from signatures to such targets, for
+        overloads; or a module of Cython's that exports C functions.
     signature : str or Signature, optional
+        The name of a function, where `target` is a module: the variants of one with fused types
+        are overloads. For others
         ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
         where the target knows it; one that contradicts the target is refused. **The caller vouches
         for the address and the signature**: a wrong one crashes the process.
@@ -147,6 +150,9 @@ def wrap(
         made = _wrap_address(target, signature, name)
         if made is not None:
             return made
+    if isinstance(target, ModuleType):
+        target, name = _exported(target, signature, name)
+        signature = None
     if plain and name is None and not isinstance(target, Mapping):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
@@ -167,6 +173,28 @@ def wrap(
         out=out,
         keep=keep,
     )
+
+
+def _exported(
+    module: ModuleType, wanted: str | Signature | None, name: str | None
+) -> tuple[object, str | None]:
+    """The capsule that a module exports by a name, or those of its variants by their signatures."""
+    if not isinstance(wanted, str):
+        raise TypeError(
+            f"a module has many functions: name one, as in wrap({module.__name__}, 'name') "
+            f"(got {type(wanted).__name__})"
+        )
+    capsules = boxes.bridge("PyCapsule").exported(module, wanted)
+    if len(capsules) == 1:
+        return capsules[0], name or wanted
+    variants: dict[object, object] = {}
+    for capsule in capsules:
+        found = boxes.function(capsule)
+        if found is not None and found.signature is not None:
+            variants.setdefault(found.signature, capsule)
+    if not variants:
+        raise SignatureError(f"no capsule of {wanted!r} tells its type")
+    return variants, name or wanted
 
 
 def plain(address: int, spec: CallSpec, name: str, owner: object, flags: int = 0) -> NativeCallable:
