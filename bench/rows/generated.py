@@ -64,6 +64,9 @@ class Llvm:
 
         from nativecall._codegen import trampoline
 
+        # nativecall does not start LLVM where all that it needs is on disk.
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
         self.llvm, self.written = llvm, trampoline.intermediate
         machine = {"opt": trampoline.EFFORT, "reloc": "pic", "codemodel": "small"}
         machine |= {
