@@ -427,6 +427,15 @@ def api_behind(it: Consumer) -> None:
     it.finds(what, both, "d:dd", F[6], _abi.NEEDS_GIL)
 
 
+@tier2_rule("a built-in view counts as the object that has it")
+def api_view(it: Consumer) -> None:
+    view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
+    what = "a view of an object with '__nativecall_api__'"
+    it.finds(what, view, "d:d", F[0])
+    it.finds(what, view, "d:dd", None, _abi.NEEDS_GIL)
+    it.finds_nothing(what, view, "f:f")
+
+
 @tier2_rule("what is kept of a type goes when the type changes")
 def api_changed(it: Consumer) -> None:
     obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN)

@@ -170,7 +170,7 @@ def look(obj, signature, refuse, ask=True):
 """
 NO_TIER2 = {
     *("api", "api-inherited", "api-newer", "api-wrong", "api-checked", "api-of-the-type"),
-    *("api-behind", "api-changed", "api-raises"),
+    *("api-behind", "api-changed", "api-raises", "api-view"),
 }
 
 
@@ -227,7 +227,7 @@ BROKEN = {
         "SLOT": "slot-only slot-elsewhere view subclass override",
         "REFUSE": "refuse duplicates view unknown-convention api-checked api-behind",
         "FLAGS": "later-abi api-checked",
-        "VIEW": "view",
+        "VIEW": "view api-view",
         "METHOD": "method",
         "DERIVED": "derived-metaclass",
         "PAST": "past-the-metaclass",
@@ -244,6 +244,7 @@ BROKEN = {
         "API_KEPT": "api-changed",
         "API_RAISES": "api-raises",
         "API_FIRST": "api-behind",
+        "API_VIEW": "api-view",
     },
     ("runtime", ""): {
         "NAME": "names fields joined",

@@ -149,7 +149,9 @@ static PyObject *find(PyObject *module, PyObject *args)
         return NULL;
     }
     refuse = (uintptr_t)given;
+#ifndef BROKEN_API_VIEW
     obj = behind(obj);
+#endif
 #ifdef BROKEN_API_FIRST
     if (api_of(Py_TYPE(obj), &api) == 0 && api != NULL) {
         const Entry *entry = api->find(obj, text, refuse);
@@ -169,7 +171,7 @@ static PyObject *find(PyObject *module, PyObject *args)
 #endif
     if (runtime != NULL &&
         runtime->intern(runtime->registry, text, strlen(text), &signature) == 0 &&
-        (table = call_table(obj)) != NULL) {
+        (table = call_table(behind(obj))) != NULL) {
         const Entry *entry;
         const char *found;
         for (entry = table->entries; (found = LOAD(&entry->signature)) != NULL; entry++) {
