@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
+    from .._callable.callable import NativeCallable
     from .._types import Foreign
     from .types import Owner
 
@@ -40,14 +41,36 @@ _CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "voi
 
 def new(owner: Owner, given: object, init: object) -> FFIData:
     """What `Library.new` makes."""
+
+    def of_text(text: str) -> FFIType:
+        return _checked(owner.type(text))
+
     if isinstance(given, str):
-        ctype = owner.type(given)
+        ctype = owner.plan(str.__str__(given), of_text)
     elif is_ffi_type(given):
-        ctype = given
+        ctype = _checked(given)
     else:
         raise TypeError(
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
         )
+    maker = _Maker(owner)
+    if init is None:
+        if ctype.kind == "array" and ctype.length is None:
+            raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
+        if owner.plan(ctype.item, _plan)[0] <= _CFFI_ALIGNS:
+            return _lib.ffi.new(ctype)  # it leads to nothing
+        return maker.allocate(ctype, None)
+    if ctype.kind == "array":
+        return maker.array(ctype, init, repr(ctype.cname))
+    if ctype.item.kind in _RECORDS:
+        return maker.record(ctype, init, repr(ctype.item.cname))
+    made = maker.allocate(ctype, None)
+    maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
+    return made
+
+
+def _checked(ctype: FFIType) -> FFIType:
+    """The pointer or array type for what is made of a type."""
     if ctype.kind not in ("pointer", "array"):
         if ctype.kind == "void":
             raise TypeError("'void' has no size; nothing of it can be made")
@@ -60,18 +83,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         )
     if item.kind == "void":
         raise TypeError("'void' has no size; make 'char[n]' instead")
-    maker = _Maker(owner)
-    if init is None:
-        if ctype.kind == "array" and ctype.length is None:
-            raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
-        return maker.allocate(ctype, None)
-    if ctype.kind == "array":
-        return maker.array(ctype, init, repr(ctype.cname))
-    if ctype.item.kind in _RECORDS:
-        return maker.record(ctype, init, repr(ctype.item.cname))
-    made = maker.allocate(ctype, None)
-    maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
-    return made
+    return ctype
 
 
 def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -> list[object]:
@@ -102,17 +114,19 @@ class _Maker:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
-        self.ffi = owner.ffi
+        self.ffi = _lib.ffi  # takes types of any FFI, and needs no Python code for them
         self.kept: list[object] = []
 
     def allocate(self, ctype: FFIType, init: object) -> FFIData:
         """Zeroed memory that keeps what is kept."""
-        alignment = self.ffi.alignof(ctype.item)
-        if not _leads_on(ctype.item) and alignment <= _CFFI_ALIGNS:
+        alignment, leads_on = self.owner.plan(ctype.item, _plan)
+        if not leads_on and alignment <= _CFFI_ALIGNS:
             return self.ffi.new(ctype, init)
         ffi, kept = self.ffi, self.kept
 
         def room(size: int) -> FFIData:
+            if alignment <= _CFFI_ALIGNS:
+                return ffi.gc(ffi.new("char[]", size), _types.Keep(kept))
             raw = ffi.new("char[]", size + alignment)
             start = int(ffi.cast("uintptr_t", raw))
             aligned = ffi.cast("char *", -(-start // alignment) * alignment)
@@ -173,9 +187,9 @@ class _Maker:
             self._assign(made, 0, init, who)
             return made
         values = _members(struct, init, who)
-        last = struct.fields[-1] if struct.fields else None
+        last = self.owner.plan(struct, _flexible)
         sized = None
-        if last is not None and last[1].type.kind == "array" and last[1].type.length is None:
+        if last:
             given = values.get(last[0])
             if given is not None:
                 length = given if isinstance(given, int) else len(_items(given, who))
@@ -189,9 +203,9 @@ class _Maker:
     def _fill_record(
         self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
     ) -> None:
-        types = dict(struct.fields)
+        types = self.owner.plan(struct, _types_of_members)
         for name, value in values.items():
-            self.fill(place, name, types[name].type, value, f"field {name!r} of {who}")
+            self.fill(place, name, types[name], value, f"field {name!r} of {who}")
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -273,13 +287,13 @@ class _Maker:
         return value
 
     def _function(self, ctype: FFIType, value: Foreign, who: str) -> FFIData:
-        signature = from_ffi(ctype, self.owner)
+        signature = self.owner.plan(ctype, self._converted)
         assert isinstance(signature, Signature)
         if boxes.is_python_function(value):
             from .._callback import Callback
 
             try:
-                made = Callback(signature, value)
+                made = self._made(signature, value) or Callback(signature, value)
             except SignatureError as error:
                 raise TypeError(f"{who} cannot be a Python function: {error}") from None
             self.kept.append(made)
@@ -288,10 +302,39 @@ class _Maker:
         self.kept.append(held)
         return self.ffi.cast(ctype, held.address)
 
+    def _made(self, signature: Signature, function: Foreign) -> NativeCallable | None:
+        """A callback made in the core, where the text alone says all of the signature."""
+        from .._callback import callback
+
+        text = signature.function.named[2:-1]
+        if any(signature.readonly) or signature.characters or "<" in text:
+            return None
+        made: NativeCallable = callback(text, function)
+        return made
+
     def _type(self, ctype: FFIType) -> CType:
-        found = from_ffi(ctype, self.owner)
+        found = self.owner.plan(ctype, self._converted)
         assert isinstance(found, CType)
         return found
+
+    def _converted(self, ctype: FFIType) -> object:
+        return from_ffi(ctype, self.owner)
+
+
+def _types_of_members(struct: FFIType) -> dict[str, FFIType]:
+    return {name: field.type for name, field in struct.fields}
+
+
+def _flexible(struct: FFIType) -> tuple[str, ...]:
+    """The name of the last member where that is an array of any length."""
+    last = struct.fields[-1:]
+    is_flexible = last and last[0][1].type.kind == "array" and last[0][1].type.length is None
+    return (last[0][0],) if is_flexible else ()
+
+
+def _plan(ctype: FFIType) -> tuple[int, bool]:
+    """The alignment of a type, and whether memory of it has pointers in it."""
+    return _lib.ffi.alignof(ctype), _leads_on(ctype)
 
 
 def _is_cdata(value: object) -> bool:

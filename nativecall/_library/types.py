@@ -16,7 +16,7 @@ from .._signature.spelling import is_c, is_ffi_type, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cffi import FFI
     from cffi.FFI import CType as FFIType
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .._signature.cnodes import Node
     from .._signature.declared import Declarations
     from .._signature.typenames import TypeNames
+    from .._types import Foreign
 
 _numbers = count(1)
 
@@ -41,6 +42,7 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
+        self._plans: Cache[object, Foreign] = Cache(1024)
         owners[self.serial] = self
 
     @property
@@ -67,6 +69,12 @@ class Owner:
         if found is None:
             found = self._types.keep(text, ffi_type(self.names.node(text)))
         return found
+
+    def plan(self, ctype: Foreign, make: Callable[[Foreign], object]) -> Foreign:
+        """What is known of a type, or of a text of one, for one use: `make` is asked once."""
+        key = ctype, make.__name__
+        found = self._plans.get(key)
+        return self._plans.keep(key, make(ctype)) if found is None else found
 
     def variable(self, name: str) -> tuple[FFIType, str] | None:
         """cffi's type for a variable that is no number, and what characters it has if it is text;

@@ -378,9 +378,8 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     >>> from_ffi(ffi().typeof("double(*)(unsigned short, void *)")).text
     'd:HP'
     """
-    import cffi
-
-    if not isinstance(ctype, cffi.FFI.CType):
+    # That of cffi.FFI is there once one was made.
+    if not isinstance(ctype, _lib.ffi.CType):
         raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
     convert = Converter(naming=owner is not None, owner=owner)
     if ctype.kind != "function":

@@ -419,6 +419,8 @@ def count(obj: object) -> int | None:
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
     """Whether `obj` can be called from Python, and holds or compiles to no C function."""
+    if type(obj) in _NO_BOXES:
+        return True
     if not callable(obj) or native(obj) is not None or function(obj) is not None:
         return False
     if count(obj) is not None:

@@ -70,6 +70,17 @@ def lib(path):
 # -- what can be made ----------------------------------------------------------------------------
 
 
+def test_members_are_the_first_of_cffi_in_the_process(python):
+    out = python(
+        """
+import nativecall as nc
+lib = nc.load(None, "typedef struct { double (*f)(double); } holder;")
+print(lib.new("holder", {"f": lambda x: x + 1}).f(1.0))
+"""
+    )
+    assert out == "2.0\n"
+
+
 def test_numbers_and_arrays(lib):
     assert [*lib.new("double[3]")] == [0, 0, 0]
     assert [*lib.new("int[]", [1, 2])] == [1, 2]
