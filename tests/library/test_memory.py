@@ -75,7 +75,8 @@ def test_members_are_the_first_of_cffi_in_the_process(python):
         """
 import nativecall as nc
 lib = nc.load(None, "typedef struct { double (*f)(double); } holder;")
-print(lib.new("holder", {"f": lambda x: x + 1}).f(1.0))
+made = lib.new("holder", {"f": lambda x: x + 1})
+print(made.f(1.0))
 """
     )
     assert out == "2.0\n"
