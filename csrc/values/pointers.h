@@ -61,8 +61,8 @@ int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were closed
- * and still live. 0 or -1. */
+/* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were
+ * closed and still live. 0 or -1. */
 int nc_pointers_ready(PyObject *module);
 
 /* The C function pointer for a Python function, or an object with a call table, that is argument

@@ -9,6 +9,8 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
+import _cffi_backend
+
 from .. import _lib
 from .._errors import SignatureError
 from .._signature.cffitype import c_name_of, from_ffi, is_same_name
@@ -43,12 +45,12 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     """What `Library.new` makes."""
 
     def of_text(text: str) -> FFIType:
-        return _checked(owner.type(text))
+        return _checked(owner, owner.type(text))
 
     if isinstance(given, str):
         ctype = owner.plan(str.__str__(given), of_text)
     elif is_ffi_type(given):
-        ctype = _checked(given)
+        ctype = _checked(owner, given)
     else:
         raise TypeError(
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
@@ -69,7 +71,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     return made
 
 
-def _checked(ctype: FFIType) -> FFIType:
+def _checked(owner: Owner, ctype: FFIType) -> FFIType:
     """The pointer or array type for what is made of a type."""
     if ctype.kind not in ("pointer", "array"):
         if ctype.kind == "void":
@@ -77,6 +79,9 @@ def _checked(ctype: FFIType) -> FFIType:
         ctype = pointer_to(ctype)
     item = _element(ctype.item)
     if item.kind in _RECORDS and item.fields is None:
+        reason = owner.names.reason(item.cname)
+        if reason is not None:
+            raise TypeError(f"the layout of {item.cname!r} is not known: {reason}")
         raise TypeError(
             f"{item.cname!r} is not declared in full, so none can be made here; a function of the "
             f"library may make one, and '{item.cname} *[1]' has room for a pointer to it"
@@ -264,13 +269,17 @@ class _Maker:
         is_record = ctype.item.kind in _RECORDS
         if isinstance(value, list) or (isinstance(value, tuple) and not is_record):
             kind = _array_of(ctype)
-            return self._kept(self.array(kind, value, who), ctype)
+            return self._kept(self._inner().array(kind, value, who), ctype)
         if isinstance(value, (dict, tuple)) and is_record:
-            return self._kept(self.record(ctype, value, who), ctype)
+            return self._kept(self._inner().record(ctype, value, who), ctype)
         wanted = self._type(ctype)
         held = _types.pin(callspec.of_argument(wanted), who, -1, value)
         self.kept.append(held)
         return ffi.cast(ctype, held.address)
+
+    def _inner(self) -> _Maker:
+        """What makes another piece, which keeps its own."""
+        return _Maker(self.owner)
 
     def _kept(self, made: FFIData, ctype: FFIType) -> FFIData:
         self.kept.append(made)
@@ -344,14 +353,10 @@ def _is_cdata(value: object) -> bool:
 
 def pointer_to(ctype: FFIType) -> FFIType:
     """cffi's type of pointers to a type."""
-    import _cffi_backend
-
     return _cffi_backend.new_pointer_type(ctype)
 
 
 def _array_of(ctype: FFIType) -> FFIType:
-    import _cffi_backend
-
     return _cffi_backend.new_array_type(ctype, None)
 
 
@@ -461,8 +466,6 @@ def dtype(ctype: FFIType) -> DTypeLike:
     if ctype.kind in _RECORDS:
         if ctype.fields is None:
             raise TypeError(f"{ctype.cname!r} is not declared in full")
-        import _cffi_backend
-
         fields = [
             (name, field)
             for name, field in ctype.fields

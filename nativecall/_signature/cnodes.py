@@ -211,8 +211,9 @@ class Record(Node):
             if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
-                reason = f": {node.reason}" if isinstance(node, (Record, Unusable)) else ""
-                self.reason = f"its member {name!r} has no size that is known{reason}"
+                reason = node.reason if isinstance(node, (Record, Unusable)) else ""
+                self.reason = f"its member {name!r} has no size that is known"
+                self.reason += f": {reason}" if reason else ""
                 size = 0
             if self.kind == "union":
                 at = 0

@@ -255,10 +255,15 @@ class _KeptReader(Reader):
 
     def type(self, depth: int) -> CType:
         source, at = self.source, self.at
-        start = at + 2 if source[at + 1 : at + 2] == "=" else at + 1
-        if source[start : start + 1] != "<":
+        start = at + 1 + source.startswith("=", at + 1)
+        if not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
+        if source[at] == "P":
+            made = known(source[at : end + 1])
+            if made is not None:
+                self.at = end + 1
+                return made
         number, _, name = source[start + 1 : end].rpartition(":")
         owner = owners.get(int(number)) if number else None
         self.at = end + 1

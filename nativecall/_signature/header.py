@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from .. import _cache
 from .._errors import SignatureError, SymbolError
+from .cffitype import ANONYMOUS
 from .declared import Declarations, edition
 from .plaintext import common_types, without_comments
 from .preprocessor import Wanted, compiler, identity
@@ -451,11 +452,14 @@ class _Tables:
         """The structs and unions of which nothing but the name is known."""
         from .cnodes import Record
 
-        return [
-            node.typedef or node.cname
-            for node in self.parser.tags.values()
-            if isinstance(node, Record) and node.size is None
-        ]
+        found = []
+        for node in self.parser.tags.values():
+            if isinstance(node, Record) and node.size is None:
+                name = node.typedef or node.cname
+                found.append(name)
+                if node.reason and ANONYMOUS not in name:
+                    self.skipped.setdefault(name, node.reason)
+        return found
 
 
 def doc(file: str, line: int) -> str | None:

@@ -161,6 +161,11 @@ class TypeNames:
         tags = [f"{kind} {name}" for kind in _KINDS]
         return next((self.tags[tag] for tag in tags if tag in self.tags), None)
 
+    def reason(self, name: str) -> str | None:
+        """Why the layout of a struct or union is not known; None where nobody said what it is."""
+        found = self._declarations.skipped.get(name)
+        return found if found is not None or self._base is None else self._base.reason(name)
+
     def lend(self, parser: Parser) -> None:
         """Have a parser know the types, beside those that it reads."""
         parser.typedefs = _Over(parser.typedefs, self.typedefs)
