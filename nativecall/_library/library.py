@@ -513,7 +513,11 @@ class Library:
             raise copy(declarations.refused[name])
         if name in declarations.skipped:
             reason = declarations.skipped[name]
-            raise SymbolError(f"{name!r} of library {self.name!r} is left out: {reason}", name)
+            # What a macro leads to is often called as it is, with something before.
+            like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
+            hint = f"; did you mean {min(like, key=len)!r}?" if like else ""
+            problem = f"{name!r} of library {self.name!r} is left out: {reason}{hint}"
+            raise SymbolError(problem, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
