@@ -48,6 +48,11 @@ doubles = array.array("d", range(4))
 matrix = memoryview(bytearray(64)).cast("B").cast("d", (2, 4))
 mixed = (1, [(1, 2), (3, 4)], (0.5, 7))
 builtin = f.builtin
+single = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(lib.address("same_f32"))
+numbers = array.array("i", [2, 3])
+fortran = lib.function("increment", "v:&i", fortran=True)
+texts = lib.function("length", "q:&c", fortran=True)
+c = nc.load("c", "extern int optind; extern char *optarg; extern char *tzname[2];")
 def refused(call, *arguments, **options):
     try:
         call(*arguments, **options)
@@ -77,6 +82,14 @@ OPERATIONS = {
     "call with structs": "structs(mixed); task((doubles, 4, f)); task((None, 0, None))",
     "call with functions": "applied(f, 1.0); applied(box, 1.0); applied(None, 1.0)",
     "call with Python functions": "applied(float, 1.0)",
+    "call with functions that are converted": "applied(overloaded['f:f'], 1.0); "
+    "applied(single, 1.0)",
+    "call Fortran": "fortran(2); fortran(numbers); refused(fortran, 2.5); refused(fortran, 'x'); "
+    "refused(fortran, 2**40); refused(fortran, thing); texts('text'); texts(b'text'); "
+    "refused(texts, '\\xe9'); refused(texts, ctypes.pointer(ctypes.c_char()))",
+    "variables": "c.optind; c.optind = 1; c.tzname[0]; c.optarg = b'text'; c.optarg; "
+    "c.optarg = None; c.tzname = [b'A', b'B']; nc.string(c.tzname[1]); "
+    "refused(setattr, c, 'optind', 'x'); refused(setattr, c, 'tzname', [b'A'])",
     "call with objects": "objects(1000, 2000); objects([thing], [thing])",
     "call with views": "view2(matrix)",
     "call an overload": "overloaded(2.0); overloaded(2); overloaded(True)",
@@ -108,7 +121,7 @@ OPERATIONS = {
     "refused pointers": "refused(pointed, 'x', 1); refused(pointed, bytearray(3), 1); "
     "refused(pointed, memoryview(doubles)[::2], 1); refused(filled, doubles, 2**70, 1.0); "
     "refused(filled, memoryview(doubles).toreadonly(), 1, 1.0); refused(filled, doubles, 1, 'x'); "
-    "refused(view2, doubles); refused(applied, 5, 1.0); refused(applied, overloaded['f:f'], 1.0)",
+    "refused(view2, doubles); refused(applied, 5, 1.0); refused(applied, power, 1.0)",
     "refused structs": "refused(structs, 5); refused(structs, (1, 2)); "
     "refused(structs, (1, [(1, 2), (3, 'x')], (0.5, 7))); refused(structs, {'tag': 1}); "
     "refused(task, (doubles, 4, 5)); refused(task, ('x', 4, None))",
