@@ -63,7 +63,15 @@ class Raising:
     def __index__(self): raise LookupError
     def __float__(self): raise LookupError
 def raising(x): raise LookupError
+def square_of(x): return x * x
 thing = object()
+typed = nc.load(None, '''
+typedef struct pair { double x, y; } pair;
+typedef struct entry { double (*f)(double); const char *name; struct entry *next; int n[3]; } entry;
+typedef struct one one; typedef struct two two;
+char *strdup(const char *); void *malloc(size_t); one *realloc(one *, size_t); void free(void *);
+two *memchr(two *, int, size_t);
+''', free={"strdup": "free"}, close={"realloc": "free"})
 power = nc.load("m", "double pow(double x, double y);").pow
 watched = (f, g, power, overloaded, lib, m, box, doubles, matrix, mixed, builtin, thing, None,
            Raising)
@@ -133,12 +141,25 @@ OPERATIONS = {
     "refused(f.address, 'q:q'); refused(f.__getitem__, 'q:q')",
     "refused loads": "refused(nc.load, '/no/such/library.so'); refused(lib.address, 'squar'); "
     "refused(getattr, lib, 'squar')",
+    "memory of types": "typed.new('pair', (1, 2)); typed.new('double[3]', doubles[:3]); "
+    "e = typed.new('entry', {'f': f, 'name': b'n', 'next': {'next': (None,), 'n': [1, 2]}}); "
+    "typed.new('entry *[2]', [e, None]); typed.new('entry[2]', [(square_of, b'n'), {}]); "
+    "typed.asarray(e); refused(typed.new, 'entry', {'name': 'x'}); refused(typed.new, 'par'); "
+    "refused(typed.new, 'one'); refused(typed.new, 'entry', {'next': {'x': 1}})",
+    "types by name": "typed.types.entry; typed.types['struct pair']; refused(getattr, typed.types, "
+    "'pai'); typed.ffi.sizeof('entry[2]'); 'pair' in typed.types; "
+    "nc.wrap(square, 'double (*)(double)', types=typed)(1.0)",
+    "what is freed": "typed.strdup(b'text'); p = typed.strdup(b'text'); typed.free(p); "
+    "refused(typed.free, p); typed.ffi.release(typed.strdup(b'text'))",
+    "handles": "p = typed.realloc(None, 8); refused(typed.memchr, p, 0, 0); typed.free(p); "
+    "refused(typed.realloc, p, 9)",
     "refused classes": "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 'b'}}); "
     "refused(nc.extensibletype, 'T', (), {'__customslots__': {'a': 1, b'a': 2}})",
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
-    "call with pointers of cffi": 5,
+    "call with pointers of cffi": 5, "memory of types": 20, "types by name": 10,
+    "what is freed": 5, "handles": 5,
     "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
     "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
 }  # fmt: skip
