@@ -47,11 +47,13 @@ typedef struct {
  * or not aligned. */
 static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
 {
-    const unsigned char *found = file->data + section->sh_offset;
-    int is_there = section->sh_offset <= file->size &&
-                   section->sh_size <= file->size - section->sh_offset &&
-                   section->sh_size % step == 0;
-    return is_there && ((uintptr_t)found % 8 == 0 || step == 1) ? found : NULL;
+    const unsigned char *found;
+    if (section->sh_offset > file->size || section->sh_size > file->size - section->sh_offset ||
+        section->sh_size % step != 0) {
+        return NULL;
+    }
+    found = file->data + section->sh_offset;
+    return (uintptr_t)found % 8 == 0 || step == 1 ? found : NULL;
 }
 
 static int read_header(File *file)
