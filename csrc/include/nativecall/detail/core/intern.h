@@ -145,7 +145,6 @@ typedef struct NcRegistry {
     size_t count;         /* strings */
     size_t live_bytes;    /* memory of the table in use */
     size_t retired_bytes; /* memory of superseded tables */
-    size_t string_bytes;  /* memory of all chunks */
 } NcRegistry;
 
 #define NC_INTERN_FIRST_CELLS ((size_t)256)
@@ -297,12 +296,6 @@ NC_STATIC_INLINE size_t nc_registry_retired_bytes(const NcRegistry *registry)
     return nc_load_relaxed_size(&registry->retired_bytes);
 }
 
-/* Memory in bytes that holds the strings. */
-NC_STATIC_INLINE size_t nc_registry_string_bytes(const NcRegistry *registry)
-{
-    return nc_load_relaxed_size(&registry->string_bytes);
-}
-
 /* A complete new string, not yet in the table. With the mutex held. */
 NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t length, uint64_t hash,
                               char **out)
@@ -323,7 +316,6 @@ NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t le
         chunk->size = size;
         registry->chunk = chunk;
         registry->chunk_used = sizeof *chunk;
-        nc_store_relaxed_size(&registry->string_bytes, registry->string_bytes + size);
     }
     char *memory = (char *)chunk + registry->chunk_used;
     registry->chunk_used += need;
