@@ -10,6 +10,7 @@ from itertools import count
 
 from .._errors import SignatureError, SymbolError
 from .._fifo import Cache, Fifo
+from .._signature.cffitype import naming
 from .._signature.grammar import owners
 from .._signature.signature import Signature
 from .._signature.spelling import is_c, is_ffi_type, parse
@@ -49,6 +50,7 @@ class Owner:
     def names(self) -> TypeNames:
         """What the declarations call types."""
         if self._names is None:
+            base = None if self._base is None else self._base.names
             known = self._declarations
             if known is None or known.wanted is None:
                 from .._signature import header
@@ -56,11 +58,12 @@ class Owner:
                 # Texts that were read strictly keep no layouts.
                 text = "" if known is None else known.text
                 known = header.read(header.wanted(None, (), {}, text))
-                self._read = known
             from .._signature.typenames import TypeNames
 
-            base = None if self._base is None else self._base.names
-            self._names = TypeNames(known, base, self)
+            with naming:  # two sets of nodes would be two types of cffi's
+                if self._names is None:
+                    self._read = known
+                    self._names = TypeNames(known, base, self)
         return self._names
 
     def type(self, text: str) -> FFIType:
@@ -128,7 +131,9 @@ class Owner:
         if self._ffi is None:
             from .ffi import make
 
-            self._ffi = make(self)
+            made = make(self)
+            with naming:
+                self._ffi = self._ffi or made
         return self._ffi
 
 
@@ -144,8 +149,11 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
     whole = (key, base)
     found = _owners.get(whole)
     if found is None:
-        found = Owner(declarations, base)
-        _owners.put(whole, found)
+        with naming:
+            found = _owners.get(whole)
+            if found is None:
+                found = Owner(declarations, base)
+                _owners.put(whole, found)
     if declarations is not None:
         declarations.owner = found
     return found
@@ -171,6 +179,15 @@ class Types:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
+
+    def __copy__(self) -> Types:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Types:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"cannot pickle {self!r} of a library; pickle the library")
 
     def _signature_of(self, given: object) -> Signature:
         return self._owner.signature(given)

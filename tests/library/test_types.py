@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
+import threading
 
 import cffi
 import pytest
@@ -275,6 +277,37 @@ def test_types_of_another_library(lib, path):
     assert lib.ffi.sizeof("struct point") == 16
     bare = nc.load(path, types=lib.types)
     assert bare.function("length", "double (point *)")(lib.new("point", (3, 4))) == 5
+
+
+def test_types_are_the_same_in_all_threads(path):
+    for n in range(5):
+        more = "".join(
+            f"struct s{i} {{ struct s{i + 1} *next; int a[{n + 1}]; }};" for i in range(40)
+        )
+        libs = [nc.load(path, f"{SHAPES} {more} struct s40 {{ struct s0 *first; }};", skip=True)]
+        libs += [copy.copy(libs[0])] * 3
+        begin = threading.Barrier(len(libs))
+        found = []
+
+        def ask(lib, begin=begin, found=found):
+            begin.wait()
+            found.append([lib.types[f"s{i}"] for i in range(40)] + [lib.ffi, lib.types.point])
+
+        threads = [threading.Thread(target=ask, args=(lib,)) for lib in libs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == len(libs)
+        for one in found[1:]:
+            assert all([a is b for a, b in zip(found[0], one, strict=True)])
+        assert dict(found[0][3].fields)["next"].type.item is found[0][4]
+
+
+def test_types_are_not_pickled(lib):
+    assert copy.copy(lib.types).point is copy.deepcopy(lib.types).point
+    with pytest.raises(TypeError, match=r"cannot pickle <\d+ types> of a library"):
+        pickle.dumps(lib.types)
 
 
 # -- pointers have names -------------------------------------------------------------------------
