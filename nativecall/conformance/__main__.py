@@ -58,42 +58,65 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="check this rule only; may be given several times",
     )
+    parser.add_argument(
+        "--on",
+        metavar="MODULE",
+        default="",
+        help="of a provider or consumer: import this module first, and check on its runtime",
+    )
+    parser.add_argument(
+        "--tier2",
+        action="store_true",
+        help="of a consumer: it finds by '__nativecall_api__' only, and reads no call table",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
-def _run(role: str, place: str, skip: Collection[str]) -> Verdicts:
-    """What came of each rule; a rule during which the process ended is broken by that."""
+def _run(role: str, place: str, given: str, skip: Collection[str]) -> tuple[Verdicts, str]:
+    """What came of each rule, and whose runtime it was checked on; a rule during which the process
+    ended is broken by that."""
     found: Verdicts = {}
+    runtime = ""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         while True:
             report.write_text("")
-            command = [sys.executable, "-c", _CHILD, _unfit.FOLDER, role, place, str(report)]
+            command = [sys.executable, "-c", _CHILD, _unfit.FOLDER, role, place, given]
             ended = ""
             try:
                 # What the module prints is no part of the report.
                 done = subprocess.run(
-                    [*command, *skip, *found], stdout=2, timeout=_unfit.LIMIT, check=False
+                    [*command, str(report), *skip, *found],
+                    stdout=2,
+                    timeout=_unfit.LIMIT,
+                    check=False,
                 )
                 if done.returncode:
                     ended = f"the process ended with {_status(done.returncode)}"
             except subprocess.TimeoutExpired:
                 ended = f"it takes more than {_unfit.LIMIT} seconds"
-            started = ""
+            started = about = ""
             for line in report.read_text(encoding="utf-8").splitlines():
                 told = json.loads(line)
                 if "fault" in told:
                     raise CommandError(told["fault"])
+                runtime = told.get("runtime", runtime)
+                about = told.get("about", "")
+                if "rule" not in told:
+                    continue
                 started = told["rule"] if "status" not in told else ""
                 if not started:
                     found[told["rule"]] = told["status"], told["found"]
             if not ended:
-                return found
+                return found, runtime
             if not started:
                 raise CommandError(f"{place!r} cannot be checked: {ended}")
             more = next(one.meanwhile for one in _rules.of(role) if one.name == started)
-            found[started] = "broken", f"{ended} while this was checked{more}"
+            found[started] = (
+                "broken",
+                f"{ended} while this was checked{more}{about and ', '}{about}",
+            )
 
 
 def _skipped(role: str, wanted: list[str] | None) -> list[str]:
@@ -120,7 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
     place = getattr(options, role)
     try:
-        verdicts = _run(role, place, _skipped(role, options.rule))
+        if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
+            raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
+        given = json.dumps({"on": options.on, "tier2": options.tier2})
+        verdicts, runtime = _run(role, place, given, _skipped(role, options.rule))
     except CommandError as error:
         print(f"python -m nativecall.conformance: {error}", file=sys.stderr)
         return 2
@@ -138,16 +164,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             }
             for one, status, found in rules
         ]
-        print(json.dumps({role: place, "broken": broken, "rules": told}, indent=1))
+        report = {role: place, "on": runtime, "broken": broken, "rules": told}
+        print(json.dumps(report, indent=1))
         return 1 if broken else 0
     output = Output()
-    output.heading(f"{place} as a {role}")
-    width = max([len(one.name) for one, _, _ in rules])
-    for one, status, found in rules:
+    output.heading(f"{place} as a {role}" + (f", on the runtime of {runtime}" if runtime else ""))
+    shown = rules
+    if broken == 1 and all([status != "kept" for _, status, _ in rules]):
+        shown = [one for one in rules if one[1] == "broken"]  # the others have nothing to look at
+    width = max([len(one.name) for one, _, _ in shown])
+    for one, status, found in shown:
         where = f"({one.document}, {one.heading!r})"
         output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {where}", _STYLES[status])
         if found:
             output.text(f"  {'':{width}}  {found}", _STYLES[status])
+    if len(shown) < len(rules):
+        text = f"{_SIGNS['absent']} the other {len(rules) - len(shown)} have nothing to check"
+        output.text(text, _STYLES["absent"])
     output.space()
     kept = len([status for _, status, _ in rules if status == "kept"])
     verdict = f"{broken} broken" if broken else "none is broken"

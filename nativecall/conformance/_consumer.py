@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 from . import _abi, _hostile, _providers
 from ._hostile import FUNCTIONS, call_row, make_type, provider, tier2
-from ._rules import Absent, Broken, check, rules_of
+from ._rules import Absent, Broken, a, about, check, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +30,39 @@ _IGNORABLE = 1 << 8
 _SECONDS = 20.0
 
 
-rule = rules_of("consumer")
+def _answering(it: Consumer) -> Consumer:
+    """Absent where no call of the function has an answer."""
+    if it.mute:
+        raise Absent("no call has an answer: see the rule 'answers'")
+    return it
+
+
+def _reading(it: Consumer) -> Consumer:
+    """Absent for consumers that need not read call tables."""
+    if it.only_tier2:
+        raise Absent("this consumer finds by '__nativecall_api__' only: --tier2")
+    return _answering(it)
+
+
+rule = rules_of("consumer", _answering)
+#: Of rules that a consumer of tier 2 alone need not keep.
+table_rule = rules_of("consumer", _reading)
 
 
 class Consumer:
     """The function under test, its place, and the types that it is given objects of."""
 
-    def __init__(self, find: Callable[[object, str, int], object], place: str) -> None:
+    def __init__(
+        self,
+        find: Callable[[object, str, int], object],
+        place: str,
+        *,
+        only_tier2: bool = False,
+    ) -> None:
         self.find = find
         self.place = place
+        self.only_tier2 = only_tier2
+        self.mute = False  # whether each call raises, or gives what is no address
 
     @cached_property
     def types(self) -> _hostile.Types:
@@ -52,7 +76,7 @@ class Consumer:
             return 0
         if not isinstance(answer, int):
             raise Broken(
-                f"find() returns a {type(answer).__name__}; an address, None or 0 is needed"
+                f"find() returns {a(type(answer).__name__)}; an address, None or 0 is needed"
             )
         return answer
 
@@ -60,6 +84,7 @@ class Consumer:
         self, what: str, obj: object, signature: str, wanted: int | None, refuse: int = 0
     ) -> None:
         """Raise `Broken` unless the consumer finds this function."""
+        about(f"in {what}, at {signature!r}")
         found = self.found(obj, signature, refuse)
         if found != (wanted or 0):
             asked = f"{signature!r}" + (f" with {refuse:#x} refused" if refuse else "")
@@ -83,10 +108,33 @@ def _plain(it: Consumer, what: str, kind: type) -> None:
         it.finds_nothing(what, obj, text)
 
 
+@rules_of("consumer")("Consumers", "the function takes three arguments, and gives an address")
+def answers(it: Consumer) -> None:
+    wrong: set[str] = set()
+    makes = (lambda: provider(it.types.both, PLAIN), lambda: tier2_object(it), lambda: None)
+    for make in makes:
+        try:
+            it.found(make(), "d:d")
+            return
+        except Broken as error:
+            wrong.add(str(error))
+        except Exception as error:
+            wrong.add(f"{type(error).__name__}: {error}")
+    if len(wrong) == 1:
+        it.mute = True
+        raise Broken(
+            f"{wrong.pop()}; find(obj, signature, refuse) is called, with a str and an int"
+        )
+
+
+def tier2_object(it: Consumer) -> Foreign:
+    return tier2(it.types.plain, _hostile.api_capsule(), PLAIN)
+
+
 # -- call tables ---------------------------------------------------------------------------------
 
 
-@rule("Step 4: the entry", "each entry, and nothing for other signatures")
+@table_rule("Step 4: the entry", "each entry, and nothing for other signatures")
 def finds(it: Consumer) -> None:
     _plain(it, "a table of three entries", it.types.both)
     many = [(f"d:{'d' * n}i", 0, F[n % 8]) for n in range(30)]
@@ -100,12 +148,12 @@ def finds(it: Consumer) -> None:
     it.finds_nothing("one of shorter signatures", obj, "d:ddd")
 
 
-@rule("Step 3: the call table", "types that have the slot without an offset")
+@table_rule("Step 3: the call table", "types that have the slot without an offset")
 def slot_only(it: Consumer) -> None:
     _plain(it, "an object of a type with the slot alone", it.types.slot)
 
 
-@rule("Step 3: the call table", "the slot is found at any position")
+@table_rule("Step 3: the call table", "the slot is found at any position")
 def slot_elsewhere(it: Consumer) -> None:
     _plain(it, "a type with the slot in row 20 of 42", it.types.elsewhere)
     padded = make_type("Padded", [(1, 0, 0), (1, 0, 0), call_row()])
@@ -113,7 +161,7 @@ def slot_elsewhere(it: Consumer) -> None:
     _plain(it, "a type whose slots have one place in 'expected'", it.types.met)
 
 
-@rule("Step 3: the call table", "each type has its own offset")
+@table_rule("Step 3: the call table", "each type has its own offset")
 def offsets(it: Consumer) -> None:
     near = provider(it.types.unpacked, PLAIN)
     far = provider(it.types.far, [])
@@ -123,7 +171,7 @@ def offsets(it: Consumer) -> None:
         it.finds("an object with its call table in its second word", far, "d:d", F[4])
 
 
-@rule("Step 4: the entry", "an object may have the call table alone")
+@table_rule("Step 4: the entry", "an object may have the call table alone")
 def no_packed_table(it: Consumer) -> None:
     _plain(it, "an object without a packed table", it.types.unpacked)
 
@@ -142,7 +190,7 @@ def empty_table(it: Consumer) -> None:
     it.finds_nothing("an empty table", obj, "Zg:ZgZgZgZg")  # which nobody has interned
 
 
-@rule("Step 4: the entry", "entries with a refused flag are passed over")
+@table_rule("Step 4: the entry", "entries with a refused flag are passed over")
 def refuse(it: Consumer) -> None:
     obj = provider(it.types.both, [("d:d", _abi.NEEDS_GIL, F[0]), ("i:i", 0x20, F[1])])
     what = "an entry that needs the GIL"
@@ -157,7 +205,7 @@ def refuse(it: Consumer) -> None:
         it.finds(what, obj, "i:i", None, _abi.ERRORS)
 
 
-@rule("Step 4: the entry", "of equal signatures the first that suits counts")
+@table_rule("Step 4: the entry", "of equal signatures the first that suits counts")
 def duplicates(it: Consumer) -> None:
     same = [("d:d", _abi.NEEDS_GIL, F[0]), ("d:d", 0, F[1]), ("d:d", 0, F[2])]
     obj = provider(it.types.both, same)
@@ -167,7 +215,7 @@ def duplicates(it: Consumer) -> None:
     it.finds(what, provider(it.types.unpacked, same), "d:d", F[1], _abi.NEEDS_GIL)
 
 
-@rule("Step 4: the entry", "entries of a later ABI are passed over")
+@table_rule("Step 4: the entry", "entries of a later ABI are passed over")
 def later_abi(it: Consumer) -> None:
     for bit in (7, 24, 31, 8 * _abi.WORD - 1):
         known = ("d:d", 0, F[1])
@@ -177,14 +225,14 @@ def later_abi(it: Consumer) -> None:
         it.finds_nothing(f"an entry with the flag 1 << {bit}", obj)
 
 
-@rule("Step 4: the entry", "unknown flags from 8 to 23 do not matter")
+@table_rule("Step 4: the entry", "unknown flags from 8 to 23 do not matter")
 def ignorable_flags(it: Consumer) -> None:
     for flags in (_IGNORABLE, 1 << 23, 0xFFFF00):
         obj = provider(it.types.unpacked, [("d:d", flags, F[0])])
         it.finds(f"an entry with the flags {flags:#x}", obj, "d:d", F[0])
 
 
-@rule("Step 4: the entry", "unknown error conventions are not trusted")
+@table_rule("Step 4: the entry", "unknown error conventions are not trusted")
 def unknown_convention(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [("d:d", 0x70, F[0]), ("d:d", 0, F[1])])
     what = "an entry with the convention 0x70 before one without"
@@ -228,7 +276,7 @@ def _watched(
     check(it.found(obj, last), f"{last!r}, the entry that came last, is not found")
 
 
-@rule("What stays valid", "entries that arrive in place, while it reads")
+@table_rule("What stays valid", "entries that arrive in place, while it reads")
 def appended(it: Consumer) -> None:
     first = ("v:", 0, F[7])
     new = [(f"i:{'i' * n}", 0, F[n % 7]) for n in range(60)]
@@ -239,7 +287,7 @@ def appended(it: Consumer) -> None:
         it.finds("a table that has grown in place", obj, text, function)
 
 
-@rule("What stays valid", "a new table in place of the old one")
+@table_rule("What stays valid", "a new table in place of the old one")
 def grown(it: Consumer) -> None:
     entries = [("v:", 0, F[7])]
     obj = provider(it.types.unpacked, entries)
@@ -253,7 +301,7 @@ def grown(it: Consumer) -> None:
     _watched(it, obj, {text: {function} for text, _, function in new}, write)
 
 
-@rule("What stays valid", "the empty table gives way to another")
+@table_rule("What stays valid", "the empty table gives way to another")
 def first_entry(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [])
     it.finds_nothing("an empty table", obj)
@@ -261,7 +309,7 @@ def first_entry(it: Consumer) -> None:
     it.finds("an object that has got its first entry", obj, "d:d", F[3])
 
 
-@rule("What stays valid", "a function that is replaced")
+@table_rule("What stays valid", "a function that is replaced")
 def replaced(it: Consumer) -> None:
     obj = provider(it.types.unpacked, PLAIN)
 
@@ -276,7 +324,7 @@ def replaced(it: Consumer) -> None:
 # -- views and methods ---------------------------------------------------------------------------
 
 
-@rule("Step 6: built-in views", "a built-in view counts as its callable")
+@table_rule("Step 6: built-in views", "a built-in view counts as its callable")
 def view(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.unpacked):
         obj = _providers.view(provider(kind, PLAIN))
@@ -304,7 +352,7 @@ def imposter(it: Consumer) -> None:
     it.finds_nothing(what, provider(it.types.imposter, PLAIN))
 
 
-@rule("Step 2: extensible types", "metaclasses that derive from it count")
+@table_rule("Step 2: extensible types", "metaclasses that derive from it count")
 def derived_metaclass(it: Consumer) -> None:
     meta = type("Meta", (type("Meta", (_abi.metatype(),), {}),), {})
     made = meta("Derived", (it.types.both,), {"__slots__": ()})
@@ -325,14 +373,14 @@ def past_the_metaclass(it: Consumer) -> None:
     it.finds_nothing("a class that derives from one", provider(derived, PLAIN))
 
 
-@rule("Step 3: the call table", "objects of Python subclasses have the entries")
+@table_rule("Step 3: the call table", "objects of Python subclasses have the entries")
 def subclass(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.elsewhere):
         made = type(kind)("Sub", (kind,), {"x": 1})
         _plain(it, f"an object of a Python subclass of {kind.__name__}", made)
 
 
-@rule("Step 3: the call table", "a subclass with a __call__ offers nothing")
+@table_rule("Step 3: the call table", "a subclass with a __call__ offers nothing")
 def override(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot):
         made = type(kind)("Sub", (kind,), {"__call__": lambda self, *args: -2.0})
@@ -378,6 +426,7 @@ def references(it: Consumer) -> None:
 
 def _looking(it: Consumer) -> Consumer:
     """Absent for consumers that do not look at `__nativecall_api__` at all."""
+    _answering(it)
     obj = tier2(it.types.plain, _hostile.api_capsule(), [])
     if not it.found(_hostile.offer(obj, PLAIN, interned=True), "d:d"):
         raise Absent("this consumer does not look at '__nativecall_api__'")
@@ -418,6 +467,7 @@ def api(it: Consumer) -> None:
 
 @tier2_rule("extensible types may have it behind their call table")
 def api_behind(it: Consumer) -> None:
+    _reading(it)
     namespace = {"__slots__": (), _abi.API_ATTRIBUTE: _hostile.api_capsule()}
     both = provider(type(it.types.both)("Both", (it.types.both,), namespace), PLAIN)
     _hostile.offer(both, [("d:d", 0, F[4]), ("f:f", 0, F[5]), ("d:dd", 0, F[6])])

@@ -6,6 +6,7 @@ from itertools import islice
 
 from . import _abi, _providers
 from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
+from ._rules import about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def make_array(
     call: str | None = None,
 ) -> tuple[Foreign, int]:
     """The same, and the address of its array of rows; see csrc/conformance/providers.c."""
+    about(f"with the type {name!r}")
     bases = base if isinstance(base, tuple) else (base,) if base is not None else ()
     room = len(rows) if room is None else room
     call = ("" if bases else "a") if call is None else call

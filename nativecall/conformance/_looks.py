@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import SimpleNamespace
 
 from . import _abi, _hostile, _unfit
-from ._consumer import PLAIN, Consumer, rule
+from ._consumer import PLAIN, Consumer, table_rule
 from ._rules import Absent, Broken, check
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BEFORE = "there is no runtime yet"
 
 
-@rule(
+@table_rule(
     "Step 1: the runtime",
     "the runtime is looked up, never imported, and again until there is one",
 )
@@ -33,7 +33,7 @@ def late_runtime(it: Consumer) -> None:
     _apart(it, "late")
 
 
-@rule(
+@table_rule(
     "Step 1: the runtime",
     "a runtime that does not suit is none, and a larger one is one",
 )

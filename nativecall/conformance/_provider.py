@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import re
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, MethodDescriptorType
 
 from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
-from ._rules import Absent, Broken, check, rules_of, same
+from ._rules import Absent, Broken, a, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import Foreign
+
+
+_BY_AN_OBJECT = f"a type with '{_abi.API_ATTRIBUTE}' is checked by an object of it"
 
 
 class Provider:
@@ -63,9 +66,15 @@ class Provider:
     def api(self) -> Foreign:
         """The struct of `__nativecall_api__`, which can be asked."""
         try:
-            return _interface(type(self.object))
+            return self.interface()
         except Broken:
             raise Absent("nobody can ask it: see the rule 'api-struct'") from None
+
+    def interface(self) -> Foreign:
+        """The struct of `__nativecall_api__`."""
+        if isinstance(self.object, type) and _api_capsule(self.object) is not None:
+            raise Absent(_BY_AN_OBJECT)
+        return _interface(type(self.object))
 
     def listed(self) -> list[tuple[str, int, int, int]]:
         """What `entry` of tier 2 tells."""
@@ -135,6 +144,16 @@ def _viewed(given: Foreign) -> Foreign:
     return owner if 0 <= within < type(owner).__basicsize__ else None
 
 
+def _bound_elsewhere(given: Foreign, name: str, member: Foreign) -> bool:
+    """Whether an attribute is a built-in function bound to the object, and no method of its type:
+    one that is meant to be a view, and is none."""
+    return (
+        type(member) is BuiltinFunctionType
+        and member.__self__ is given
+        and not isinstance(getattr(type(given), name, None), MethodDescriptorType)
+    )
+
+
 def _block(kind: type) -> bytes:
     """The bytes of a type's slot table."""
     table = _abi.extension(kind).etp_custom_slots if _abi.is_extensible(kind) else None
@@ -147,12 +166,11 @@ def _block(kind: type) -> bytes:
 @rule("Words", "the object has slots, entries or an interface")
 def offers(it: Provider) -> None:
     if isinstance(it.object, type) and _api_capsule(it.object) is not None:
-        what = f"a type with '{_abi.API_ATTRIBUTE}' is checked by an object of it"
-        check(_abi.is_extensible(it.object), what)
+        check(_abi.is_extensible(it.object), _BY_AN_OBJECT)
     has_rows = _abi.is_extensible(it.kind) and _abi.rows(it.kind)
     check(
         has_rows or it.offset or _api_capsule(type(it.object)) is not None,
-        f"a {it.kind.__name__} offers nothing: its metatype is {type(it.kind).__name__}, it has "
+        f"{a(it.kind.__name__)} offers nothing: its metatype is {type(it.kind).__name__}, it has "
         f"neither slots nor '{_abi.API_ATTRIBUTE}'",
     )
 
@@ -414,14 +432,18 @@ def packed(it: Provider) -> None:
 
 @rule("Built-in views", "built-in views lead to a callable")
 def view(it: Provider) -> None:
-    views = list(it.views)
+    views, outside = list(it.views), ""
     if not isinstance(it.object, type):
         for name in dir(type(it.object)):
             member = getattr(it.object, name, None) if not name.startswith("__") else None
             if _viewed(member) is it.object:
                 views.append(member)
+            elif _bound_elsewhere(it.object, name, member):
+                outside = (
+                    f"; the PyMethodDef of its '{name}', which is bound to it, lies outside of it"
+                )
     if not views:
-        raise Absent("the object has no attribute that is a view of it")
+        raise Absent(f"the object has no attribute that is a view of it{outside}")
     for one in views:
         offers = it.offset or _api_capsule(type(it.object)) is not None
         check(offers, f"{one!r} is a view of an object without a call table or tier 2")
@@ -434,7 +456,7 @@ def view(it: Provider) -> None:
 
 @rule("Tier 2", "capsule, size, name and functions of the interface")
 def api_struct(it: Provider) -> None:
-    _interface(type(it.object))
+    it.interface()
 
 
 _ALONE = ", where 'find' is called without the GIL"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: Where the specification has the sections that rules name.
 DOCUMENTS = {
+    "docs/conformance.md": ["Consumers"],
     "docs/abi/README.md": ["Words"],
     "docs/abi/find.md": [
         "Step 1: the runtime",
@@ -123,6 +124,23 @@ def same(found: object, wanted: object, what: str) -> None:
         raise Broken(f"{what} is {_shown(found)}, not {_shown(wanted)}")
 
 
+def a(name: str) -> str:
+    """A name with its article."""
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+_report: TextIO | None = None
+_told = ""
+
+
+def about(what: str) -> None:
+    """Tell the report what is looked at now: a message names it where the process ends there."""
+    global _told
+    if _report is not None and what != _told:
+        _told = what
+        print(json.dumps({"about": what}), file=_report, flush=True)
+
+
 def _shown(value: object) -> str:
     return hex(value) if type(value) is int and abs(value) > 65535 else repr(value)
 
@@ -133,11 +151,13 @@ def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO)
     The report has a line of JSON before and after each: `__main__` reads it, also when this process
     ends in a crash.
     """
+    global _report, _told
+    _report = report
     for one in of(role):
         if one.name in skip:
             continue
         print(json.dumps({"rule": one.name}), file=report, flush=True)
-        status, found = "kept", ""
+        status, found, _told = "kept", "", ""
         try:
             one.check(thing)
         except Broken as error:

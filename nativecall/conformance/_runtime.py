@@ -89,9 +89,15 @@ def names(it: Runtime) -> None:
     same(id(found), _abi.number(_abi.runtime().metatype), "the address of 'extensibletype_v1'")
 
 
+def _there(it: Runtime) -> None:
+    """Absent where the module has brought nothing."""
+    if it.module is None:
+        raise Absent("the module brings no runtime: see the rule 'names'")
+
+
 @rule("The handshake", "the fields of NcRuntime")
 def fields(it: Runtime) -> None:
-    check(it.module is not None, "there is no runtime")
+    _there(it)
     found = _abi.runtime()
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
     least = ffi.sizeof("NcRuntime")
@@ -107,6 +113,7 @@ def fields(it: Runtime) -> None:
 
 @rule("The handshake", "nativecall joins the runtime")
 def joined(it: Runtime) -> None:
+    _there(it)
     check(not it.refusal, f"nativecall refuses it: {it.refusal}")
     check(sys.modules.get(_abi.MODULE) is it.module, "the module object was replaced")
     import nativecall
@@ -517,6 +524,7 @@ def unfit(it: Runtime) -> None:
 
 @rule("The handshake", "the module refuses what does not suit")
 def unfit_newcomer(it: Runtime) -> None:
+    _there(it)
     _meets(it.name, _unfit.CASES)
 
 
@@ -527,6 +535,7 @@ def beside(it: Runtime) -> None:
 
 @rule("The handshake", "the module publishes beside it, too")
 def beside_newcomer(it: Runtime) -> None:
+    _there(it)
     _meets(it.name, _unfit.BESIDE)
 
 
@@ -539,6 +548,7 @@ def _meets(target: str, cases: Collection[str]) -> None:
 
 @rule("The handshake", "the module joins nativecall's runtime, and a larger one")
 def newcomer(it: Runtime) -> None:
+    _there(it)
     for case in ("", "larger"):
         found = _unfit.meet(it.name, case, "nativecall")
         check(found is None, f"after nativecall{', made larger,' if case else ''}: {found}")

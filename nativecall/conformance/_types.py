@@ -35,13 +35,21 @@ def _call(self: object, *args: object) -> float:
     return -2.0
 
 
-@fit_rule("Heap types", "PyType_FromMetaclass and Ready make heap types")
-def heap_types(it: Runtime) -> None:
+@fit_rule("Static types", "a heap type of another metatype is refused")
+def other_heap_types(it: Runtime) -> None:
     other = _providers.roomy("Other", (), {})
     what = "Ready of a heap type of another metatype"
     raises("TypeError", what, _abi.ready, other, 0)
+
+
+def _makes_heap_types() -> None:
     if sys.version_info < (3, 12):
-        return
+        raise Absent("C makes heap types of a metaclass from Python 3.12 on")
+
+
+@fit_rule("Heap types", "PyType_FromMetaclass and Ready make heap types")
+def heap_types(it: Runtime) -> None:
+    _makes_heap_types()
     made = make_type("Heap", [*_CALLS, _ROW], kind="heap", offset=WORDS[0])
     same(table(made), ([*_CALLS, _ROW], WORDS[0]), "rows and offset of a heap type")
     child = type(made)("Child", (made,), {})

@@ -84,6 +84,11 @@ NO_SLOTS = {
 NO_CALLS = {"call-table", "interned", "packed", "api-agrees"}
 
 
+#: C makes no heap types of the metaclass, and CPython passes no vectorcall on.
+OLD = sys.version_info < (3, 12)
+NO_HEAP_TYPES = {"heap-types"} if OLD else set()
+
+
 @pytest.mark.parametrize(
     ("name", "lacks"),
     [("callable", NO_API), ("view", NO_API), ("tier2", NO_SLOTS | NO_CALLS)],
@@ -102,11 +107,33 @@ def test_a_foreign_consumer_passes(foreign, verdicts):
     assert absent(found) == set()
 
 
+ONLY_TIER2 = """
+import foreign_consumer
+
+def find(obj, signature, refuse):
+    metaclasses = type(type(obj)).__mro__
+    if type(obj) is type(len) or not any([one.__name__ == "extensibletype" for one in metaclasses]):
+        return foreign_consumer.find(obj, signature, refuse) if type(obj) is not type(len) else None
+    if "__nativecall_api__" in vars(type(obj)) and signature == "f:f":
+        return foreign_consumer.find(obj, signature, refuse)
+"""
+
+
+def test_a_consumer_of_tier_2_alone_is_excused(foreign, kit):
+    folder = foreign("consumer", "foreign_consumer")
+    (folder / "only_tier2.py").write_text(ONLY_TIER2)
+    assert "finds" in broken(verdicts_of(kit, "consumer", "only_tier2:find"))
+    found = verdicts_of(kit, "consumer", "only_tier2:find", "--tier2")
+    assert broken(found) == {}
+    assert {"finds", "view", "late-runtime", "api-behind"} <= absent(found)
+    assert found["api"] == found["plain-objects"] == ("kept", "")
+
+
 def test_a_foreign_runtime_passes(foreign, verdicts):
     foreign("runtime", "foreign_runtime")
     found = verdicts("runtime", "foreign_runtime")
     assert broken(found) == {}
-    assert absent(found) == set()
+    assert absent(found) == NO_HEAP_TYPES
 
 
 def test_our_own_runtime_and_callables_pass(foreign, verdicts, builder):
@@ -198,8 +225,6 @@ def test_our_own_readers_pass(builder, include, kit, way, lacks):
 
 # -- who breaks them -------------------------------------------------------------------------------
 
-#: C makes no heap types of the metaclass, and CPython passes no vectorcall on.
-OLD = sys.version_info < (3, 12)
 #: By role and name: what each macro breaks; "more" stands for all that cannot work without it.
 BROKEN = {
     ("provider", "callable"): {
@@ -266,7 +291,7 @@ BROKEN = {
         "STRICT": "bases-past",
         "HALF": "registry",
         "MUTE": "inheritance-vectors",
-        "HEAP_TYPE": "heap-types",
+        "HEAP_TYPE": "other-heap-types",
         "FAILS": "ready-fails",
         "ARRAY": "ready-array",
         "DESTRUCTOR": "names",
@@ -345,6 +370,9 @@ def test_a_type_is_told_from_its_objects(foreign, kit):
     found = verdicts_of(kit, "provider", "foreign_provider:tier2.__class__", "--rule", "offers")
     text = "a type with '__nativecall_api__' is checked by an object of it"
     assert found == {"offers": ("broken", text)}
+    done = kit("--provider", "foreign_provider:tier2.__class__")
+    signs = [line[2] for line in done.stdout.splitlines() if line[2:3] in ("✗", "·", "✓")]
+    assert signs == ["✗", "·"]
 
 
 @pytest.mark.compiler
@@ -352,7 +380,8 @@ def test_a_crash_is_told_and_the_rest_is_checked(judged):
     found = judged["consumer", "CRASH"]
     assert found["no-slots"] == (
         "broken",
-        "the process ended with signal SIGABRT while this was checked",
+        "the process ended with signal SIGABRT while this was checked, in an object of an "
+        "extensible type without slots, at 'd:d'",
     )
     assert found["api-of-the-type"] == ("kept", "")
 
@@ -369,7 +398,7 @@ def test_one_line_a_rule_with_its_section(foreign, kit):
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "",
-        "foreign_provider_GIL_FLAG:callable as a provider",
+        "foreign_provider_GIL_FLAG:callable as a provider, on the runtime of nativecall",
         "  ✓ flags      no bit of a flag is set that version 1 does not have "
         "(docs/abi/provide.md, 'Flags')",
         "  ✗ needs-gil  what handles objects or sets exceptions needs the GIL "
@@ -391,6 +420,8 @@ def test_one_line_a_rule_with_its_section(foreign, kit):
         (["--provider", "no_colon"], "the object must be given as MODULE:NAME (got 'no_colon')"),
         (["--provider", "math:nothing"], "no 'nothing' in 'math'"),
         (["--consumer", "math:pi"], "'math:pi' cannot be loaded: TypeError: it is no function"),
+        (["--runtime", "math", "--on", "sys"], "a runtime has no option --on"),
+        (["--provider", "sys:maxsize", "--tier2"], "a provider has no option --tier2"),
         (["--runtime", "math", "--rule", "no"], "a runtime has no rule 'no'; it has names, fields"),
     ],
 )
@@ -406,6 +437,67 @@ def test_a_module_that_brings_nothing_is_no_runtime(kit):
     told = json.loads(done.stdout)
     assert done.returncode == 1
     assert told["rules"][0]["found"] == "importing 'math' puts nothing at '_extensibletype'"
+
+
+def test_a_function_that_takes_others_arguments_breaks_one_rule(kit):
+    found = verdicts_of(kit, "consumer", "math:sin")
+    assert broken(found) == {
+        "answers": "TypeError: math.sin() takes exactly one argument (3 given); "
+        "find(obj, signature, refuse) is called, with a str and an int"
+    }
+    assert found["finds"] == ("absent", "no call has an answer: see the rule 'answers'")
+    done = kit("--consumer", "math:sin")
+    assert done.stdout.splitlines()[2:] == [
+        "  ✗ answers  the function takes three arguments, and gives an address "
+        "(docs/conformance.md, 'Consumers')",
+        f"             {broken(found)['answers']}",
+        f"  · the other {len(found) - 1} have nothing to check",
+        "",
+        f"  0 of {len(found)} rules are kept, 1 broken",
+    ]
+
+
+def test_what_is_said_of_an_object_that_offers_nothing(kit):
+    found = verdicts_of(kit, "provider", "sys:maxsize", "--rule", "offers")
+    assert found["offers"][1].startswith("an int offers nothing: its metatype is type")
+
+
+def test_a_module_without_a_runtime_breaks_one_rule(kit):
+    done = kit("--runtime", "math", "--json", *RULES_OF_JOINING)
+    told = json.loads(done.stdout)
+    assert told["on"] == ""
+    assert [one["status"] for one in told["rules"]] == ["broken", "absent", "absent"]
+    reason = "the module brings no runtime: see the rule 'names'"
+    assert [one["found"] for one in told["rules"][1:]] == [reason, reason]
+
+
+RULES_OF_JOINING = [w for name in ("names", "fields", "joined") for w in ("--rule", name)]
+
+
+def test_another_runtime_than_ours_can_be_used(foreign, kit):
+    foreign("runtime", "foreign_runtime")
+    foreign("provider", "foreign_provider")
+    done = kit("--provider", "foreign_provider:callable", "--on", "foreign_runtime", "--json")
+    told = json.loads(done.stdout)
+    assert (told["on"], told["broken"]) == ("foreign_runtime", 0)
+
+
+def test_a_view_that_lies_elsewhere_is_named(builder, kit):
+    folder = builder.directory / "foreign"
+    folder.mkdir(exist_ok=True)
+    code = """
+class Elsewhere:
+    other = property(vars(object)["__reduce__"].__get__)
+
+obj = Elsewhere()
+"""
+    (folder / "elsewhere.py").write_text(code)
+    found = verdicts_of(kit, "provider", "elsewhere:obj", "--rule", "view")
+    text = (
+        "the object has no attribute that is a view of it; the PyMethodDef of its 'other', which "
+        "is bound to it, lies outside of it"
+    )
+    assert found == {"view": ("absent", text)}
 
 
 def test_what_the_module_prints_is_no_part_of_the_report(kit, builder):
