@@ -17,10 +17,10 @@ from bench.rows import Effort
 from bench.section import Group, Section
 
 METHOD = (
-    "microseconds of what the programs of examples/libraries do: each function of theirs that "
-    "calls the library, and the program as a whole without the loading of the library. They are "
-    "the same programs with the same checks, ABI mode of cffi. The programs of a row are "
-    "interleaved in shuffled rounds. Not here: the program that waits for its timers."
+    "microseconds of processor time of what the programs of examples/libraries do: each function "
+    "of theirs that calls the library, and the program as a whole without the loading of the "
+    "library. They are the same programs with the same checks, ABI mode of cffi. The programs of a "
+    "row are interleaved in shuffled rounds. Not here: the program that waits for its timers."
 )
 PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "libraries"
 WAYS = ("nativecall", "cffi", "ctypes")
@@ -131,13 +131,13 @@ def _quietly(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def _sampled(run: Callable[[], object]) -> Callable[[], float]:
-    """Takes one sample: microseconds of one run."""
+    """Takes one sample: microseconds of processor time of one run."""
 
     def many(repeats: int) -> float:
-        start = time.perf_counter_ns()
+        start = time.process_time_ns()
         for _ in range(repeats):
             run()
-        return (time.perf_counter_ns() - start) / repeats
+        return (time.process_time_ns() - start) / repeats
 
     repeats = timing.calibrate(many, 1, 1e6)
     return lambda: many(repeats) / 1000

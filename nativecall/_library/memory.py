@@ -148,7 +148,9 @@ class _Maker:
             return self.allocate(ctype, init)
         if isinstance(init, (bytes, str)) and item.kind == "primitive":
             return self.ffi.new(ctype, init)
-        found = self._copied(ctype, init, who)
+        found = self._at_once(ctype, init) if type(init) is list else None
+        if found is None:
+            found = self._copied(ctype, init, who)
         if found is not None:
             return found
         values = _items(init, who)
@@ -191,6 +193,9 @@ class _Maker:
             made = self.allocate(ctype, None)
             self._assign(made, 0, init, who)
             return made
+        found = self._at_once(ctype, init) if type(init) in (dict, list, tuple) else None
+        if found is not None:
+            return found
         values = _members(struct, init, who)
         last = self.owner.plan(struct, _flexible)
         sized = None
@@ -204,6 +209,39 @@ class _Maker:
         made = self.allocate(ctype, sized)
         self._fill_record(made, struct, values, who)
         return made
+
+    def _at_once(self, ctype: FFIType, init: Foreign) -> FFIData | None:
+        """What cffi makes of plain values, and of pointers to what is kept; None where it is to be
+        done member by member, which says what is wrong.
+        """
+        alignment, leads_on = self.owner.plan(ctype.item, _plan)
+        if alignment > _CFFI_ALIGNS:
+            return None
+        if leads_on:
+            if ctype.item.kind != "struct" or type(init) is not dict:
+                return None
+            init = self._pointed(ctype.item, init)
+            if init is None:
+                return None
+        try:
+            return self.allocate(ctype, init)
+        except (TypeError, ValueError, OverflowError, IndexError, KeyError):
+            return None
+
+    def _pointed(self, struct: FFIType, init: dict[str, Foreign]) -> dict[str, Foreign] | None:
+        """The values with pointers for what pointers lead to, where nothing else needs a look."""
+        types = self.owner.plan(struct, _types_of_members)
+        values = {}
+        for name, value in init.items():
+            member = types.get(name)
+            kind = "" if member is None else member.kind
+            if kind in ("pointer", "function"):
+                who = f"field {name!r} of {struct.cname!r}"
+                value = self._pointer(member, value, who)
+            elif kind != "primitive":
+                return None
+            values[name] = value
+        return values
 
     def _fill_record(
         self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
