@@ -237,10 +237,11 @@ class _Maker:
             kind = "" if member is None else member.kind
             if kind in ("pointer", "function"):
                 who = f"field {name!r} of {struct.cname!r}"
-                value = self._pointer(member, value, who)
-            elif kind != "primitive":
+                values[name] = self._pointer(member, value, who)
+            elif kind == "primitive":
+                values[name] = value
+            else:
                 return None
-            values[name] = value
         return values
 
     def _fill_record(

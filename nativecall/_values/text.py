@@ -15,6 +15,11 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
+_typeof, _string = _lib.ffi.typeof, _lib.ffi.string
+# What most that is read is. cffi has one object for a type in all of a process.
+_CDATA = type(_lib.ffi.NULL)
+_TEXTS = {_typeof(f"{name} *") for name in ("char", "signed char", "int8_t", "unsigned char")}
+
 
 def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     """The text at a pointer, up to the first null character.
@@ -48,7 +53,10 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    found = _read(pointer)
+    if type(pointer) is _CDATA and _typeof(pointer) in _TEXTS:
+        found = _string(pointer) if pointer else None
+    else:
+        found = _read(pointer)
     if encoding is None:
         return found
     if isinstance(found, bytes) and isinstance(encoding, str):
