@@ -149,6 +149,7 @@ def test_a_handle_is_refused_after_it_was_closed(lib):
 
 
 def test_other_objects_of_the_address_are_not_known(lib):
+    known = {*nc._lib.types.ended}
     boxes = [lib.box_open(number) for number in range(1, 50)]
     for box in boxes:
         assert lib.box_close(box) == 0
@@ -161,7 +162,7 @@ def test_other_objects_of_the_address_are_not_known(lib):
         lib.box_close(box)
     del box, boxes, again
     gc.collect()
-    assert nc._lib.types.ended == {}
+    assert {*nc._lib.types.ended} <= known
 
 
 def test_a_call_that_raises_closes_nothing(path):
