@@ -214,7 +214,7 @@ def growing():
 
 rounds(min(repeat, 1000))
 measured = [measure(), measure()]
-for n in range(8):
+for n in range(40):  # ends with the first level ones
     rounds(repeat // 3)
     measured.append(measure())
     if n >= 2 and growing() is None:
