@@ -9,6 +9,7 @@
  *     make_type(name, kind, rows, room, offset, bases, call)
  *                                                        -> (type, address of its array of rows)
  *     view(object)                                       a built-in function bound to it
+ *     method_view(object)                                the same of the type PyCMethod_Type
  *     append(table, [(signature, flags, function)])      entries in place, without the GIL
  *     store(address, value)                              a release store, without the GIL
  *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends in a thread
@@ -78,7 +79,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uintptr_t words[WORDS];
-    PyMethodDef view;
+    PyMethodDef view; /* of the kind "short" it lies right behind the object */
+    PyMethodDef method_view;
 } Object;
 
 static const Runtime *runtime(void)
@@ -111,11 +113,30 @@ static PyObject *bound_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(arg))
     return PyFloat_FromDouble(-1.0);
 }
 
+static PyObject *method_call(PyObject *Py_UNUSED(self), PyTypeObject *Py_UNUSED(type),
+                             PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count),
+                             PyObject *Py_UNUSED(names))
+{
+    return PyFloat_FromDouble(-1.0);
+}
+
 static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
                             PyObject *Py_UNUSED(kwargs))
 {
-    Object *self = (Object *)(void *)type->tp_alloc(type, 0);
+    Object *self;
+    if (type->tp_basicsize < (Py_ssize_t)sizeof(Object)) {
+        self = (Object *)PyObject_Calloc(1, sizeof(Object));
+        if (self == NULL) {
+            return PyErr_NoMemory();
+        }
+        PyObject_Init((PyObject *)self, type);
+    } else {
+        self = (Object *)(void *)type->tp_alloc(type, 0);
+    }
     if (self != NULL) {
+        self->method_view.ml_name = "method_view";
+        self->method_view.ml_meth = (PyCFunction)(void (*)(void))method_call;
+        self->method_view.ml_flags = METH_METHOD | METH_FASTCALL | METH_KEYWORDS;
         self->view.ml_name = "view";
         self->view.ml_meth = bound_call;
         self->view.ml_flags = METH_O;
@@ -144,8 +165,9 @@ static int read_rows(PyObject *list, Slot *out)
     return 0;
 }
 
-/* A heap type of the metaclass, not ready yet. */
-static ExtensibleType *heap_type(const Runtime *found, const char *name)
+/* A heap type of the metaclass, or of that of its bases, not ready yet. */
+static ExtensibleType *heap_type(const Runtime *found, const char *name, PyObject *bases,
+                                 unsigned long flags)
 {
 #if PY_VERSION_HEX >= 0x030C0000
     PyType_Slot slots[] = {
@@ -154,11 +176,14 @@ static ExtensibleType *heap_type(const Runtime *found, const char *name)
         {0, NULL},
     };
     PyType_Spec spec = {name, (int)sizeof(Object), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, slots};
-    return (ExtensibleType *)(void *)PyType_FromMetaclass(found->metatype, NULL, &spec, NULL);
+                        (unsigned)(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | flags), slots};
+    return (ExtensibleType *)(void *)PyType_FromMetaclass(
+        found->metatype, NULL, &spec, PyTuple_GET_SIZE(bases) > 0 ? bases : NULL);
 #else
     (void)found;
     (void)name;
+    (void)bases;
+    (void)flags;
     PyErr_SetString(PyExc_RuntimeError, "C makes no such heap types before Python 3.12");
     return NULL;
 #endif
@@ -166,7 +191,8 @@ static ExtensibleType *heap_type(const Runtime *found, const char *name)
 
 /* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
  * the runtime; "fails": so, but None and the type's address where the runtime refuses it;
- * "vectorcall": ready, with the flag; "heap": a heap type, made ready; "imposter": of an ordinary
+ * "vectorcall": ready, with the flag; "short": ready, its objects' views behind tp_basicsize; "heap": a heap type, made ready; "mutable": one that Python code can change; "late": one that is
+ * not made ready; "imposter": of an ordinary
  * metatype, but laid out and filled in as if it were extensible, with `offset` and `shift`;
  * "plain": of an ordinary metatype. `room`: rows of its array, of which the first are `rows`; -1:
  * it has no array, but says that it has that many. `call`: 'a' or 'b' for one of two functions,
@@ -199,18 +225,22 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     strcpy(kept, name);
-    if (strcmp(kind, "heap") == 0) {
+    const int late = strcmp(kind, "late") == 0;
+    const int mutable = strcmp(kind, "mutable") == 0;
+    const int heap = late || mutable || strcmp(kind, "heap") == 0;
+    if (heap) {
         PyMem_RawFree(made);
-        made = heap_type(found, kept);
+        made = heap_type(found, kept, bases, mutable ? 0 : Py_TPFLAGS_IMMUTABLETYPE);
         if (made == NULL) {
             return NULL;
         }
     }
     PyTypeObject *type = &made->heap.ht_type;
-    if (strcmp(kind, "heap") != 0) {
+    if (!heap) {
         Py_SET_REFCNT((PyObject *)type, 1);
         type->tp_name = kept;
-        type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+        type->tp_basicsize =
+            (Py_ssize_t)(strcmp(kind, "short") == 0 ? offsetof(Object, view) : sizeof(Object));
         type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
         type->tp_new = object_new;
         type->tp_methods = object_methods;
@@ -223,6 +253,9 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
             type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
             type->tp_vectorcall_offset = (Py_ssize_t)offsetof(Object, words[WORDS - 1]);
         }
+    }
+    if (late) {
+        return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
     }
     if (strcmp(kind, "imposter") != 0 && strcmp(kind, "plain") != 0) {
         made->slots = room == 0 && PyList_GET_SIZE(rows) == 0 ? NULL : array;
@@ -249,6 +282,11 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
 {
     return PyCFunction_New(&((Object *)(void *)self)->view, self);
+}
+
+static PyObject *method_view(PyObject *Py_UNUSED(module), PyObject *self)
+{
+    return PyCMethod_New(&((Object *)(void *)self)->method_view, self, NULL, Py_TYPE(self));
 }
 
 /* ---- changes that others may watch ----------------------------------------------------------- */
@@ -452,6 +490,7 @@ FUNCTION(7)
 static PyMethodDef methods[] = {
     {"make_type", make_type, METH_VARARGS, NULL},
     {"view", view, METH_O, NULL},
+    {"method_view", method_view, METH_O, NULL},
     {"append", append, METH_VARARGS, NULL},
     {"store", store, METH_VARARGS, NULL},
     {"finds_alone", finds_alone, METH_VARARGS, NULL},

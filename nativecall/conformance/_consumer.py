@@ -338,6 +338,10 @@ def method(it: Consumer) -> None:
     it.finds_nothing("a method of a callable", provider(it.types.both, PLAIN).method)
     it.finds_nothing("a view of what has no slots", _providers.view(it.types.plain()))
     it.finds_nothing("a view of an imposter", _providers.view(provider(it.types.imposter, PLAIN)))
+    behind = _providers.view(provider(it.types.short, PLAIN))
+    it.finds_nothing("a built-in whose PyMethodDef lies right behind its object", behind)
+    other_type = _providers.method_view(provider(it.types.both, PLAIN))
+    it.finds_nothing("a built-in of the type PyCMethod_Type", other_type)
     others: tuple[Foreign, ...] = (len, [].append, str.join, dict.fromkeys, "".join, print)
     for function in others:
         it.finds_nothing(f"the built-in {function.__name__}", function)
@@ -479,6 +483,7 @@ def api_behind(it: Consumer) -> None:
 
 @tier2_rule("a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
+    _reading(it)  # the limited API does not show what a built-in is bound to
     view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     what = "a view of an object with '__nativecall_api__'"
     it.finds(what, view, "d:d", F[0])

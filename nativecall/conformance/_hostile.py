@@ -87,6 +87,7 @@ class Types:
         self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
         # A place in `expected` is one key's, which is the first or the last where keys meet.
         met = [(key, 0, 0) for key in _met()]
+        self.short = make_type("Short", [call_row()], kind="short", offset=WORDS[_CALLS])
         self.met = make_type("Met", [*met[:2], call_row(), packed, *met[2:]])
         self.far = make_type("Far", [call_row(word=_PACKED)], offset=WORDS[_PACKED])
         self.no_table = make_type("NoTable", others[:3])

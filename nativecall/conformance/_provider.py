@@ -6,7 +6,9 @@ Each rule looks at one object (`Provider`); one that the object has nothing for 
 from __future__ import annotations
 
 import ctypes
+import gc
 import re
+import sys
 from types import BuiltinFunctionType, MethodDescriptorType
 
 from . import _abi, _providers
@@ -553,6 +555,27 @@ def subclass(it: Provider) -> None:
         int(_abi.extension(kind).etp_obj_custom_slots_offset) for kind in (it.kind, made)
     ]
     same(found, wanted, "'etp_obj_custom_slots_offset' of a subclass")
+
+
+@rule("Inheritance", "objects of a Python subclass come and go")
+def subclass_objects(it: Provider) -> None:
+    made = _subclass(it, {"__slots__": ()})
+    kept = [made] * 1000  # a reference that is given back too often is not the last
+    try:
+        made()
+    except Exception as error:
+        raise Absent(f"a subclass cannot be called without arguments: {error}") from None
+    gc.collect()
+    before = sys.getrefcount(made)
+    for _ in range(100):
+        made()
+    gc.collect()
+    after = sys.getrefcount(made)
+    check(
+        after == before,
+        f"100 objects that came and went change the references to their class, a Python subclass, "
+        f"from {before} to {after}; {len(kept)} of these are the kit's",
+    )
 
 
 @rule("Inheritance", "a subclass with a __call__ has no call table")

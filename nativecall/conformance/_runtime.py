@@ -290,7 +290,7 @@ def ready_refuses(it: Runtime) -> None:
 # -- Python classes ------------------------------------------------------------------------------
 
 
-def _class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) -> type:
+def make_class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) -> type:
     meta = next((type(base) for base in bases if _abi.is_extensible(base)), _abi.metatype())
     made: type = meta(name, bases, namespace)
     return made
@@ -299,7 +299,7 @@ def _class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) -> typ
 @fit_rule("Python classes", "keys and data of __customslots__")
 def customslots(it: Runtime) -> None:
     given = {"a key": 5, b"bytes\0": (3, 6), 0x05000001: -1, id(it): 2**64 - 1, "é": 0}
-    made = _class("Given", __customslots__=given)
+    made = make_class("Given", __customslots__=given)
     wanted = [
         (_abi.intern(b"a key"), 0, 5),
         (_abi.intern(b"bytes\0"), 3, 6),
@@ -309,7 +309,7 @@ def customslots(it: Runtime) -> None:
     ]
     same(_abi.rows(made), wanted, "the rows")
     _sound(made)
-    bare = _class("Bare")
+    bare = make_class("Bare")
     check(_abi.is_extensible(bare), "a class without __customslots__ has another metatype")
     check(not _abi.extension(bare).etp_custom_slots, "a class without rows has a table")
     raises("TypeError", "assigning __customslots__", setattr, made, "__customslots__", {})
@@ -325,7 +325,7 @@ def customslots_refused(it: Runtime) -> None:
 
 
 def _with_slots(slots: object) -> type:
-    return _class("C", __customslots__=slots)
+    return make_class("C", __customslots__=slots)
 
 
 # -- inheritance ---------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ class _Maker(Family):
     def python(self, *bases: type, **namespace: Foreign) -> type:
         slots = namespace.get("__customslots__", {})
         rows = [(_abi.intern(key.encode()), 0, data) for key, data in slots.items()]
-        return self.add(_class("C", bases, **namespace), rows)
+        return self.add(make_class("C", bases, **namespace), rows)
 
     def compare(self, what: str, kind: type) -> None:
         rows, offset = table(kind)
@@ -376,7 +376,7 @@ def inherits(it: Runtime) -> None:
         "a class with a plain base before": beside,
     }.items():  # fmt: skip
         to.compare(what, kind)
-    padded = to.static([(1, 0, 0), (0x05000001, 0, 1), (1, 0, 0), (0x05000003, 0, 2)])
+    padded = to.static([(1, 3, 4), (0x05000001, 0, 1), (1, 0, 0), (0x05000003, 0, 2)])
     to.compare("a static type with padding", padded)
     to.compare("a Python subclass of one with padding", to.python(padded, __customslots__={"a": 1}))
     other = to.python(__customslots__={"y": 1})
@@ -431,7 +431,7 @@ def call_assigned(it: Runtime) -> None:
 
 @fit_rule("Threads and memory", "superseded tables stay, and serve again")
 def old_tables(it: Runtime) -> None:
-    kind = _class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
+    kind = make_class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
     first = _abi.extension(kind).etp_custom_slots
     before = bytes(ffi.buffer(ffi.cast("char *", first), first.size))
     assign_call(kind, _call)
@@ -467,6 +467,8 @@ def bases_past(it: Runtime) -> None:
     one, other = to.python(__customslots__={"a": 1}), to.python(__customslots__={"b": 1})
     made = to.python(one)
     raises("TypeError", "a change by the descriptor of type.__bases__", put, made, (other,))
+    same(made.__bases__, (one,), "the bases after a change that was refused")
+    raises("TypeError", "one extensible base more, behind the other,", put, made, (one, other))
     same(made.__bases__, (one,), "the bases after a change that was refused")
     to.compare("a class whose change was refused", made)
     base = to.static(_CALLS, WORDS[0])

@@ -17,7 +17,7 @@ from ._abi import PACKEDCALLABLE, ffi
 from ._hostile import WORDS, assign_call, call_row, make_array, make_type
 from ._inheritance import table
 from ._rules import Absent, check, same
-from ._runtime import Runtime, fit_rule, raises
+from ._runtime import Runtime, fit_rule, make_class, raises
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _CALLS = [call_row(), call_row(PACKEDCALLABLE, 1)]
 _ROW = (0x05000001, 0, 5)
+#: As many rows as a type can have.
+_MOST = [_ROW] + [(1, 0, 0)] * 65535
 #: Py_TPFLAGS_HAVE_VECTORCALL
 _VECTORCALL = 1 << 11
 #: Seconds that a child may take for one string, and how many children there are.
@@ -56,6 +58,53 @@ def heap_types(it: Runtime) -> None:
     same(table(child), table(made), "rows and offset of a class derived from it")
 
 
+def _make_ready(late: type, rows: list[tuple[int, int, int]], offset: int = 0) -> int:
+    """Fill in the fields of a heap type that C has made, and make it ready."""
+    array = _abi.kept(ffi.new("PyCustomSlot[]", [*rows, (0, 0, 0)]))
+    extension = _abi.extension(late)
+    extension.etp_custom_slots = ffi.cast("PyCustomSlotTable *", array)
+    extension.etp_obj_custom_slots_offset = offset
+    return _abi.ready(late, len(rows))
+
+
+@fit_rule("Heap types", "heap types of a metaclass that derives, and with classes that derive")
+def heap_types_derived(it: Runtime) -> None:
+    _makes_heap_types()
+    wanted = ([*_CALLS, _ROW], WORDS[0])
+    base = type("Meta", (_abi.metatype(),), {})("Base", (), {"__slots__": ()})
+    made = make_type("Derived", wanted[0], kind="mutable", offset=WORDS[0], base=base)
+    same(table(made), wanted, "rows and offset of a heap type of a derived metaclass")
+    late = make_type("Late", kind="late")
+    child = type(late)("Child", (late,), {})
+    _make_ready(late, *wanted)
+    same(table(late), wanted, "rows and offset of a heap type")
+    same(table(child), wanted, "rows and offset of a class that was derived before Ready")
+
+
+@fit_rule("Heap types", "one that Ready refuses for a class that derives from it has no table")
+def heap_types_fail(it: Runtime) -> None:
+    _makes_heap_types()
+    root = make_type("Root")
+    wide = make_type("Wide", _MOST, base=root)
+    late = make_type("Late", kind="late", base=root)
+    type(late)("Child", (wide, late), {})
+    what = "Ready of a type whose subclass would have 65537 rows"
+    raises("ValueError", what, _make_ready, late, [(0x05000003, 0, 1)])
+    same(table(late), ([], 0), "rows and offset of a type that was refused for a subclass")
+
+
+@fit_rule("Inheritance", "the call table goes with the call of the type that brings it (rule 4)")
+def call_of_the_type(it: Runtime) -> None:
+    _makes_heap_types()
+    made = make_type("Mutable", _CALLS, kind="mutable", offset=WORDS[0])
+    call = vars(made)["__call__"]
+    assign_call(made, _call)
+    below = type(made)("Below", (made,), {"__call__": call})
+    found = [row[0] for row in _abi.rows(below) if row[0] in _abi.CALL_KEYS]
+    what = "the call table of a class with the former __call__ of the type that brings it"
+    same((found, table(below)[1]), ([], 0), what)
+
+
 @fit_rule("Static types", "a type that Ready refuses has no table")
 def ready_fails(it: Runtime) -> None:
     base = make_type("Wide", [(0x05000101 + 2 * n, 0, n) for n in range(4)])
@@ -85,6 +134,35 @@ def ready_array(it: Runtime) -> None:
     same(rows, [call_row(), (0x05000003, 0, 3), _ROW, *behind], "the array after Ready")
 
 
+@fit_rule("Changes of classes", "classes made in __init_subclass__ are made anew")
+def init_subclass(it: Runtime) -> None:
+    inner: list[type] = []
+
+    def hook(cls: type) -> None:
+        if cls.__name__ == "Middle":
+            inner.append(make_class("Inner", (cls,)))
+
+    base = make_class("Base", (), __init_subclass__=classmethod(hook))
+    middle = make_class("Middle", (base,), __customslots__={"a": 1})
+    wanted = ([(_abi.intern(b"a"), 0, 1)], 0)
+    same(table(middle), wanted, "rows and offset of a class whose base has __init_subclass__")
+    same(table(inner[0]), wanted, "rows and offset of a class that was made there meanwhile")
+
+
+@fit_rule("Changes of classes", "a table that cannot be made is withdrawn")
+def withdrawn(it: Runtime) -> None:
+    root = make_type("Root")
+    wide = make_type("Wide", _MOST, base=root)
+    base = make_class("Base", (root,))
+    made = make_class("Made", (base,), __customslots__={"a": 1})
+    own = _abi.rows(made)
+    raises("ValueError", "a class with 65537 rows", setattr, made, "__bases__", (base, wide))
+    same(made.__bases__, (base, wide), "the bases after the assignment, which stands,")
+    same(_abi.rows(made)[:3], [], "the rows of a class whose table cannot be made")
+    made.__bases__ = (base,)
+    same(_abi.rows(made), own, "the rows of a class whose table can be made again")
+
+
 @fit_rule("Types", "vectorcall is inherited while the call table is")
 def vectorcall(it: Runtime) -> None:
     base = make_type("Fast", _CALLS, kind="vectorcall", offset=WORDS[0])
@@ -95,6 +173,10 @@ def vectorcall(it: Runtime) -> None:
     check(not over.__flags__ & _VECTORCALL, "one that overrides __call__ has vectorcall")
     assign_call(child, _call)
     check(not child.__flags__ & _VECTORCALL, "one that was given a __call__ keeps vectorcall")
+    if sys.version_info < (3, 12):  # from then on heap types inherit it
+        slow = make_type("SlotAlone", [call_row()], kind="vectorcall")
+        child = type(slow)("Child", (slow,), {})
+        check(not child.__flags__ & _VECTORCALL, "a class without a direct offset has vectorcall")
 
 
 @fit_rule("Inheritance", "the classes of inheritance.json")

@@ -100,10 +100,21 @@ def _null(field: str) -> tuple[Callable[[], object], str]:
     return lambda: _runtime(**{field: 0}), _NULL.format(provider, field)
 
 
+class _Lines:
+    """An object whose repr is no part of a message."""
+
+    def __repr__(self) -> str:
+        return "an object\nof two lines"
+
+
 #: What stands in the runtime's place, and the ImportError of who comes to it.
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "None": (lambda: None, _NONE),
     "an object without attributes": (object, _NONE),
+    "an object whose repr has two lines": (
+        _Lines,
+        _NONE.replace("is .*,", "is an object of type '_Lines',"),
+    ),
     "a number in place of the capsule": (lambda: _module(runtime_v1=1), _NONE),
     "a capsule of another name": (lambda: _runtime("_extensibletype.runtime_v2"), _NONE),
     "ABI version 0": _sizes(abi_version=0),

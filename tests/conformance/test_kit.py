@@ -78,6 +78,7 @@ NO_API = {
 NO_SLOTS = {
     *("slot-table-header", "slot-zero-row", "slot-hash-sizes", "slot-found", "slot-cells"),
     *("slot-keys", "slot-table-constant", "call-slots", "offset", "subclass", "override"),
+    "subclass-objects",
     "readable",
     "object-slots",
 }
@@ -86,7 +87,8 @@ NO_CALLS = {"call-table", "interned", "packed", "api-agrees"}
 
 #: C makes no heap types of the metaclass, and CPython passes no vectorcall on.
 OLD = sys.version_info < (3, 12)
-NO_HEAP_TYPES = {"heap-types"} if OLD else set()
+HEAP_TYPES = {"heap-types", "heap-types-derived", "heap-types-fail", "call-of-the-type"}
+NO_HEAP_TYPES = HEAP_TYPES if OLD else set()
 
 
 @pytest.mark.parametrize(
@@ -237,6 +239,7 @@ BROKEN = {
         "COUNT": "call-table",
         "PACKED_ORDER": "packed",
         "SHIFT": "offset",
+        "DEALLOC": "subclass-objects",
     },
     ("provider", "tier2"): {
         "API_SIZE": "api-struct",
@@ -254,6 +257,8 @@ BROKEN = {
         "FLAGS": "later-abi api-checked",
         "VIEW": "view api-view",
         "METHOD": "method",
+        "VIEW_END": "method",
+        "VIEW_KIND": "method",
         "DERIVED": "derived-metaclass",
         "PAST": "past-the-metaclass",
         "CRASH": "no-slots",
@@ -289,6 +294,10 @@ BROKEN = {
         "RETIRED": "old-tables",
         "BASES": "bases-past",
         "STRICT": "bases-past",
+        "ADDED": "bases-past",
+        "PADDING": "inherits",
+        "INIT_SUBCLASS": "init-subclass",
+        "WITHDRAWN": "withdrawn",
         "HALF": "registry",
         "MUTE": "inheritance-vectors",
         "HEAP_TYPE": "other-heap-types",
@@ -297,7 +306,15 @@ BROKEN = {
         "DESTRUCTOR": "names",
         "FORK": "fork",
         **(
-            {"VECTORCALL": "vectorcall"} if sys.version_info < (3, 12) else {"TP_NEW": "heap-types"}
+            {"VECTORCALL": "vectorcall", "VECTORCALL_SLOT": "vectorcall"}
+            if OLD
+            else {
+                "TP_NEW": "heap-types heap-types-derived heap-types-fail call-of-the-type",
+                "HEAP_META": "heap-types-derived",
+                "HEAP_LATE": "heap-types-derived heap-types-fail",
+                "HEAP_FAILS": "heap-types-fail",
+                "OWN_CALL": "call-of-the-type",
+            }
         ),
     },
 }
@@ -346,6 +363,13 @@ def test_a_runtime_that_joins_another_version_fails(foreign, kit):
         "unfit-newcomer": "where there is ABI version 0: foreign_joins is imported all the same "
         "(and 2 others)"
     }
+
+
+def test_a_runtime_that_says_a_repr_of_two_lines_fails(foreign, kit):
+    foreign("runtime", "foreign_repr", "BROKEN_REPR")
+    found = verdicts_of(kit, "runtime", "foreign_repr", "--rule", "unfit-newcomer")
+    text = "where there is an object whose repr has two lines: the ImportError says "
+    assert broken(found)["unfit-newcomer"].startswith(text)
 
 
 def test_a_runtime_that_takes_the_place_of_what_is_there_fails(foreign, kit):

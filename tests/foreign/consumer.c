@@ -66,11 +66,18 @@ static const CallTable *call_table(PyObject *obj)
 static PyObject *behind(PyObject *obj)
 {
     PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
+#ifdef BROKEN_VIEW_KIND
+    if (PyCFunction_Check(obj) && function->m_self != NULL) {
+#else
     if (Py_TYPE(obj) == &PyCFunction_Type && function->m_self != NULL) {
+#endif
 #ifdef BROKEN_METHOD
         return function->m_self;
 #elif !defined(BROKEN_VIEW)
         uintptr_t within = (uintptr_t)function->m_ml - (uintptr_t)function->m_self;
+#ifdef BROKEN_VIEW_END
+        within -= within != 0;
+#endif
         if (within < (uintptr_t)Py_TYPE(function->m_self)->tp_basicsize) {
             return function->m_self;
         }

@@ -108,6 +108,17 @@ static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
+#ifdef BROKEN_DEALLOC
+static void object_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        Py_DECREF(type); /* which a subclass gives back itself */
+    }
+}
+#endif
+
 static PyObject *object_view(PyObject *self, void *closure)
 {
     (void)closure;
@@ -156,6 +167,9 @@ static int make_callable(const Runtime *runtime)
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
     type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     type->tp_new = object_new;
+#ifdef BROKEN_DEALLOC
+    type->tp_dealloc = object_dealloc;
+#endif
     type->tp_call = called;
     type->tp_getset = object_getset;
     Py_SET_REFCNT((PyObject *)type, 1);

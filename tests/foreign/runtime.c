@@ -377,6 +377,9 @@ static int is_hidden(PyTypeObject *type, Type **brings)
     Type *from = first_with_calls(type->tp_mro, &before);
     int hidden = from != NULL && (type->tp_call != ((Own *)from->own)->call ||
                                   from->heap.ht_type.tp_call != ((Own *)from->own)->call);
+#ifdef BROKEN_OWN_CALL
+    hidden = from != NULL && type->tp_call != ((Own *)from->own)->call;
+#endif
     for (i = 0; from != NULL && i < before; i++) {
         PyTypeObject *one = (PyTypeObject *)(void *)PyTuple_GET_ITEM(type->tp_mro, i);
         hidden |= (one->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_extensible(one, &metatype) &&
@@ -395,6 +398,9 @@ static Slot offered(Slot row, const Type *brings)
     const Own *own = brings != NULL ? (const Own *)brings->own : NULL;
     int has = !is_call_key(row.id);
     size_t n;
+#ifdef BROKEN_PADDING
+    has &= row.id != 1;
+#endif
     for (n = 0; own != NULL && n < own->count; n++) {
         has |= own->rows[n].id == row.id;
     }
@@ -434,7 +440,7 @@ static size_t put(Slot *rows, size_t count, Slot row, int replace)
     return count + 1;
 }
 
-/* The merged rows of a type; NULL with MemoryError. */
+/* The merged rows of a type; NULL with MemoryError or, of too many rows, ValueError. */
 static Slot *merge(Type *type, size_t *count, Py_ssize_t *offset)
 {
     PyObject *mro = type->heap.ht_type.tp_mro;
@@ -474,6 +480,11 @@ static Slot *merge(Type *type, size_t *count, Py_ssize_t *offset)
                 *count = put(rows, *count, row, 1);
             }
         }
+    }
+    if (*count > 65536) {
+        free(rows);
+        PyErr_SetString(PyExc_ValueError, "there are more than 65536 rows");
+        return NULL;
     }
     return rows;
 }
@@ -515,6 +526,9 @@ static void pass_vectorcall_on(Type *type, Py_ssize_t offset)
     PyTypeObject *base = self->tp_base;
     if (base != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         self->tp_flags &= ~(unsigned long)Py_TPFLAGS_HAVE_VECTORCALL;
+#ifdef BROKEN_VECTORCALL_SLOT
+        offset = 1;
+#endif
         if (offset != 0 && (base->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) != 0 &&
             self->tp_call == base->tp_call) {
             self->tp_vectorcall_offset = base->tp_vectorcall_offset;
@@ -535,6 +549,11 @@ static int refresh(Type *type)
     Slot *rows = merge(type, &count, &offset);
     int status = rows != NULL ? publish(type, rows, count, offset) : -1;
     free(rows);
+#ifdef BROKEN_WITHDRAWN
+    if (status < 0) {
+        return status;
+    }
+#endif
     if (status < 0) {
         STORE(&type->slots, NULL);
         STORE(&type->shift, 0);
@@ -548,17 +567,22 @@ static int refresh(Type *type)
 static int refresh_tree(PyObject *type)
 {
     PyObject *subclasses;
+    PyObject *raised[3];
     Py_ssize_t i;
     int status = 0;
     if (is_extensible((PyTypeObject *)(void *)type, &metatype) && ((Type *)(void *)type)->own &&
         ((PyTypeObject *)(void *)type)->tp_mro != NULL) {
         status = refresh((Type *)(void *)type);
     }
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
     subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
     for (i = 0; subclasses != NULL && i < PyList_GET_SIZE(subclasses); i++) {
         status |= refresh_tree(PyList_GET_ITEM(subclasses, i));
     }
     Py_XDECREF(subclasses);
+    if (raised[0] != NULL) {
+        PyErr_Restore(raised[0], raised[1], raised[2]);
+    }
     return subclasses == NULL || status < 0 ? -1 : 0;
 }
 
@@ -699,6 +723,9 @@ static int metatype_init(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     own->call = type->heap.ht_type.tp_call;
     type->own = own;
+#ifdef BROKEN_INIT_SUBCLASS
+    return refresh(type);
+#endif
     return refresh_tree(self);
 }
 
@@ -746,11 +773,13 @@ static inline int is_harmless(PyTypeObject *type, PyObject *changed)
             return 0;
         }
     }
+#ifndef BROKEN_ADDED
     for (; k < size; k++) {
         if (ready_at(changed, k) != NULL) {
             return 0;
         }
     }
+#endif
     if (first_with_calls(mro, &before) == NULL || is_hidden(type, &brings)) {
         return 1;
     }
@@ -805,7 +834,11 @@ static int ready(Type *type, Py_ssize_t room)
     size_t n;
     size_t k;
     if (Py_TYPE((PyObject *)self) != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+#ifdef BROKEN_HEAP_META
+        Py_TYPE((PyObject *)self) != &metatype) {
+#else
         !is_extensible(self, &metatype)) {
+#endif
 #ifndef BROKEN_HEAP_TYPE
         PyErr_SetString(PyExc_TypeError, "a heap type of another metatype");
         return -1;
@@ -868,8 +901,6 @@ static int ready(Type *type, Py_ssize_t room)
     rows = merge(type, &count, &offset);
     if (rows != NULL && array != NULL && count > (size_t)room) {
         PyErr_SetString(PyExc_ValueError, "the array has no room for the inherited rows");
-    } else if (rows != NULL && count > 65536) {
-        PyErr_SetString(PyExc_ValueError, "there are more than 65536 rows");
     } else if (rows != NULL && publish(type, rows, count, offset) == 0) {
 #ifndef BROKEN_WRITE_BACK
         if (array != NULL) {
@@ -882,7 +913,20 @@ static int ready(Type *type, Py_ssize_t room)
         }
 #endif
         free(rows);
-        return refresh_tree((PyObject *)self);
+#ifndef BROKEN_HEAP_LATE
+        if (refresh_tree((PyObject *)self) == 0) {
+            return 0;
+        }
+#ifndef BROKEN_HEAP_FAILS
+        type->own = NULL; /* its tables stay: classes below may have been made of them */
+        STORE(&type->slots, NULL);
+        STORE(&type->shift, 0);
+        STORE(&type->offset, 0);
+        (void)refresh_tree((PyObject *)self);
+#endif
+        return -1;
+#endif
+        return 0;
     }
     free(rows);
     type->own = NULL;
@@ -984,10 +1028,20 @@ static int join(PyObject *module)
     const char *null;
     PyErr_Clear();
     if (found == NULL) {
+        PyObject *shown = PyObject_Repr(module);
+        PyErr_Clear();
+#ifndef BROKEN_REPR
+        if (shown == NULL ||
+            PyUnicode_FindChar(shown, '\n', 0, PyUnicode_GET_LENGTH(shown), 1) >= 0) {
+            Py_XSETREF(shown,
+                       PyUnicode_FromFormat("an object of type '%s'", Py_TYPE(module)->tp_name));
+        }
+#endif
         PyErr_Format(PyExc_ImportError,
-                     "sys.modules['_extensibletype'] is %R, which is not an extensibletype "
+                     "sys.modules['_extensibletype'] is %S, which is not an extensibletype "
                      "runtime that %s (ABI 1) can use: it has no capsule 'runtime_v1'",
-                     module, MODULE_NAME);
+                     shown, MODULE_NAME);
+        Py_XDECREF(shown);
         return -1;
     }
     if (
