@@ -191,12 +191,12 @@ static ExtensibleType *heap_type(const Runtime *found, const char *name, PyObjec
 
 /* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
  * the runtime; "fails": so, but None and the type's address where the runtime refuses it;
- * "vectorcall": ready, with the flag; "short": ready, its objects' views behind tp_basicsize; "heap": a heap type, made ready; "mutable": one that Python code can change; "late": one that is
- * not made ready; "imposter": of an ordinary
- * metatype, but laid out and filled in as if it were extensible, with `offset` and `shift`;
- * "plain": of an ordinary metatype. `room`: rows of its array, of which the first are `rows`; -1:
- * it has no array, but says that it has that many. `call`: 'a' or 'b' for one of two functions,
- * else none. */
+ * "vectorcall": ready, with the flag; "short": ready, its objects' views behind tp_basicsize;
+ * "heap": a heap type, made ready; "mutable": one that Python code can change; "late": one that
+ * is not made ready; "imposter": of an ordinary metatype, but laid out and filled in as if it
+ * were extensible, with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of
+ * its array, of which the first are `rows`; -1: it has no array, but says that it has that many.
+ * `call`: 'a' or 'b' for one of two functions, else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
