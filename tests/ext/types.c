@@ -196,6 +196,19 @@ static PyObject *make(PyObject *module, PyObject *args, PyObject *kwargs)
     return (PyObject *)type;
 }
 
+/* plain(call): a static type of `type`, with a call. */
+static PyObject *plain(PyObject *module, PyObject *args)
+{
+    PyTypeObject *type;
+    int call;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "i", &call) || (type = new_static_type(Py_None, call)) == NULL ||
+        PyType_Ready(type) < 0) {
+        return NULL;
+    }
+    return (PyObject *)type;
+}
+
 static PyObject *add(PyObject *module, PyObject *args)
 {
     PyObject *object;
@@ -296,6 +309,7 @@ static int is_call_table(uintptr_t id)
 
 static PyMethodDef methods[] = {
     {"make", (PyCFunction)(void (*)(void))(uintptr_t)make, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"plain", plain, METH_VARARGS, NULL},
     {"add", add, METH_VARARGS, NULL},
     {"set_slots", set_slots, METH_VARARGS, NULL},
     {"find", find, METH_VARARGS, NULL},

@@ -346,8 +346,23 @@ static Type *ready_at(PyObject *mro, Py_ssize_t i)
                : NULL;
 }
 
-/* The first class that brings a call table, and how many classes stand before it that could take
- * the call: all, where it has no tp_call. */
+/* The last class of a type's MRO that has its tp_call, as a position in another MRO; the last there
+ * where it is not in it. */
+static Py_ssize_t call_from(PyObject *mro, const PyTypeObject *type)
+{
+    PyObject *from = NULL;
+    Py_ssize_t i;
+    for (i = 0; i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *item = PyTuple_GET_ITEM(type->tp_mro, i);
+        from = ((PyTypeObject *)(void *)item)->tp_call == type->tp_call ? item : from;
+    }
+    for (i = 0; i < PyTuple_GET_SIZE(mro) - 1 && PyTuple_GET_ITEM(mro, i) != from; i++) {
+    }
+    return i;
+}
+
+/* The first class that brings a call table, and how many classes there are that could take the
+ * call: those up to the one that its call comes from. */
 static Type *first_with_calls(PyObject *mro, Py_ssize_t *before)
 {
     Py_ssize_t i;
@@ -360,9 +375,9 @@ static Type *first_with_calls(PyObject *mro, Py_ssize_t *before)
             brings |= is_call_key(own->rows[n].id);
         }
         if (brings) {
-            *before = type->heap.ht_type.tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
+            *before = call_from(mro, &type->heap.ht_type) + 1;
 #ifdef BROKEN_MUTE
-            *before = i;
+            *before = i + 1;
 #endif
             return type;
         }
@@ -700,6 +715,25 @@ static void own_free(Own *own)
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
+/* What has failed leaves the type unready, and all that derive from it as they were. */
+static void abandon(Type *type)
+{
+    PyObject *kind;
+    PyObject *value;
+    PyObject *traceback;
+    Own *own = (Own *)type->own;
+    PyErr_Fetch(&kind, &value, &traceback);
+    STORE(&type->slots, NULL);
+    STORE(&type->shift, 0);
+    STORE(&type->offset, 0);
+    type->own = NULL;
+    if (refresh_tree((PyObject *)type) < 0) {
+        PyErr_Clear();
+    }
+    own_free(own);
+    PyErr_Restore(kind, value, traceback);
+}
+
 static int metatype_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     Type *type = (Type *)(void *)self;
@@ -726,7 +760,11 @@ static int metatype_init(PyObject *self, PyObject *args, PyObject *kwargs)
 #ifdef BROKEN_INIT_SUBCLASS
     return refresh(type);
 #endif
-    return refresh_tree(self);
+    if (refresh_tree(self) < 0) {
+        abandon(type);
+        return -1;
+    }
+    return 0;
 }
 
 static int changing = 0; /* assignments to __bases__ that go through the metaclass */
@@ -783,7 +821,7 @@ static inline int is_harmless(PyTypeObject *type, PyObject *changed)
     if (first_with_calls(mro, &before) == NULL || is_hidden(type, &brings)) {
         return 1;
     }
-    for (i = 0; i <= before && i < PyTuple_GET_SIZE(mro); i++) {
+    for (i = 0; i < before; i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
         }
@@ -929,8 +967,7 @@ static int ready(Type *type, Py_ssize_t room)
         return 0;
     }
     free(rows);
-    type->own = NULL;
-    own_free(own);
+    abandon(type);
     return -1;
 }
 

@@ -115,6 +115,48 @@ def test_the_tables_of_two_bases_do_not_mix(c, base, found):
         assert found(filled(c, both)) == expected
 
 
+def test_an_override_behind_a_type_that_inherits_its_call(c, found):
+    """A plain class behind the type that brings the table comes before the one with the call."""
+    loud = c.plain(1)
+    made = c.make(loud, pair(c, 0), 2, c.CALLS[0])
+
+    class Plain(loud):
+        pass
+
+    class Between(made, Plain):
+        pass
+
+    class Behind(made):
+        pass
+
+    assert found(filled(c, Behind)) == found(filled(c, made)) == 16
+    for _ in range(2):
+        assert found(filled(c, Between)) is None
+        Plain.__call__ = lambda self, x: 5.0
+        assert filled(c, Between)(0.0) == 5.0
+    # Nor does one get there past the metaclass.
+    with pytest.raises(TypeError, match="cannot be changed past its metaclass"):
+        type.__dict__["__bases__"].__set__(Behind, (made, Plain))
+    assert found(filled(c, Behind)) == 16
+    Behind.__bases__ = (made, Plain)
+    assert found(filled(c, Behind)) is None
+
+
+@from_metaclass
+def test_a_call_that_a_plain_class_has(c, found):
+    """A heap type may inherit its call from a class that can be given another one unnoticed."""
+
+    class Loud(c.plain(0)):
+        def __call__(self, x):
+            return 1.0
+
+    heap = c.make(Loud, pair(c, 0), 2, c.CALLS[0], 0, nc.extensibletype)
+    Loud.__call__ = lambda self, x: 5.0
+    obj = filled(c, heap)
+    assert obj(0.0) == 5.0
+    assert found(obj) is None
+
+
 def test_a_table_that_is_hidden_stays_hidden_below(c, base, found):
     class Hides(base):
         def __call__(self, x):
@@ -270,6 +312,49 @@ def test_a_heap_type_that_becomes_ready_late(c, found):
     heap = c.make(None, pair(c, 0), 2, c.CALLS[0], 1, nc.extensibletype, 0, before)
     assert ids(made[0]) == [*ids(heap), b"key"]
     assert found(filled(c, made[0])) == 16
+
+
+@from_metaclass
+def test_subclasses_of_a_type_that_is_refused_are_as_they_were(c, found):
+    """One of them cannot have its rows: none has."""
+    many = {2 * n: 1 for n in range(1, 65537)}
+    made = []
+
+    class Large(metaclass=nc.extensibletype):
+        __customslots__ = many
+
+    def before(heap):
+        made.append(type("Small", (heap,), {"__customslots__": {"key": 1}}))
+        made.append(type("Full", (heap, Large), {}))
+        made.append(type("Last", (heap,), {}))
+
+    with pytest.raises(ValueError, match="65538 slots"):
+        c.make(None, pair(c, 0), 2, c.CALLS[0], 1, nc.extensibletype, 0, before)
+    assert [len(ids(cls)) for cls in made] == [1, 65536, 0]
+    for cls in (made[0], made[2]):
+        assert found(filled(c, cls)) is None
+
+
+def test_a_class_statement_that_fails_leaves_its_subclasses_as_they_were(fails):
+    """__init_subclass__ has made one, and another of too many rows."""
+    made = []
+
+    class Large(metaclass=nc.extensibletype):
+        __customslots__ = {2 * n: 1 for n in range(1, 65537)}
+
+    class Base(metaclass=nc.extensibletype):
+        def __init_subclass__(cls):
+            if not made:
+                made.append(cls)
+                made.append(type("Small", (cls,), {"__customslots__": {"key": 1}}))
+                made.append(type("Full", (cls, Large), {}))
+
+    with fails(ValueError, "type 'Full' has 65537 slots; a table holds at most 65536"):
+
+        class Broken(Base):
+            __customslots__ = {"own": 1}
+
+    assert [len(ids(cls)) for cls in made] == [0, 1, 65536]
 
 
 @from_metaclass

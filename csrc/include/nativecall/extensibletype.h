@@ -50,7 +50,8 @@
  *     every way leads to the same entries;
  *   - a class whose tp_call is not the one that this class was made with has no call table: native
  *     callers and Python must not get different results. A mutable class of another metaclass that
- *     comes before counts as one with a __call__, because it can be given one unnoticed;
+ *     comes before the class that has the call counts as one with a __call__, because it can be
+ *     given one unnoticed;
  *   - bases that are changed past the metaclass, so that its table would be wrong, are refused.
  *
  * Threads. Import, Ready and everything that makes or changes a class hold the GIL. Readers

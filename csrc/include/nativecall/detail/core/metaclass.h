@@ -75,9 +75,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     }
     int status = nc_types_refresh(tree);
     if (status < 0) {
-        nc_type_withdraw(self);
-        nc_type_release((NcTypePrivate *)self->etp_private);
-        self->etp_private = NULL;
+        nc_type_abandon(self, tree);
     }
     Py_DECREF(tree);
     return status;
@@ -115,7 +113,7 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
     Py_ssize_t size = PyTuple_GET_SIZE(changed);
-    Py_ssize_t before;
+    Py_ssize_t origin;
     Py_ssize_t k = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
@@ -137,14 +135,14 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     if (nc_type_call_table((PyTypeObject *)(uintptr_t)self) == NULL) {
         return 1;
     }
-    (void)nc_mro_call_table(mro, &before);
-    /* Nothing new may stand before it, either. */
-    for (Py_ssize_t i = 0; i <= before && i < PyTuple_GET_SIZE(mro); i++) {
+    (void)nc_mro_call_table(mro, &origin);
+    /* Nothing new may stand before the class that its call comes from, either. */
+    for (Py_ssize_t i = 0; i <= origin; i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
         }
     }
-    return before < PyTuple_GET_SIZE(mro) || before == size;
+    return origin + 1 < PyTuple_GET_SIZE(mro) || origin + 1 == size;
 }
 
 /* mro(): type's own, which CPython asks for whenever the bases of a class or of one behind it
@@ -374,12 +372,10 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     return 0;
 
 fail:
+    nc_type_abandon(self, tree);
     Py_XDECREF(tree);
     PyMem_Free(rows);
     PyMem_Free(own);
-    nc_type_withdraw(self);
-    nc_type_release((NcTypePrivate *)self->etp_private);
-    self->etp_private = NULL;
     return -1;
 }
 

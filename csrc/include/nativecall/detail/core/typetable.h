@@ -102,18 +102,39 @@ NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
            nc_type_brings(type, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL;
 }
 
-/* The first type of an MRO that brings a call table, or NULL; *before is how many classes there are
- * that can take the call from it. Those behind it can when it has none itself. */
-NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *before)
+/* Where in an MRO a type's call comes from: the last class of the type's own MRO with its tp_call,
+ * which is `object` for a type without one; the end of the MRO where that class is not in it. A
+ * __call__ of any class up to there can come before the type's. */
+NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
+{
+    const Py_ssize_t end = PyTuple_GET_SIZE(mro) - 1;
+    PyObject *origin = NULL;
+    for (Py_ssize_t i = 0; type->tp_mro != NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyObject *item = PyTuple_GET_ITEM(type->tp_mro, i);
+        if (((PyTypeObject *)(void *)item)->tp_call == type->tp_call) {
+            origin = item;
+        }
+    }
+    for (Py_ssize_t i = 0; i < end; i++) {
+        if (PyTuple_GET_ITEM(mro, i) == origin) {
+            return i;
+        }
+    }
+    return end;
+}
+
+/* The first type of an MRO that brings a call table, or NULL; *origin is where its call comes from.
+ */
+NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *origin)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
         if (type != NULL && nc_type_brings_call_table(type)) {
-            *before = ((PyTypeObject *)type)->tp_call != NULL ? i : PyTuple_GET_SIZE(mro);
+            *origin = nc_mro_call_origin(mro, (PyTypeObject *)type);
             return type;
         }
     }
-    *before = 0;
+    *origin = -1;
     return NULL;
 }
 
@@ -124,13 +145,13 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
-    Py_ssize_t before;
-    PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &before);
+    Py_ssize_t origin;
+    PyHeapExtensibleTypeObject *from = nc_mro_call_table(mro, &origin);
     const ternaryfunc call = from != NULL ? ((NcTypePrivate *)from->etp_private)->own_call : NULL;
     if (from == NULL || self->tp_call != call || ((PyTypeObject *)from)->tp_call != call) {
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < before; i++) {
+    for (Py_ssize_t i = 0; i <= origin; i++) {
         if (nc_type_is_beyond((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i))) {
             return NULL;
         }
@@ -394,7 +415,7 @@ NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own,
     return 0;
 }
 
-/* Tables and private part of a type that no code can reach any more. */
+/* Tables and private part of a type that is not ready, or that no code can reach any more. */
 NC_STATIC void nc_type_release(NcTypePrivate *keeps)
 {
     if (keeps == NULL) {
@@ -409,6 +430,24 @@ NC_STATIC void nc_type_release(NcTypePrivate *keeps)
     }
     PyMem_Free(keeps->own);
     PyMem_Free(keeps);
+}
+
+/* Takes back what was done to make a type ready, in vain: it is not ready, and the classes that
+ * derive from it (a list that has it too; or NULL) have what they had before. Keeps the exception.
+ */
+NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
+{
+    NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
+    NcRaised raised;
+    memset(&raised, 0, sizeof raised);
+    nc_raised_take(&raised);
+    nc_type_withdraw(self);
+    self->etp_private = NULL;
+    if (tree != NULL && nc_types_refresh(tree) < 0) {
+        PyErr_Clear(); /* there is no memory; what has no table says nothing wrong */
+    }
+    nc_type_release(keeps);
+    nc_raised_restore(&raised);
 }
 
 NC_C_END
