@@ -84,6 +84,7 @@ class Scene:
         self.depth = 0
         self.armed = True
         self.running = False  # C, which must find its memory where it is
+        self.told: list[Any] = []  # what addresses were told of
         self.failed = False  # a function that C called
         self.junk: list[Any] = []
 
@@ -149,7 +150,8 @@ class Scene:
             elif isinstance(one, ctypes._Pointer):
                 one.contents = type(one)._type_()
             elif isinstance(one, ctypes.Array):
-                if not self.running:
+                # An array interface has told an address, which nobody can look at again.
+                if not self.running and not any([one is other for other in self.told]):
                     ctypes.resize(one, min(ctypes.sizeof(one) * 64, 1 << 20))
             elif isinstance(one, Pair):
                 if self.running or r.random() < 0.5:
@@ -315,6 +317,7 @@ def exporter(scene: Scene, target: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of formats of ctypes
             kept.append(np.asarray(target))  # the address is that of its memory
+        scene.told += [target, getattr(target, "obj", None)]
         return kept[-1].__array_interface__
 
     def parameter(self: Any) -> Any:
