@@ -248,7 +248,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
         out->keep = owner != NULL ? PyTuple_Pack(1, owner) : NULL;
         out->address = (void *)(uintptr_t)start;
         Py_XDECREF(owner);
-        return out->keep != NULL ? 0 : -1;
+        /* A codec may be anybody's code. */
+        return out->keep != NULL ? 1 : -1;
     }
     int is_taken = nc_take_pointer(wanted, value, out);
     if (is_taken != 0) {
