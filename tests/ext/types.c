@@ -54,6 +54,9 @@ static void static_dealloc(PyObject *object)
 static void heap_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
+    if (PyType_IS_GC(type)) {
+        PyObject_GC_UnTrack(object); /* it has a Python class among its bases */
+    }
     static_dealloc(object);
     Py_DECREF(type);
 }
