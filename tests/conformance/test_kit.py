@@ -289,7 +289,8 @@ BROKEN = {
         "SHIFT": "ready call-tables call-assigned bases-past nativecall-works",
         "WRITE_BACK": "ready-merges ready-array",
         "POSITION": "inherits bases-assigned call-tables inheritance-vectors",
-        "OVERRIDE": "call-tables call-assigned nativecall-works old-tables inheritance-vectors more",
+        "OVERRIDE": "call-tables call-assigned nativecall-works old-tables "
+        "inheritance-vectors more",
         "CALL_ASSIGNED": "call-assigned old-tables" + " vectorcall" * OLD,
         "RETIRED": "old-tables",
         "BASES": "bases-past",
