@@ -88,6 +88,7 @@ def test_inspect_names_the_place(cls, capsys, monkeypatch):
     module = ModuleType("nc_object_slots")
     module.obj = cls()
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the command adds to it
     assert inspection.run("nc_object_slots:obj") == 0
     shown = capsys.readouterr().out
     assert re.search(r"0x04000101 +0x0 +\d+  where objects keep their own slot table", shown)

@@ -272,6 +272,7 @@ def test_tools_say_why_a_mutable_heap_type_is_not_read(c, capsys, monkeypatch):
 
     module = ModuleType("nc_heap_types")
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the command adds to it
 
     def made(metaclass, flags):
         return filled(c, c.make(None, pair(c, 0), 2, c.CALLS[0], 1, metaclass, flags))

@@ -493,7 +493,7 @@ def test_random_structs_lie_as_in_gcc(builder, seed):
     names, text = random_declarations(seed, 60)
     lib = nc.load(None, text, skip=True)
     assert lib.skipped == {}
-    assert compare(lib, builder, text, names, f"random{seed}") > 100
+    assert compare(lib, builder, text, names, f"layouts{seed}") > 100
 
 
 @needs_gcc
