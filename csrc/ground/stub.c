@@ -123,6 +123,7 @@ void nc_stub_called_after_end(const NcStubSlot *slot)
           "it belonged to was gone",
           stderr);
     if (name != NULL) {
+        /* C's own stream: sys.stderr cannot be asked for in such a thread. */
         fprintf(stderr, ": '%s'", PyUnicode_AsUTF8(first_of(name)));
         if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
             PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {

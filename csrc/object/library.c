@@ -51,6 +51,7 @@ static PyObject *find_symbol(PyObject *object, const char *name, const char *ver
     void *address = NULL;
     int status = look_up(object, name, version, &address);
     if (status == NC_E_FORMAT) {
+        /* Only loaders that know versions, as glibc's does by dlvsym, can look one up. */
         PyErr_SetString(PyExc_NotImplementedError,
                         "symbols have no versions on this platform; leave 'version' out");
         return NULL;

@@ -3,40 +3,32 @@
 
 #include <wchar.h>
 
-/* ---- results --------------------------------------------------------------------------------- */
-
-static PyObject *decode_char16(const uint16_t *units)
+/* Bytes of a character, of a letter that is not 'c'. */
+static size_t wide_size(char text)
 {
-    size_t count = 0;
-    int order = PY_LITTLE_ENDIAN ? -1 : 1;
-    while (units[count] != 0) {
-        count++;
-    }
-    return PyUnicode_DecodeUTF16((const char *)units, (Py_ssize_t)(2 * count), "strict", &order);
+    return text == 'w' ? sizeof(wchar_t) : text == 'u' ? 2 : 4;
 }
 
-static PyObject *decode_char32(const uint32_t *units)
+/* ---- results --------------------------------------------------------------------------------- */
+
+static PyObject *decode_wide(const void *text, size_t size)
 {
+    const char *start = (const char *)text;
     size_t count = 0;
     int order = PY_LITTLE_ENDIAN ? -1 : 1;
-    while (units[count] != 0) {
+    while (size == 2 ? ((const uint16_t *)text)[count] != 0
+                     : ((const uint32_t *)text)[count] != 0) {
         count++;
     }
-    return PyUnicode_DecodeUTF32((const char *)units, (Py_ssize_t)(4 * count), "strict", &order);
+    Py_ssize_t length = (Py_ssize_t)(size * count);
+    return size == 2 ? PyUnicode_DecodeUTF16(start, length, "strict", &order)
+                     : PyUnicode_DecodeUTF32(start, length, "strict", &order);
 }
 
 PyObject *nc_text_to_python(const NcCallSpec *spec, const void *address)
 {
-    switch (spec->text_result) {
-    case 'w':
-        return sizeof(wchar_t) == 2 ? decode_char16((const uint16_t *)address)
-                                    : decode_char32((const uint32_t *)address);
-    case 'u':
-        return decode_char16((const uint16_t *)address);
-    case 'U':
-        return decode_char32((const uint32_t *)address);
-    default:
-        break;
+    if (spec->text_result != 'c') {
+        return decode_wide(address, wide_size(spec->text_result));
     }
     const char *text = (const char *)address;
     if (spec->encoding == NULL) {
@@ -77,11 +69,11 @@ static const char *wide_encoding(size_t size)
 /* The characters as wide ones, with the null character that ends them, as bytes. */
 static PyObject *encode_wide(char text, PyObject *value)
 {
-    size_t size = text == 'w' ? sizeof(wchar_t) : text == 'u' ? 2 : 4;
     PyObject *end = PyUnicode_FromStringAndSize("", 1);
     PyObject *whole = end != NULL ? PyUnicode_Concat(value, end) : NULL;
     PyObject *encoded =
-        whole != NULL ? PyUnicode_AsEncodedString(whole, wide_encoding(size), "strict") : NULL;
+        whole != NULL ? PyUnicode_AsEncodedString(whole, wide_encoding(wide_size(text)), "strict")
+                      : NULL;
     Py_XDECREF(end);
     Py_XDECREF(whole);
     return encoded;

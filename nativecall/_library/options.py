@@ -133,14 +133,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "free": _checked_free,
     "close": _checked_close,
 }
-_DEFAULTS = {
-    "gil": "hold",
-    "errors": "none",
-    "errno": False,
-    "order": "C",
-    "fortran": False,
-    "keep": "call",
-}
+_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, **DEFAULT._asdict()}
 
 
 class Options:

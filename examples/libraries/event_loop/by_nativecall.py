@@ -28,7 +28,7 @@ class Loop:
             try:
                 if not function():
                     uv.uv_timer_stop(timer)
-            except Exception:
+            except Exception:  # whatever it is: the loop ends, and raises it
                 uv.uv_stop(self.loop)
                 raise
 
