@@ -296,19 +296,25 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         hidden = convention(flags).hidden + (len(lengths(wanted)) if policies.fortran else 0)
         policies = policies._replace(out=resolved(wanted, hidden, policies.out))
     if policies.keep != "call":
-        policies = policies._replace(keep=_keep(wanted, policies.keep, owner))
+        policies = policies._replace(keep=kept_for(wanted, policies.keep))
+        if policies.keep == "library" and not hasattr(owner, "handle"):
+            raise ValueError("keep='library' needs a function that nativecall.load found")
     return NewEntry(address, wanted, flags, owner, name, policies)
 
 
-def _keep(signature: Signature, keep: str | int, owner: object) -> str | int:
-    """How long functions that are passed are kept, with the position of an argument."""
+def kept_for(signature: Signature, keep: str | int) -> str | int:
+    """How long functions that are passed are kept, with the position of an argument.
+
+    Raises
+    ------
+    ValueError
+        When no functions are passed, or there is no such argument.
+    """
     if all([arg.kind != "function" for arg in signature.args]):
         raise ValueError(
             f"keep={keep!r} is for functions that are passed, but the signature is "
             f"{signature.text!r}"
         )
-    if keep == "library" and not hasattr(owner, "handle"):
-        raise ValueError("keep='library' needs a function that nativecall.load found")
     if keep in ("library", "process"):
         return keep
     return position(signature, len(signature.args), keep, "keep")

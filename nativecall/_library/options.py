@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from .._callable.entry import GIL
+from .._callable.entry import GIL, kept_for
 from .._values.failure import CONVENTIONS
 from .._values.outs import resolved
 from .._values.policies import DEFAULT, Policies, check
@@ -235,16 +235,12 @@ def _suits(option: str, value: object, signature: Signature) -> bool:
     """Whether a function of a signature can have it."""
     if option == "errors":
         return CONVENTIONS[str(value)].fits(signature)
-    if option == "out":
+    if option in ("out", "keep"):
+        read = partial(resolved, signature, 0) if option == "out" else partial(kept_for, signature)
         try:
-            resolved(signature, 0, value)  # type: ignore[arg-type]  # it was checked
+            read(value)  # type: ignore[arg-type]  # it was checked
         except ValueError:
             return False
-    if option == "keep":
-        if all([arg.kind != "function" for arg in signature.args]):
-            return False
-        names = [name for name in signature.names if name]
-        return value in ("call", "library", "process", *names) or isinstance(value, int)
     if option in ("free", "close"):
         return gives_pointer(signature)
     return option != "gil" or value != "release" or "O" not in signature.text
