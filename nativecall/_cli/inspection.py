@@ -127,14 +127,14 @@ def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> 
                 why = "calls go through code that was compiled ahead of time"
             else:
                 spec = native[entry.signature]._entry()[0]
-                texts = trampoline.lengths_told(spec)
-                reason = trampoline.refusal(spec.signature, entry.flags, texts)
+                unpassed = trampoline.not_passed(spec)
+                reason = trampoline.refusal(spec.signature, entry.flags, *unpassed)
                 why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
         spec = native[entry.signature]._entry()[0]
-        texts = trampoline.lengths_told(spec)
-        text = trampoline.intermediate(spec.signature, entry.flags, texts) or ""
+        unpassed = trampoline.not_passed(spec)
+        text = trampoline.intermediate(spec.signature, entry.flags, *unpassed) or ""
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"
             output.heading(f"generated code for {entry.signature!r}, {what}")

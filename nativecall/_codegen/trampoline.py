@@ -74,9 +74,11 @@ _recent: Fifo[str, Trampoline] = Fifo()
 _refused: Fifo[str, str] = Fifo()
 
 
-def lengths_told(spec: CallSpec) -> tuple[int, ...]:
-    """The arguments of an entry whose lengths are the last ones, which Python does not pass."""
-    return lengths(spec.signature) if spec.policies.fortran else ()
+def not_passed(spec: CallSpec) -> tuple[tuple[int, ...], tuple[Out, ...]]:
+    """What Python does not pass: the arguments whose lengths are the last ones, for these; and the
+    out-parameters.
+    """
+    return lengths(spec.signature) if spec.policies.fortran else (), spec.policies.out
 
 
 def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
@@ -92,8 +94,7 @@ def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
         fixed = len(signature.args)
     elif fixed is not None and not 0 <= fixed <= len(signature.args):
         raise ValueError(f"'fixed' must be from 0 to {len(signature.args)} (got {fixed})")
-    texts = lengths_told(spec)
-    outs: tuple[Out, ...] = spec.policies.out
+    texts, outs = not_passed(spec)
     if outs and not fits_stack(signature, outs, texts):
         return None
     return _find(signature, flags, fixed, texts, outs)
@@ -125,12 +126,14 @@ def _find(
     return found
 
 
-def refusal(signature: Signature, flags: int, texts: Sequence[int] = ()) -> str:
+def refusal(
+    signature: Signature, flags: int, texts: Sequence[int] = (), outs: Sequence[Out] = ()
+) -> str:
     """Why the calls of an entry go through libffi; ``""`` where they do not have to."""
     if not engine.available():
         return engine.reason()
     fixed = len(signature.args) if signature.variadic else None
-    return _refused.get(key(signature, flags, fixed, texts), "")
+    return _refused.get(key(signature, flags, fixed, texts, outs), "")
 
 
 def _make(
@@ -239,14 +242,17 @@ def variadic(
     return fallback
 
 
-def intermediate(signature: Signature, flags: int = 0, texts: Sequence[int] = ()) -> str | None:
+def intermediate(
+    signature: Signature, flags: int = 0, texts: Sequence[int] = (), outs: Sequence[Out] = ()
+) -> str | None:
     """The LLVM IR of a trampoline, for people to read; None where there is none.
 
-    `flags` are an entry's, `texts` as for `key`. That of a variadic function takes the fixed
-    arguments only.
+    `flags` are an entry's, `texts` and `outs` as for `key`. That of a variadic function takes the
+    fixed arguments only.
     """
     try:
-        return _text(signature, flags, len(signature.args) if signature.variadic else None, texts)
+        fixed = len(signature.args) if signature.variadic else None
+        return _text(signature, flags, fixed, texts, outs)
     except engine.Unsupported:
         return None
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall._codegen import trampoline
 from nativecall._signature.ctype import SCALARS
 from support.modes import GENERATED
 
@@ -317,3 +318,11 @@ def test_with_other_options(load, outs):
     frexp = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", out="exponent")
     for value in (40.0, 0.0, -1e300, math.inf):
         assert frexp(value)[0] == math.frexp(value)[0]
+
+
+@pytest.mark.skipif(not GENERATED, reason="needs generated code")
+def test_the_code_that_people_are_shown_is_the_code_that_runs(load):
+    spec, _, flags = load("divide", DIVIDE, out=[2, 3])._entry()
+    shown = trampoline.intermediate(spec.signature, flags, *trampoline.not_passed(spec))
+    assert "%outs = alloca" in shown
+    assert trampoline.refusal(spec.signature, flags, *trampoline.not_passed(spec)) == ""
