@@ -171,11 +171,11 @@ class _Maker:
         if isinstance(init, (list, tuple, dict, bytes)) or _is_cdata(init):
             return None
         try:
-            memoryview(init).release()  # type: ignore[arg-type]  # that is asked
+            view = memoryview(init)  # type: ignore[arg-type]  # what has no buffer raises TypeError
         except (TypeError, BufferError, ValueError):
             return None
         ffi = self.ffi
-        with memoryview(init) as view:  # type: ignore[arg-type]  # that it is one was asked
+        with view:
             size, count = view.nbytes, view.nbytes // max(ffi.sizeof(ctype.item), 1)
         element = _element(ctype)
         wanted = self._type(pointer_to(element))
@@ -308,17 +308,13 @@ class _Maker:
         is_record = ctype.item.kind in _RECORDS
         if isinstance(value, list) or (isinstance(value, tuple) and not is_record):
             kind = _array_of(ctype)
-            return self._kept(self._inner().array(kind, value, who), ctype)
+            return self._kept(_Maker(self.owner).array(kind, value, who), ctype)
         if isinstance(value, (dict, tuple)) and is_record:
-            return self._kept(self._inner().record(ctype, value, who), ctype)
+            return self._kept(_Maker(self.owner).record(ctype, value, who), ctype)
         wanted = self._type(ctype)
         held = _types.pin(callspec.of_argument(wanted), who, -1, value)
         self.kept.append(held)
         return ffi.cast(ctype, held.address)
-
-    def _inner(self) -> _Maker:
-        """What makes another piece, which keeps its own."""
-        return _Maker(self.owner)
 
     def _kept(self, made: FFIData, ctype: FFIType) -> FFIData:
         self.kept.append(made)
