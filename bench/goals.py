@@ -19,11 +19,14 @@ from bench.rows import (
     generated,
     importing,
     interning,
+    jitted,
     libraries,
     lookup,
     making,
+    objects,
     scaling,
     thunks,
+    ufuncs,
 )
 from bench.section import Group, Section
 
@@ -270,6 +273,37 @@ def _scaling(section: Section) -> Iterator[Goal]:
         yield Goal(what, scaling.MOST, "x", True, found, detail)
 
 
+def _objects(section: Section) -> Iterator[Goal]:
+    ours, cython, shared = objects.NATIVE, objects.CYTHON, objects.SHARED
+    yield _ratio("New + Release / make_shared", section, "new and release", ours, shared, 1.1)
+    what = "New + Release / cdef class with the GIL"
+    yield _ratio(what, section, "new and release", ours, cython, 1.0)
+    yield _ratio("Retain + Release / shared_ptr", section, "retain and release", ours, shared, 1.0)
+    row, virtual = "method by key", objects.VIRTUAL
+    group = _both(section.group(row), ours, virtual)
+    what = "method by key - C++ virtual call"
+    if group is None:
+        yield Goal(what, 1.0, "ns", True, None, "not measured")
+    else:
+        summary = group.difference(ours, virtual)
+        yield Goal(what, 1.0, "ns", True, summary.median, _spread(summary))
+    what = "a Python method / method by key"
+    yield _ratio(what, section, row, objects.PYTHON_METHOD, ours, 8.0, at_most=False)
+    for row in ("read a field", "write a field"):
+        yield _ratio(f"{row} / cdef class", section, row, ours, cython, 1.0)
+    for row in objects.STATEMENTS:
+        for peer in (NANOBIND, objects.PYBIND11):
+            yield _ratio(f"{row} / {peer}", section, row, ours, peer, 1.0)
+    row, one, two = "one of two threads", "one thread", "two threads"
+    group = _both(section.group(row), one, two)
+    what = "objects: two threads / one"
+    if group is None:
+        yield Goal(what, 1.8, "x", False, None, "not measured")
+    else:
+        summary = group.ratio(one, two)
+        yield Goal(what, 1.8, "x", False, 2 * summary.median, "by processor time")
+
+
 def _intern(section: Section) -> Iterator[Goal]:
     nativecall, python = interning.NATIVECALL, interning.PYTHON
     what = f"interning a known string / {python}"
@@ -331,17 +365,44 @@ def _headers(section: Section) -> Iterator[Goal]:
             yield Goal(f"{header}: {name}", bound, units[name], True, found, detail)
 
 
+def _jitted(section: Section) -> Iterator[Goal]:
+    for row in (jitted.ARGUMENT, jitted.CONSTANT):
+        for peer in (jitted.CFUNC, jitted.ADDRESS):
+            what = f"native callable in a Numba loop / {peer}, {row}"
+            yield _ratio(what, section, row, jitted.OURS, peer, 1.05)
+
+
+def _ufuncs(section: Section) -> Iterator[Goal]:
+    for size in ufuncs.SIZES:
+        row = ufuncs.row(ufuncs.KNOWN, size)
+        for subject in (ufuncs.OURS, ufuncs.CFUNC):
+            # Within the quartiles: from 10^6 doubles on, memory decides.
+            what = f"to_ufunc ({subject}) / {ufuncs.NUMBA}, {row}, lower quartile"
+            group = _both(section.group(row), subject, ufuncs.NUMBA)
+            found = None if group is None else group.ratio(subject, ufuncs.NUMBA)
+            detail = "not measured"
+            if found is not None:
+                detail = f"median {found.median:.3g}, {_spread(found)}"
+            yield Goal(what, 1.0, "x", True, None if found is None else found.lower, detail)
+        row = ufuncs.row(ufuncs.POINTER, size)
+        what = f"to_ufunc / {ufuncs.NUMPY}, {row}"
+        yield _ratio(what, section, row, ufuncs.OURS, ufuncs.NUMPY, 1.02)
+
+
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
     "overloads": _overloads,
     "generated": _generated,
     "callbacks": _callbacks,
     "thunks": _thunks,
+    "ufuncs": _ufuncs,
+    "jitted": _jitted,
     "programs": _programs,
     "clibraries": _clibraries,
     "scaling": _scaling,
     "lookup": _lookup,
     "build": _build,
+    "objects": _objects,
     "intern": _intern,
     "import": _import,
     "making": _making,

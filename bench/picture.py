@@ -10,6 +10,7 @@ stand the median and how many times nativecall's it is, and below it why a peer 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -18,6 +19,7 @@ from bench.programs import OURS, PEERS, PROGRAMS, REASONS
 
 WIDTH, NAMES, BARS = 860, 190, 470
 LINE, TITLE, GAP = 17, 24, 12
+CHARACTERS = 140  # in a line of quiet text, in the widest of the usual fonts
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
@@ -80,20 +82,22 @@ def draw(report: Mapping[str, Any]) -> str:
         for name in faster:
             reason = REASONS.get((program.name, name))
             if reason is not None:
-                y += LINE
-                parts.append(_text(12, y, f"{name}: {reason}", "quiet"))
+                for line in textwrap.wrap(f"{name}: {reason}", CHARACTERS):
+                    y += LINE
+                    parts.append(_text(12, y, line, "quiet"))
         y += GAP
     versions = report["machine"]["versions"]
     used = ", ".join(f"{name} {versions[name]}" for name in ("cffi", "numba", "Cython"))
     machine = f"{report['machine']['python']}, {used}, {report['machine']['cpu']}"
     command = "python -m bench --only programs" + (" --quick" if report["quick"] else "")
-    for line in (
+    for note in (
         "Medians of processor time, each with a scale of its own (logarithmic where one takes over "
         "20 times as long as another).",
         f"{machine}, {report['date'][:10]}: {command} --picture FILE",
     ):
-        y += LINE
-        parts.append(_text(0, y, line, "quiet"))
+        for line in textwrap.wrap(note, CHARACTERS):
+            y += LINE
+            parts.append(_text(0, y, line, "quiet"))
     height = y + GAP
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '

@@ -50,16 +50,18 @@ def differences(left: Sequence[float], right: Sequence[float]) -> Summary:
     return summarise([a - b for a, b in zip(left, right, strict=True)])
 
 
-def python_loop(statement: str, names: Mapping[str, object]) -> Callable[[int], float]:
+def python_loop(
+    statement: str, names: Mapping[str, object], unroll: int = UNROLL
+) -> Callable[[int], float]:
     """Return a function of a repeat count: mean ns for one execution of `statement`.
 
-    The statement is unrolled `UNROLL` times in a function compiled for this subject alone, and its
+    The statement is unrolled `unroll` times in a function compiled for this subject alone, and its
     names are local variables. CPython specialises call sites in place, so a loop shared by two
     subjects would be specialised for neither, and a call through a global or an attribute would
     time that look-up as well. An empty `statement` gives the cost of the loop itself, per unrolled
     execution.
     """
-    body = "".join(f"        {statement or 'pass'}\n" for _ in range(UNROLL if statement else 1))
+    body = "".join(f"        {statement or 'pass'}\n" for _ in range(unroll if statement else 1))
     source = (
         f"def loop(_repeats, _clock, {', '.join(names)}):\n"
         "    _start = _clock()\n"
@@ -73,7 +75,7 @@ def python_loop(statement: str, names: Mapping[str, object]) -> Callable[[int], 
 
     def sample(repeats: int) -> float:
         elapsed = loop(itertools.repeat(None, repeats), time.perf_counter_ns, *values)
-        return elapsed / (repeats * UNROLL)
+        return elapsed / (repeats * unroll)
 
     return sample
 

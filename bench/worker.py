@@ -18,18 +18,32 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = ("calls", "overloads", "generated", "callbacks", "thunks", "making", "programs", "lookup")
+PINNED = (
+    "calls",
+    "overloads",
+    "generated",
+    "callbacks",
+    "thunks",
+    "ufuncs",
+    "jitted",
+    "making",
+    "programs",
+    "lookup",
+)
 MODULES = {
     "calls": "calls",
     "overloads": "overloads",
     "generated": "generated",
     "callbacks": "callbacks",
     "thunks": "thunks",
+    "ufuncs": "ufuncs",
+    "jitted": "jitted",
     "making": "making",
     "programs": "programs",
     "clibraries": "clibraries",
     "scaling": "scaling",
     "lookup": "lookup",
+    "objects": "objects",
     "build": "building",
     "intern": "interning",
     "import": "importing",

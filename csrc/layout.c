@@ -2,6 +2,39 @@
 #include "layout.h"
 
 NcHooks nc_hooks;
+
+/* A hook until it is set: imports the module that sets them, and calls what is in its place then.
+ * `place` is its offset. */
+static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
+    PyObject *later = *hook;
+    PyObject *module = PyImport_ImportModule("nativecall._callable.hooks");
+    if (module == NULL) {
+        return NULL;
+    }
+    Py_DECREF(module);
+    if (*hook == later) { /* it is being imported by this thread */
+        PyErr_SetString(PyExc_RuntimeError, "nativecall._callable.hooks has not set the hooks yet");
+        return NULL;
+    }
+    return PyObject_Vectorcall(*hook, args, (size_t)nargs, NULL);
+}
+
+int nc_hooks_put_off(void)
+{
+    static PyMethodDef method = {"later", NC_METHOD(call_later), METH_FASTCALL, NULL};
+    for (PyObject **hook = &nc_hooks.pointer_argument; hook <= &nc_hooks.thunks; hook++) {
+        PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)&nc_hooks);
+        *hook = place != NULL ? PyCFunction_New(&method, place) : NULL;
+        Py_XDECREF(place);
+        if (*hook == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 NcMore nc_no_more;
 
 NcMore *nc_callable_more(NcCallable *self)

@@ -11,16 +11,14 @@
  * so there is one per shape, never one per function. Those of common shapes are compiled into the
  * core; for others the `generate` hook makes one when the callable is first called.
  *
- * What is done with them is in callable.h, which stands above the conversions of values.
+ * What is done with them is in object/callable.c, which stands above the conversions of values.
  *
  * Threads: everything here needs the GIL, but for the call table (calltable.h), which readers use
  * without it. */
 #ifndef NC_LAYOUT_H
 #define NC_LAYOUT_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
+#include "ground/functions.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -54,13 +52,17 @@ typedef struct {
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
+    PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
+                             asked for */
 } NcArgument;
 
 /* An out-parameter that a trampoline has on its stack (nativecall/_values/outs.py). */
 typedef struct {
-    size_t offset;  /* in the memory of all of them */
-    PyObject *type; /* ctype of what is there */
-    char code;      /* its letter, as in a shape */
+    size_t offset;          /* in the memory of all of them */
+    PyObject *type;         /* ctype of what is there */
+    char code;              /* its letter, as in a shape */
+    char text;              /* as that of an argument */
+    PyObject *pointer_type; /* the cffi type of a pointer, once asked for; or NULL */
 } NcOut;
 
 /* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is
@@ -92,8 +94,10 @@ typedef struct {
                               Python does not pass, follow the arguments as well */
     int export;  /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    PyObject *record_class;         /* the class of struct results, once asked for; or NULL */
-    PyObject *pointer_type;         /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject *generated; /* weak reference to the trampoline that was generated last; or NULL */
+    uintptr_t generated_flags; /* of the entry that it was for */
+    PyObject *record_class;    /* the class of struct results, once asked for; or NULL */
+    PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
     PyObject
         *forms[NC_BOXES]; /* what boxes are made of, once asked for (object/boxed.c); or NULL */
 } NcCallSpec;
@@ -129,8 +133,11 @@ typedef struct {
         PyObject *box;   /* NULL until there is one */
         PyObject *entry; /* the callable in it */
     } boxes[NC_BOXES];
-    size_t changes; /* how often the boxes were forgotten */
-    int decided;    /* whether generating a trampoline was tried, or is not wanted */
+    const struct NcClass *self_class; /* of a method: objects of this class, which the callable
+                                         owns, are its first argument; else NULL */
+    int takes_fields; /* and go to C as the address of what the class declares; else as their own */
+    size_t changes;   /* how often the boxes were forgotten */
+    int decided;      /* whether generating a trampoline was tried, or is not wanted */
 } NcMore;
 
 typedef struct {
@@ -170,7 +177,9 @@ extern NcMore nc_no_more;
 /* The callable's own NcMore, to be written to. NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
 
-/* What the core asks of Python code, set once by nativecall/_callable/. */
+/* What the core asks of Python code, set once: what call specs are made of by
+ * nativecall/_values/callspec.py, all else by nativecall/_callable/hooks.py, which is imported when
+ * the first of it is called: those up to `thunks` (nc_hooks_put_off). */
 typedef struct {
     PyObject
         *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
@@ -186,17 +195,22 @@ typedef struct {
                                 value to memory */
     PyObject *load;          /* (ctype, address) -> the value in memory */
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
-    PyObject *describe;      /* (Signature, hidden arguments, policies) -> a call spec's parts */
-    PyObject *passed;        /* (ctype) -> None, or (signature, CallbackSpec or None) of functions
-                                that are such arguments */
-    PyObject *spec_of;       /* (signature in any spelling) -> its call spec */
+    PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
+                                arguments (text, Signature, CallbackSpec or None) */
     PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
     PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
     PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
-    PyObject *thunk_specs;   /* dict with put(key, spec), which keeps a number of them */
+    /* The others are there from the beginning. */
+    PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
+    PyObject *spec_of;     /* (signature in any spelling) -> its call spec */
+    PyObject *thunk_specs; /* dict with put(key, spec), which keeps a number of them; NULL before
+                                `thunks` was called */
 } NcHooks;
 
 extern NcHooks nc_hooks;
+
+/* Makes the hooks set themselves when they are called: 0, or -1 with an exception. */
+int nc_hooks_put_off(void);
 
 /* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
  * kept is used by borrowed references, so it never changes. Takes the reference. */

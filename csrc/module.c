@@ -4,53 +4,54 @@
  * nativecall/_lib.py loads it from the same file by its own init function, so that these types get
  * ordinary exceptions. One process has one copy; subinterpreters are refused, because the slot
  * tables of static types and the PyGILState API know only the main one. */
-#include "object/boxed.h"
-#include "object/callable.h"
-#include "object/overloadcost.h"
-#include "object/callspec.h"
-#include "callback/callbackcallable.h"
-#include "callback/ctypescall.h"
-#include "object/library.h"
-#include "object/making.h"
 #include "callback/pycallbackobject.h"
-#include "values/pointers.h"
-#include "core/core.h"
-#include "object/offer.h"
-#include "object/failure.h"
-#include "object/thunkobject.h"
-#include "codegen/objectfile.h"
-#include "codegen/processor.h"
 #include "codegen/symbols.h"
-#include "values/keep.h"
-#include "values/fortran.h"
-#include "values/memory.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
-#include "cli/probe.h"
+#include "ground/functions.h"
+#include "ground/lists.h"
+#include "object/failure.h"
+#include "object/making.h"
+#include "object/overloadcost.h"
+#include "object/shortcut.h"
+#include "object/thunkobject.h"
+#include "values/keep.h"
+#include "values/memoryblock.h"
+#include "values/pointers.h"
 #include "values/records.h"
-#include "values/text.h"
-#include "ground/stack.h"
-#include "ground/stub.h"
-#include "codegen/thunk.h"
 
-/* Code relies on what the hooks return, so they are set once, at import. */
-static int refuse_again(PyObject *hook)
+#include <stdlib.h>
+#include <string.h>
+
+/* Code relies on what the hooks return, so they are set once. */
+static int refuse_again(int set)
 {
-    if (hook != NULL) {
+    if (set) {
         PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
         return -1;
     }
     return 0;
 }
 
-/* set_call_hooks(generate, make_fallback, failure, specialize, spec_of, no_entry, bridge, thunks,
+/* set_spec_hooks(describe, spec_of) */
+static PyObject *set_spec_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    if (refuse_again(nc_hooks.describe != NULL) < 0 ||
+        !PyArg_ParseTuple(args, "OO", &nc_hooks.describe, &nc_hooks.spec_of)) {
+        return NULL;
+    }
+    Py_INCREF(args); /* keeps them as long as the process */
+    Py_RETURN_NONE;
+}
+
+/* set_call_hooks(generate, make_fallback, failure, specialize, no_entry, bridge, thunks,
  * thunk_specs) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    if (refuse_again(nc_hooks.generate) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOOO!", &nc_hooks.generate, &nc_hooks.make_fallback,
-                          &nc_hooks.failure, &nc_hooks.specialize, &nc_hooks.spec_of,
-                          &nc_hooks.no_entry, &nc_hooks.bridge, &nc_hooks.thunks, &PyDict_Type,
+    if (refuse_again(nc_hooks.thunk_specs != NULL) < 0 ||
+        !PyArg_ParseTuple(args, "OOOOOOOO!", &nc_hooks.generate, &nc_hooks.make_fallback,
+                          &nc_hooks.failure, &nc_hooks.specialize, &nc_hooks.no_entry,
+                          &nc_hooks.bridge, &nc_hooks.thunks, &PyDict_Type,
                           &nc_hooks.thunk_specs)) {
         return NULL;
     }
@@ -59,15 +60,17 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
- * describe, passed) */
+ * passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    if (refuse_again(nc_hooks.store) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
+    static int set;
+    if (refuse_again(set) < 0 ||
+        !PyArg_ParseTuple(args, "OOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
                           &nc_hooks.match, &nc_hooks.struct_buffer, &nc_hooks.store, &nc_hooks.load,
-                          &nc_hooks.record_class, &nc_hooks.describe, &nc_hooks.passed)) {
+                          &nc_hooks.record_class, &nc_hooks.passed)) {
         return NULL;
     }
+    set = 1;
     Py_INCREF(args); /* keeps them as long as the process */
     Py_RETURN_NONE;
 }
@@ -75,7 +78,7 @@ static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 /* set_callable_class(type): NativeCallable. */
 static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    if (refuse_again((PyObject *)nc_callable_class) < 0) {
+    if (refuse_again(nc_callable_class != NULL) < 0) {
         return NULL;
     }
     if (!PyType_Check(type) ||
@@ -141,13 +144,9 @@ static PyObject *rows_of(const PyCustomSlotTable *table)
     PyObject *rows = PyList_New(0);
     for (size_t i = 0; rows != NULL && table != NULL && i < (size_t)table->count; i++) {
         const PyCustomSlot *slot = nc_slottable_rows(table) + i;
-        PyObject *row =
-            Py_BuildValue("(KKK)", (unsigned long long)slot->id, (unsigned long long)slot->flags,
-                          (unsigned long long)slot->data.flags);
-        if (row == NULL || PyList_Append(rows, row) < 0) {
-            Py_CLEAR(rows);
-        }
-        Py_XDECREF(row);
+        nc_list_take(&rows, Py_BuildValue("(KKK)", (unsigned long long)slot->id,
+                                          (unsigned long long)slot->flags,
+                                          (unsigned long long)slot->data.flags));
     }
     return rows;
 }
@@ -189,49 +188,29 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
             : 0);
 }
 
+#define ROW(function, name, flags) {name, function, flags, NULL},
 static PyMethodDef functions[] = {
+    {"set_spec_hooks", set_spec_hooks, METH_VARARGS, NULL},
     {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"set_callable_class", set_callable_class, METH_O, NULL},
-    {"wrap_address", (PyCFunction)(void (*)(void))nc_wrap_address, METH_FASTCALL, NULL},
-    {"make_callback", (PyCFunction)(void (*)(void))nc_make_callback, METH_FASTCALL, NULL},
-    {"callspec", nc_callspec, METH_VARARGS, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
-    {"match", nc_match, METH_VARARGS, NULL},
-    {"pin", nc_pin, METH_VARARGS, NULL},
-    {"text_result", nc_text_result, METH_VARARGS, NULL},
-    {"hold", nc_pin_hold, METH_O, NULL},
-    {"check_unmoved", nc_pins_check_unmoved, METH_VARARGS, NULL},
-    {"text_length", nc_pin_text_length, METH_VARARGS, NULL},
-    {"export", nc_pin_export, METH_O, NULL},
-    {"settle", nc_pins_settle, METH_VARARGS, NULL},
-    {"take_pointers", nc_take_pointers, METH_VARARGS, NULL},
-    {"stack_require", nc_stack_required, METH_VARARGS, NULL},
+    {"string_at", NC_METHOD(nc_string_at), METH_FASTCALL, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"object_slots", object_slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
-    {"native_offer", nc_native_offer, METH_O, NULL},
-    {"native_entry", nc_native_entry, METH_VARARGS, NULL},
-    {"capsule", nc_capsule, METH_VARARGS, NULL},
-    {"capsule_entry", nc_capsule_entry, METH_O, NULL},
-    {"scipy_box", nc_scipy_box, METH_VARARGS, NULL},
-    {"open_library", nc_open_library, METH_VARARGS, NULL},
-    {"call_loop", nc_probe_call_loop, METH_VARARGS, NULL},
-    {"save_errno", nc_errno_save, METH_O, NULL},
-    {"saved_errno", nc_errno_saved, METH_NOARGS, NULL},
-    {"object_at", nc_object_at, METH_VARARGS, NULL},
-    {"take_object", nc_object_taken, METH_VARARGS, NULL},
-    {"code_layout", nc_code_layout, METH_NOARGS, NULL},
-    {"code_symbols", nc_code_symbols, METH_NOARGS, NULL},
-    {"has_room", nc_has_room, METH_O, NULL},
-    {"load_object", nc_load_object, METH_VARARGS, NULL},
-    {"processor", nc_processor, METH_NOARGS, NULL},
-    {"stubs_refused", nc_stubs_refused_text, METH_NOARGS, NULL},
-    {"convert_number", nc_convert_number, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    NC_FUNCTIONS(ROW){NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject *const types[] = {
+    &NcStash_Type,        &NcPointerReader_Type, &NcRecord_Type,         &NcMemory_Type,
+    &NcKeep_Type,         &NcCallSpec_Type,      &NcThunkSpec_Type,      &NcThunk_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type,    &NcCtypesCallback_Type, &NcGenerated_Type,
+    &NcLibrary_Type,      &NcMemoryPlan_Type,    &NcField_Type,          &NcMethod_Type,
+    &NcObjectArray_Type,  &NcLock_Type,
 };
 
 /* Adds an object that was just made. -1 with an exception, also where it was not. */
@@ -257,22 +236,25 @@ static int module_exec(PyObject *module)
                         "nativecall's core cannot be loaded twice in one process; restart Python");
         return -1;
     }
+    const char *trace = getenv("NATIVECALL_TRACE");
+    nc_calls_traced = trace != NULL && strcmp(trace, "1") == 0;
     nc_symbols_ready();
     nc_pycallback_set_interpreter();
     nc_pass_function = nc_pycallback_pass;
-    if (PyExtensibleType_Import() == NULL || PyType_Ready(&NcPin_Type) < 0 ||
-        PyModule_AddType(module, &NcGenerated_Type) < 0 ||
-        PyModule_AddType(module, &NcThunkSpec_Type) < 0 ||
-        PyModule_AddType(module, &NcThunk_Type) < 0 || nc_buffers_ready() < 0 ||
-        nc_exceptions_ready(module) < 0 || PyModule_AddType(module, &NcCallbackSpec_Type) < 0 ||
-        PyModule_AddType(module, &NcPyCallback_Type) < 0 ||
-        PyModule_AddType(module, &NcCtypesCallback_Type) < 0 || nc_records_ready(module) < 0 ||
-        PyModule_AddType(module, &NcLibrary_Type) < 0 ||
-        PyModule_AddType(module, &NcKeep_Type) < 0 || nc_pointers_ready(module) < 0 ||
-        PyModule_AddType(module, &NcMemory_Type) < 0 || nc_callable_ready(module) < 0 ||
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
+        if (PyModule_AddType(module, types[i]) < 0) {
+            return -1;
+        }
+    }
+    if (nc_hooks_put_off() < 0 || PyExtensibleType_Import() == NULL ||
+        PyType_Ready(&NcPin_Type) < 0 || PyType_Ready(&NcShortcut_Type) < 0 ||
+        PyType_Ready(&NcBlock_Type) < 0 || nc_buffers_ready() < 0 ||
+        nc_exceptions_ready(module) < 0 || nc_pointers_ready(module) < 0 ||
+        nc_callable_ready(module) < 0 || nc_objects_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
+        PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
         return -1;
     }

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """The public names, of _public.py, which is imported when one of them is used."""
+        """A public name, whose module is imported when it is first used."""
         if name[0] != "_" or name in ("__all__", "_open_box"):
-            from ._public import NAMES
+            from ._public import found
 
-            globals().update({**NAMES, **globals()})
-            if name in globals():
-                return globals()[name]
+            value = found(name)
+            if value is not None:
+                return globals().setdefault(name, value)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():

@@ -11,8 +11,10 @@ callback, also after `close`, when calls give the sentinel and RuntimeError.
 from __future__ import annotations
 
 from functools import partial
+from types import FunctionType
 
 from . import _lib
+from ._callable import pickled
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
 from ._callable.pythonfunction import callback_of, spec_of
@@ -21,7 +23,8 @@ from ._fifo import Fifo
 from ._signature.signature import Signature
 from ._signature.spelling import is_ffi_type, parse, parse_with
 from ._values import storage
-from ._values.failure import CONVENTIONS, check_errors
+from ._values.failure import CONVENTIONS, check_errors, convention
+from ._values.policies import DEFAULT, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from ._values.failure import Errors
 
 _types = _lib.types
-_make_callback = _types.make_callback
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
 #: The conventions by which C code can be told that a Python function failed.
@@ -55,6 +57,7 @@ closed : bool
 
 class Callback(NativeCallable):
     __doc__ = Doc(_CLASS_DOC)
+    __module__ = "nativecall"
     __slots__ = ()
 
     def __init__(
@@ -66,6 +69,7 @@ class Callback(NativeCallable):
         errors: object = None,
         name: str | None = None,
         doc: str | None = None,
+        encoding: str | None = None,
     ) -> None:
         if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already")
@@ -80,6 +84,7 @@ class Callback(NativeCallable):
                 "after the fixed arguments",
                 hint="write the arguments that C passes",
             )
+        policies = DEFAULT._replace(**check(encoding=encoding))
         convention, sentinel, kept = _sentinel(wanted, errors)
         options = Options(name, doc, None, "hold", convention, False)
         check_errors(wanted, convention)
@@ -99,12 +104,13 @@ class Callback(NativeCallable):
             has_gil=gil == "need",
             python_errors=CONVENTIONS[convention].shown_by == "exception",
             tells_last=bool(CONVENTIONS[convention].hidden),
+            encoding=policies.encoding,
         )
         address, _, owner = callback_of(spec, function, name)
         self._describe(name, doc)
-        entry = NewEntry(address, wanted, flags, owner, None).arguments()
+        entry = NewEntry(address, wanted, flags, owner, None, policies).arguments()
         self._set_entry(*entry)
-        plain = errors is None and gil == "take" and spec.pointer_type is None
+        plain = errors is None and gil == "take" and encoding is None and spec.pointer_type is None
         if plain and type(signature) is str:
             _plans.put(signature, (entry[0], flags, spec))
 
@@ -144,7 +150,43 @@ class Callback(NativeCallable):
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"cannot pickle {self!r}: it is a Python function with a C pointer here")
+        """By the name of the module's attribute that it is, or of its function."""
+        function = self.function
+        if function is None:
+            raise TypeError(f"cannot pickle {self!r}: it is closed")
+        module = getattr(function, "__module__", None)
+        qualname = getattr(function, "__qualname__", None)
+        if isinstance(module, str) and isinstance(qualname, str):
+            there = pickled.lookup(module, qualname)
+            along = pickled.takes_code_along()
+            if there is self and not (along and module == "__main__"):
+                return pickled.imported, (module, qualname)
+            if there is not function and isinstance(function, FunctionType) and not along:
+                named = pickled.by_name(self)
+                if named is None:
+                    raise TypeError(
+                        f"cannot pickle {self!r}: its function {qualname!r} is not what the module "
+                        f"{module!r} has by that name; define it there, or pickle with cloudpickle"
+                    )
+                return named
+        spec, _, flags = self._chosen(None)
+        signature = spec.signature
+        errors: object = convention(flags).name
+        if errors == "none":
+            sentinel = self._made.spec.sentinel
+            errors = None
+            if sentinel != storage.sentinel_of(signature.result):
+                memory = _lib.ffi.from_buffer(sentinel)
+                errors = storage.load(signature.result, int(_lib.ffi.cast("uintptr_t", memory)))
+        need = flags & _lib.FLAG_NEEDS_GIL and "O" not in signature.text
+        how = {"gil": "need" if need else "take", "errors": errors}
+        how["encoding"] = spec.policies.encoding
+        return _again, (signature, function, {**how, "name": self.__name__, "doc": self._doc})
+
+
+def _again(signature: Signature, function: Callable[..., object], how: Foreign) -> Callback:
+    """For `pickle`."""
+    return Callback(signature, function, **how)
 
 
 def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list[object]]:
@@ -219,6 +261,7 @@ def callback(
     errors: object = None,
     name: str | None = None,
     doc: str | None = None,
+    encoding: str | None = None,
     types: object = None,
 ) -> Any:
     """Make a native callable of a Python function: a C pointer that runs it.
@@ -251,6 +294,11 @@ def callback(
         function does not get that one.
     name, doc : str, optional
         The function's own by default.
+    encoding : str, optional
+        With it, arguments that C declares as ``const char *`` arrive as `str`, and None for NULL;
+        text in ``const wchar_t *`` and the like, too. Without, they are pointers, which
+        `nativecall.string` reads. A result that C declares so may be `str`; C may use it until the
+        next call.
     types : Library or its types, optional
         What has the structs, unions, enums and typedefs that `signature` names in C; pointers to
         them arrive as pointers of that library's `ffi`. With it `signature` may be left out, and
@@ -287,18 +335,15 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
+    how: dict[str, Foreign] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
+    how["encoding"] = encoding
     if types is not None:
         if signature is None or (callable(signature) and not is_ffi_type(signature)):
             function = function if signature is None else signature
             if function is None:
-                how: dict[str, Foreign] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
                 return partial(callback, None, **how, types=types)
             signature = _annotated(function)
         signature = parse_with(signature, types)
-    if function is not None and gil == "take" and errors is name is doc is None:
-        made = _make_callback(Callback, _plans, signature, function)
-        if made is not None:
-            return made
     if is_ffi_type(signature):
         signature = parse(signature)  # type: ignore[arg-type]  # it takes these
     if signature is None or (not isinstance(signature, (str, Signature)) and callable(signature)):
@@ -309,5 +354,8 @@ def callback(
         )
     if function is None:
         parse(signature)  # a wrong one is told where it stands
-        return partial(Callback, signature, gil=gil, errors=errors, name=name, doc=doc)
-    return Callback(signature, function, gil=gil, errors=errors, name=name, doc=doc)
+        return partial(Callback, signature, **how)
+    return Callback(signature, function, **how)
+
+
+callback = _types.callback_shortcut(callback, Callback, _plans)

@@ -27,8 +27,13 @@ def refuse_reload(module: dict[str, object], made: str) -> None:
         )
 
 
+refuse_reload(globals(), "NativeCallError")
+
+
 class NativeCallError(Exception):
     """Base class of the exceptions that nativecall defines."""
+
+    __module__ = "nativecall"
 
 
 class SignatureError(NativeCallError, ValueError):
@@ -65,6 +70,8 @@ class SignatureError(NativeCallError, ValueError):
     Traceback (most recent call last):
     nativecall._errors.SignatureError: unknown type 'w' at column 3 in 'd:w'
     """
+
+    __module__ = "nativecall"
 
     def __init__(
         self,
@@ -121,6 +128,8 @@ class NoEntryError(NativeCallError, KeyError):
         The signatures that there are.
     """
 
+    __module__ = "nativecall"
+
     def __init__(
         self, message: str, signature: str | None = None, available: Iterable[str] = ()
     ) -> None:
@@ -134,8 +143,8 @@ class NoEntryError(NativeCallError, KeyError):
 
         `hooked`: it has a hook that makes entries.
         """
-        hint = " yet; name the signature that is wanted, and it is made" if hooked else ""
-        return cls(f"{name!r} has no entries{hint}")
+        hint = " yet; name the signature that is wanted, as in f['d:d'], and it is made"
+        return cls(f"{name!r} has no entries{hint if hooked else ''}")
 
     @classmethod
     def missing(
@@ -162,6 +171,8 @@ class NoEntryError(NativeCallError, KeyError):
 class LibraryError(NativeCallError, OSError):
     """A shared library cannot be found, opened or used any more."""
 
+    __module__ = "nativecall"
+
 
 class SymbolError(NativeCallError, AttributeError):
     """A library or its declarations lack a symbol.
@@ -174,10 +185,14 @@ class SymbolError(NativeCallError, AttributeError):
         Names like it that there are, the closest first.
     """
 
+    __module__ = "nativecall"
+
     def __init__(
         self, message: str, symbol: str | None = None, matches: Iterable[str] = ()
     ) -> None:
         super().__init__(message)
+        # CPython would suggest names of the library's as well, behind ours.
+        self.name, self.obj = symbol, None
         self.symbol = symbol
         self.matches = tuple(matches)
 
@@ -203,6 +218,8 @@ class NativeFailure(NativeCallError, RuntimeError):
         What the function returned.
     """
 
+    __module__ = "nativecall"
+
     def __init__(self, message: str, value: object = None) -> None:
         super().__init__(message)
         self.value = value
@@ -213,3 +230,5 @@ class NativeFailure(NativeCallError, RuntimeError):
 
 class AbiError(NativeCallError, ImportError):
     """Two copies of the native ABI that cannot work together met in one process."""
+
+    __module__ = "nativecall"

@@ -155,9 +155,11 @@ def library_symbol(library: types.Library, name: str, version: str | None = None
 
 
 def library_path(library: types.Library) -> str | None:
-    """The file that a library was loaded from, as far as the loader tells."""
-    path = library.path
-    return None if path is None else os.fsdecode(path)
+    """The file that a library was loaded from, as far as the loader tells, in the folder that was
+    this process's then.
+    """
+    path = None if library.path is None else os.fsdecode(library.path)
+    return os.path.abspath(path) if path is not None and os.path.dirname(path) else path
 
 
 def address_origin(address: int) -> tuple[str, str | None] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from . import _lib
+from ._namedtuple import namedtuple
 
 extensibletype = _lib.types.extensibletype
 PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 Slot = namedtuple("Slot", ["key", "flags", "data"])
+Slot.__module__ = "nativecall"
 Slot.__doc__ = """One row of a type's slot table.
 
 Attributes

@@ -24,6 +24,8 @@ pytest.register_assert_rewrite("support")
 from support import build  # noqa: E402  # once its assertions are to be rewritten
 
 ROOT = Path(__file__).resolve().parent.parent
+# How much longer than usual a test's processes may take: an emulated processor is slow.
+PATIENCE = float(os.environ.get("NATIVECALL_TEST_PATIENCE", "1"))
 # No test reads or writes the user's cache; those of the cache on disk name a directory.
 os.environ["NATIVECALL_CACHE_DIR"] = ""
 assert "nativecall" not in sys.modules, "nativecall was imported before the tests began"
@@ -46,14 +48,18 @@ hypothesis.settings.load_profile("repeatable")
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(sys, "gettotalrefcount"):
         return
-    # Numba's dispatchers are freed without a word to the collector; only debug builds tell.
-    config.addinivalue_line(
-        "filterwarnings", "ignore:Object of type CPUDispatcher is not untracked:ResourceWarning"
-    )
     from support import references
 
     if references.PASSES > 0:
         config.pluginmanager.register(references.Levels())
+
+
+@pytest.fixture(autouse=True)
+def _path() -> Iterator[None]:
+    """Commands that a test runs add the present directory to the path of modules, as for users."""
+    before = sys.path[:]
+    yield
+    sys.path[:] = before
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +100,14 @@ def consumer(builder: Any, include: Path) -> ModuleType:
 def provider(builder: Any, include: Path) -> ModuleType:
     """The extension module of tests/ext/provider.c, built against the installed headers."""
     return build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
+
+
+@pytest.fixture(scope="session")
+def boxes(builder: Any, include: Path) -> Any:
+    """What the boxes and consumers of support/matrix.py are compiled of."""
+    from support import matrix
+
+    return matrix.Boxes(builder, include)
 
 
 @pytest.fixture(scope="session")
@@ -153,7 +167,7 @@ def python(tmp_path: Path) -> Callable[..., str]:
             [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout * PATIENCE,
             cwd=tmp_path,
             check=False,
         )

@@ -254,6 +254,23 @@ def make_cython_callback(directory: Path) -> None:
     extension(directory, name, [source], cython=True)
 
 
+def make_cython_object(directory: Path) -> None:
+    """Compile Cython's extension type, from a copy as above."""
+    source = shutil.copy(HERE / "cython_object.pyx", directory / "bench_cython_object.pyx")
+    extension(directory, "bench_cython_object", [source], cython=True)
+
+
+def make_objects(directory: Path) -> None:
+    """Compile the C++ program of native objects."""
+    command = [
+        *(os.environ.get("CXX", "c++").split()),
+        *("-std=c++17", "-O2", "-DNDEBUG", "-pthread"),
+        f"-I{include_directory()}",
+        *(str(C_PROGRAMS / "objects.cpp"), "-o", str(directory / "objects")),
+    ]
+    subprocess.run(command, check=True)
+
+
 def program(name: str) -> Callable[[Path], None]:
     """Return the builder of the C program ``bench/c/<name>.c``."""
 
@@ -299,6 +316,8 @@ TARGETS = {
     "pointers": Target(make_pointers, (C_PROGRAMS / "pointers.c",)),
     "adapters": Target(make_adapters, (HERE / "adapters.c",)),
     "cython_callback": Target(make_cython_callback, (HERE / "cython_callback.pyx",), ("Cython",)),
+    "cython_object": Target(make_cython_object, (HERE / "cython_object.pyx",), ("Cython",)),
+    "objects": Target(make_objects, (C_PROGRAMS / "objects.cpp",), uses_headers=True),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
     "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
     "slots": Target(make_slots, (C_PROGRAMS / "slots.c", ORIGINAL), uses_headers=True),

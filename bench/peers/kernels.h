@@ -44,6 +44,9 @@ struct bench_point {
 };
 BENCH_EXPORT struct bench_point kernel_T_Td(struct bench_point a, double b);
 
+/* A method of one that is a native object's fields. */
+BENCH_EXPORT double kernel_point_sum(const struct bench_point *self);
+
 /* 125 signatures of three arguments, kernel_many_ddd to kernel_many_hhh. */
 #define BENCH_THIRD(X, a, b)                                                                       \
     X(a, b, d)                                                                                     \

@@ -2,7 +2,7 @@
 //
 // make(signature, address) returns what `m.def(name, pointer)` makes; add(module, name, signature,
 // address) is that `m.def`, which adds an overload where the name is taken. A NumPy array is taken
-// as a writable, C-contiguous nb::ndarray.
+// as a writable, C-contiguous nb::ndarray. Point is the class of the objects section.
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -75,8 +75,21 @@ static void add(nb::object scope, const std::string &name, const std::string &si
     define(signature, address, nb::name(name.c_str()), nb::scope(scope));
 }
 
+struct Point {
+    double x = 0, y = 0;
+    double sum() const
+    {
+        return x + y;
+    }
+};
+
 NB_MODULE(bench_nanobind, module)
 {
+    nb::class_<Point>(module, "Point")
+        .def(nb::init<>())
+        .def_rw("x", &Point::x)
+        .def_rw("y", &Point::y)
+        .def("sum", &Point::sum);
     module.def("make", make);
     module.def("add", add);
 }

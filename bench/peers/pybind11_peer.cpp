@@ -2,7 +2,7 @@
 //
 // make(signature, address) returns what `m.def(name, pointer)` makes; add(module, name, signature,
 // address) is that `m.def`, which adds an overload where the name is taken. A NumPy array is taken
-// as a C-contiguous py::array_t.
+// as a C-contiguous py::array_t. Point is the class of the objects section.
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -75,8 +75,21 @@ static void add(py::object scope, const std::string &name, const std::string &si
         define(signature, address, py::name(name.c_str()), py::scope(scope), py::sibling(present));
 }
 
+struct Point {
+    double x = 0, y = 0;
+    double sum() const
+    {
+        return x + y;
+    }
+};
+
 PYBIND11_MODULE(bench_pybind11, module)
 {
+    py::class_<Point>(module, "Point")
+        .def(py::init<>())
+        .def_readwrite("x", &Point::x)
+        .def_readwrite("y", &Point::y)
+        .def("sum", &Point::sum);
     module.def("make", make);
     module.def("add", add);
 }

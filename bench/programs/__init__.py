@@ -102,23 +102,25 @@ WITHOUT = {
         [one.name for one in PROGRAMS if one.name not in ("sqlite", "checksums")], "there is none"
     ),
 }
-#: Where a peer was found to be faster, and why.
+#: Where a peer was found to be faster, and why; what the difference is was measured, call by call
+#: or in instructions, on CPython 3.11.
 REASONS = {
-    (
-        "sorts",
-        "Cython",
-    ): "its C function, for doubles alone, gives the comparator numbers",
-    ("integrals", "Cython"): "makes nothing: what is bound is user data of one C function",
+    ("sorts", "Cython"): "one comparator at a time, in a global variable: ours is a pointer of its "
+    "own, made, converted and passed in 0.7 us of 3.7 a sort",
+    ("integrals", "Cython"): "makes nothing: what is bound is user data of one C function; bind() "
+    "and the address of its pointer take 0.35 us of 8 an integral, and qag() from Python 0.2",
     ("integrals", "Numba"): "makes nothing: what is bound is user data of one compiled function",
-    ("python_solver", "Cython"): "keeps one function in a global variable and makes no pointer",
+    ("python_solver", "Cython"): "keeps one function in a global variable and makes no pointer, "
+    "which takes 0.2 us of 6.5 a solution",
     ("numba_solver", "Cython"): "takes an address for granted: nothing says what is there",
-    ("pointers", "Cython"): "makes objects of a class that was compiled for this one signature",
-    ("dispatch", "Cython"): "a dictionary has no signatures to read, only these four strings",
-    ("sqlite", "Cython"): "its C function reads and stores numbers; Python sees no pointers",
-    (
-        "sqlite",
-        "Python's own module",
-    ): "its C code reads and stores numbers; no pointers",
+    ("pointers", "Cython"): "objects of a pointer alone, of a class compiled for this one "
+    "signature: ours find theirs by text, and have the table that C code reads",
+    ("dispatch", "Cython"): "a dictionary of four strings, which the interpreter specialises: it "
+    "takes 929 instructions a turn, f[signature](x) 968",
+    ("sqlite", "Cython"): "its C function reads and stores the number; a Python function that gets "
+    "handles does so by two calls more",
+    ("sqlite", "Python's own module"): "its C code reads and stores the number; a Python function "
+    "that gets handles does so by two calls more",
     ("checksums", "Cython"): "its functions were compiled for bytes, and take nothing else",
     ("checksums", "Python's own module"): "takes one argument of three: the buffer has its length",
 }

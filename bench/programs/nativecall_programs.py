@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 
 import cffi
@@ -14,15 +13,16 @@ nc = installed.import_nativecall()
 
 
 def sorts() -> Run:
-    """The comparator is passed as it is: the call makes its pointer."""
-    qsort = nc.load(None, programs.SORT).qsort
+    """The comparator is one of numbers: where it is passed for one of pointers it is converted."""
+    qsort, callback = nc.load(None, programs.SORT).qsort, nc.callback
     data = programs.SORTED
 
     def run() -> float:
         total = 0.0
         for n in range(programs.SORTS):
             values = data[:]
-            qsort(values, 8, 8, lambda x, y, k=n % 8: -1 if abs(x[0] - k) < abs(y[0] - k) else 1)
+            compare = callback("i:dd", lambda x, y, k=n % 8: -1 if abs(x - k) < abs(y - k) else 1)
+            qsort(values, 8, 8, compare)
             total += values[n % 7]
         return total
 
@@ -38,12 +38,13 @@ def integrals() -> Run:
     peak = nc.wrap(address, "double peak(double x, double at, double width)")
     peak = peak.convert("double peak(double x, double at, double width, void *params)")
     function, result, error = bytearray(16), array("d", [0.0]), array("d", [0.0])
+    members = memoryview(function).cast("N")
 
     def run() -> float:
         total = 0.0
         for at, width in programs.PEAKS:
             bound = peak.bind(at=at, width=width)
-            struct.pack_into("PP", function, 0, bound.address(), 0)
+            members[0] = bound.address()
             qag(function, -1.0, 1.0, 0.0, 1e-8, programs.LIMIT, 1, workspace, result, error)
             total += result[0]
         return total
@@ -83,17 +84,21 @@ def dispatch() -> Run:
 
 
 def sqlite() -> Run:
-    """The function in SQL gets pointers, and hands them to SQLite's functions."""
-    lib = nc.load(programs.library("sqlite3"), programs.SQLITE)
+    """Handles are declared as integers, and the argument is loaded before Python gets it."""
+    declared = programs.SQLITE
+    for handle in ("sqlite3_context *", "sqlite3_value *"):
+        declared = declared.replace(handle, "uintptr_t ")
+    lib = nc.load(programs.library("sqlite3"), declared)
     ffi = cffi.FFI()
     ffi.cdef(programs.SQLITE)
     value, result = lib.sqlite3_value_double.builtin, lib.sqlite3_result_double.builtin
     user = programs.user
 
-    def function(context: object, count: int, values: list[object]) -> None:
-        result(context, user(value(values[0])))
+    def function(context: int, count: int, argument: int) -> None:
+        result(context, user(value(argument)))
 
-    pointer = nc.callback("void (void *, int, void **)", function)
+    loads = nc.callback("void (uintptr_t, int, uintptr_t)", function)
+    pointer = loads.convert("void (uintptr_t, int, uintptr_t *)")
     return programs.queried(lib, ffi, None, pointer)
 
 

@@ -18,11 +18,13 @@ from bench.section import Group, Section
 
 METHOD = (
     "microseconds of processor time of what the programs of examples/libraries do: each function "
-    "of theirs that calls the library, and the program as a whole without the loading of the "
-    "library. They are the same programs with the same checks, ABI mode of cffi. The programs of a "
-    "row are interleaved in shuffled rounds. Not here: the program that waits for its timers."
+    "of theirs that calls the library, what these do in steps, and the program as a whole without "
+    "the loading of the library. They are the same programs with the same checks, ABI mode of "
+    "cffi. The programs of a row are interleaved in shuffled rounds. Of the program that waits for "
+    "its timers there are the steps."
 )
 PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "libraries"
+WAITING = ("event_loop",)
 WAYS = ("nativecall", "cffi", "ctypes")
 
 
@@ -41,14 +43,77 @@ def _module(program: str, way: str) -> ModuleType:
     return module
 
 
+def _way(m: Any) -> str:
+    """What a program calls its library by."""
+    return str(m.__name__).rpartition("_")[2]
+
+
 def _quadrature(m: Any) -> dict[str, Callable[[], object]]:
-    return {"an integral of a Python function": lambda: m.integral(abs, 0.0, 1.0)}
+    gsl = m.gsl
+
+    def given(x: float, params: object) -> float:
+        return x
+
+    def of_nativecall() -> object:
+        return gsl.new("gsl_function", {"function": given})
+
+    def of_cffi() -> object:
+        made = m.ffi.callback("double(double, void *)", given, error=m.math.nan, onerror=m.note)
+        return made, m.ffi.new("gsl_function *", {"function": made})
+
+    def of_ctypes() -> object:
+        def guarded(x: float, params: object) -> float:
+            try:
+                return given(x, params)
+            except Exception:  # whatever the integrand raises
+                return float("nan")
+
+        return m.GslFunction(m.FUNCTION(guarded))
+
+    def freed() -> None:
+        gsl.gsl_integration_workspace_free(gsl.gsl_integration_workspace_alloc(1000))
+
+    def message() -> object:
+        found = gsl.gsl_strerror(1)
+        if _way(m) == "cffi":
+            found = m.ffi.string(found)
+        return found if isinstance(found, str) else found.decode()
+
+    made = {"nativecall": of_nativecall, "cffi": of_cffi, "ctypes": of_ctypes}[_way(m)]
+    return {
+        "an integral of a Python function": lambda: m.integral(abs, 0.0, 1.0),
+        "a struct with a Python function": made,
+        "a workspace made and freed": freed,
+        "the text of an error": message,
+    }
 
 
 def _zlib(m: Any) -> dict[str, Callable[[], object]]:
     data = b"".join(b"%d squared is %d. " % (i, i * i) for i in range(20))
     packed = b"".join(m.compressed(data))
+    out = bytearray(256)
+
+    def of_nativecall() -> object:
+        return m.z.new("z_stream", {"next_in": data})
+
+    def of_cffi() -> object:
+        stream = m.ffi.new("z_stream *")
+        stream.next_in = source = m.ffi.from_buffer("unsigned char[]", data)
+        return stream, source
+
+    def of_ctypes() -> object:
+        stream = m.ZStream()
+        stream.next_in = m.ct.cast(m.ct.c_char_p(data), m.ct.c_void_p)
+        return stream
+
+    found = {}
+    if _way(m) != "ctypes":
+        ffi, name = (m.ffi, "unsigned char[]") if _way(m) == "cffi" else (m.z.ffi, "Bytef[]")
+        found["a buffer as an array of C"] = lambda: ffi.from_buffer(name, out)
+    made = {"nativecall": of_nativecall, "cffi": of_cffi, "ctypes": of_ctypes}[_way(m)]
     return {
+        **found,
+        "a stream with 400 bytes to read": made,
         "compressing 400 bytes": lambda: list(m.compressed(data)),
         "decompressing them": lambda: list(m.decompressed(packed)),
     }
@@ -57,6 +122,17 @@ def _zlib(m: Any) -> dict[str, Callable[[], object]]:
 def _sqlite(m: Any) -> dict[str, Callable[[], object]]:
     database = m.Database()
     database.define("cube", lambda x: x**3)
+
+    def message() -> object:
+        found = m.lite.sqlite3_errmsg(database.db)
+        if _way(m) == "cffi":
+            found = m.ffi.string(found)
+        return found if isinstance(found, str) else found.decode()
+
+    def failing() -> None:
+        with contextlib.suppress(RuntimeError):
+            database.execute("select y from t")
+
     rows = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100) select"
     return {
         "100 rows for a Python function": lambda: database.execute(
@@ -64,6 +140,10 @@ def _sqlite(m: Any) -> dict[str, Callable[[], object]]:
         ),
         "100 calls from SQL": lambda: database.execute(f"{rows} sum(cube(i)) from n"),
         "a statement": lambda: database.execute("select 1"),
+        "a statement that fails": failing,
+        "the text of the last error": message,
+        "a database opened and closed": m.Database,
+        "a Python function given to SQL": lambda: database.define("twice", abs),
     }
 
 
@@ -92,12 +172,60 @@ def _sorting(m: Any) -> dict[str, Callable[[], object]]:
         cities = (m.City * 50)(*given)
     else:
         cities = (m.ffi if hasattr(m, "ffi") else maker).new("city[]", given)
+    cffi = m.ffi if hasattr(m, "ffi") else maker
+
+    def made() -> object:
+        return (m.City * 3)(*given[:3]) if _way(m) == "ctypes" else cffi.new("city[]", given[:3])
+
+    def name() -> object:
+        text = cities[0].name
+        if _way(m) == "nativecall":
+            return m.nc.string(text, "ascii")
+        return (cffi.string(text) if _way(m) == "cffi" else text).decode()
+
+    found["3 structs from a list"], found["a name in a struct"] = made, name
     found["50 structs sorted by a Python function"] = lambda: m.sort(cities, lambda a: a.latitude)
     return found
 
 
 def _walking(m: Any) -> dict[str, Callable[[], object]]:
-    return {"a walk through 12 files": lambda: m.walk(_folder(), lambda *_: 0)}
+    def failing() -> None:
+        with contextlib.suppress(OSError):
+            m.walk("/nowhere/at/all", lambda *_: 0)
+
+    return {
+        "a walk through 12 files": lambda: m.walk(_folder(), lambda *_: 0),
+        "a walk that fails": failing,
+    }
+
+
+def _event_loop(m: Any) -> dict[str, Callable[[], object]]:
+    loop, uv = m.Loop(), m.uv
+    loop.every(100_000, abs)  # which never comes
+    timer = loop.kept[0] if _way(m) != "cffi" else m.ffi.cast("uv_timer_t *", loop.kept[0])
+    check = getattr(m, "check", None)
+
+    def visit(timer: object) -> None:
+        pass
+
+    if _way(m) == "nativecall":
+        check, passed = (lambda status: status), visit
+    else:
+        passed = m.CALLBACK(visit) if _way(m) == "ctypes" else m.ffi.callback("uv_timer_cb", visit)
+
+    def started() -> None:
+        check(uv.uv_timer_start(timer, passed, 100_000, 100_000))
+        check(uv.uv_timer_stop(timer))
+
+    def every() -> None:
+        loop.every(100_000, abs)
+        made = loop.kept[-1 if _way(m) == "nativecall" else -2]
+        uv.uv_timer_stop(m.ffi.cast("uv_timer_t *", made) if _way(m) == "cffi" else made)
+
+    return {
+        "a timer started and stopped": started,
+        "a timer made, started and stopped": every,
+    }
 
 
 _made: list[tempfile.TemporaryDirectory[str]] = []
@@ -119,6 +247,7 @@ ROWS: dict[str, Callable[[Any], dict[str, Callable[[], object]]]] = {
     "linear_algebra": _linear_algebra,
     "sorting": _sorting,
     "walking": _walking,
+    "event_loop": _event_loop,
 }
 
 
@@ -151,10 +280,12 @@ def measure(effort: Effort) -> Section:
         for way in WAYS:
             try:
                 module = _module(program, way)
-                found = {**rows(module), f"the program '{program}'": _quietly(module.main)}
+                found = rows(module)
+                if program not in WAITING:
+                    found[f"the program '{program}'"] = _quietly(module.main)
                 for run in found.values():
                     run()
-            except Exception as error:
+            except Exception as error:  # a peer that is not there, or cannot
                 section.absent[f"{way} '{program}'"] = f"{type(error).__name__}: {error}"
                 continue
             for row, run in found.items():

@@ -13,13 +13,13 @@ class ProgramError(Exception):
     """A program could not be built, failed, or printed no JSON; the message says which."""
 
 
-def run(name: str, iterations: int) -> dict[str, Any]:
-    """Build and run ``bench/c/<name>.c`` and return what it printed."""
+def run(name: str, *arguments: int) -> dict[str, Any]:
+    """Build and run ``bench/c/<name>.c``, with iterations first, and return what it printed."""
     try:
         directory = build.built(name)
     except build.BuildError as error:
         raise ProgramError(str(error)) from error
-    command = [str(directory / name), str(iterations)]
+    command = [str(directory / name), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         printed = json.loads(done.stdout)

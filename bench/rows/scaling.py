@@ -24,18 +24,21 @@ METHOD = (
     "ns of processor time for an item, where so many are made and kept; a process of its own for "
     "each line and size, in which another was made before, the least of several; garbage collector "
     "off: its passes are over all that the process keeps, whoever made it. Shapes are signatures "
-    "that no other item has, called once each, through libffi and through code that is generated "
-    "and not kept on disk. Growth is the cost at most items over that at fewest; a quick run "
-    "leaves the most out."
+    "that no other item has, as long on average at each size, called once each, through libffi and "
+    "through code that is generated and not kept on disk. Growth is the cost at most items over "
+    "that at fewest; a quick run leaves the most out."
 )
 Make = Callable[[int], object]
 CODES = "dqifhbHIB"
 
 
-def signatures(count: int) -> list[str]:
-    """Return so many signatures, each of another shape, after one for what is made once."""
+def signatures(count: int, most: int) -> list[str]:
+    """Return so many signatures, each of another shape, after one for what is made once.
+
+    They are spread over the first `most`, so that those of few items are as long as those of many.
+    """
     made = ("".join(types) for length in range(3, 9) for types in product(CODES, repeat=length))
-    return [f"d:{types}" for types in islice(made, count + 1)]
+    return [f"d:{types}" for types in islice(made, 0, most + most // count, most // count)]
 
 
 def wrap(nc: Any, address: int, _: list[str]) -> Make:
@@ -124,7 +127,8 @@ def processes(_: Effort) -> int:
 def run(line: str, count: int) -> None:
     """Print the ns that an item of a line takes, in a process that is used for nothing else."""
     nc = installed.import_nativecall()
-    make = LINES[line][0](nc, nc.load("m").address("fabs"), signatures(count))
+    maker, sizes, _ = LINES[line]
+    make = maker(nc, nc.load("m").address("fabs"), signatures(count, sizes[-1]))
     kept: list[object] = [None] * (count + 1)
     kept[count] = make(count)
     gc.collect()

@@ -1,7 +1,11 @@
-/* csrc/callback/callbackcallable.c: see callbackcallable.h. A failed operation leaves nothing. */
-#include "callbackcallable.h"
+/* csrc/callback/callbackcallable.c: native callables of Python functions, made without a step of
+ * Python code where all that a signature asks for is known already. A failed operation leaves
+ * nothing. */
+#include "ground/functions.h"
 
+#include "ground/stub.h"
 #include "object/making.h"
+#include "object/shortcut.h"
 #include "pycallbackobject.h"
 
 /* What a callable says of itself: a new reference to a str; NULL, perhaps with an exception, where
@@ -43,29 +47,24 @@ static PyObject *make(PyTypeObject *type, PyObject *plan, PyObject *function, Py
     return made;
 }
 
-PyObject *nc_make_callback(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+/* callback(signature, function) of a plan that is known; `data` is (class, plans). */
+static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames)
 {
-    PyObject *plan;
+    PyObject *plan = NULL;
     PyObject *function;
     PyObject *name;
     PyObject *doc;
     PyObject *made = NULL;
-    if (nargs != 4 || !PyType_Check(args[0]) ||
-        !PyType_IsSubtype((PyTypeObject *)(void *)args[0],
-                          (PyTypeObject *)(void *)&NcCallable_Type) ||
-        !PyDict_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "make_callback() takes a class of native callables, a dict, a signature "
-                        "and a function");
+    if (nargs != 2 || (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) ||
+        !PyUnicode_CheckExact(args[0]) || !PyCallable_Check(args[1])) {
         return NULL;
     }
-    function = args[3];
-    plan = PyUnicode_CheckExact(args[2]) && PyCallable_Check(function)
-               ? PyDict_GetItemWithError(args[1], args[2])
-               : NULL;
-    if (plan == NULL) {
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    plan = PyDict_GetItemWithError(PyTuple_GET_ITEM(data, 1), args[0]);
+    if (plan == NULL || NC_UNLIKELY(nc_stubs_refused())) {
+        return NULL;
     }
+    function = args[1];
     if (!PyTuple_CheckExact(plan) || PyTuple_GET_SIZE(plan) != 3 ||
         !Py_IS_TYPE(PyTuple_GET_ITEM(plan, 0), &NcCallSpec_Type) ||
         !PyLong_Check(PyTuple_GET_ITEM(plan, 1)) ||
@@ -86,10 +85,36 @@ PyObject *nc_make_callback(PyObject *Py_UNUSED(module), PyObject *const *args, P
         name = PyUnicode_FromString("function");
     }
     if (!PyErr_Occurred()) {
-        made = make((PyTypeObject *)(void *)args[0], plan, function, name, doc);
+        made = make((PyTypeObject *)(void *)PyTuple_GET_ITEM(data, 0), plan, function, name, doc);
     }
     Py_XDECREF(name);
     Py_XDECREF(doc);
     Py_DECREF(plan);
+    return made;
+}
+
+/* callback_shortcut(function, class, plans): the Shortcut to
+ * `nativecall.callback`, which makes an instance of a class of native callables whose entry runs a
+ * Python function. `plans` is a dict from signatures as they were written to (call spec, flags,
+ * CallbackSpec). The name is the function's own, "function" where it has none, and so is its doc.
+ * It is for the function to say what is meant, or what is wrong, where there are options, the
+ * signature is no key, or what is passed cannot be called. */
+PyObject *nc_callback_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *function;
+    PyTypeObject *type;
+    PyObject *plans;
+    PyObject *data;
+    PyObject *made;
+    if (!PyArg_ParseTuple(args, "OO!O!", &function, &PyType_Type, &type, &PyDict_Type, &plans)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype(type, (PyTypeObject *)(void *)&NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "callbacks are native callables");
+        return NULL;
+    }
+    data = PyTuple_Pack(2, (PyObject *)type, plans);
+    made = data != NULL ? nc_shortcut(function, make_callback, data) : NULL;
+    Py_XDECREF(data);
     return made;
 }

@@ -174,6 +174,18 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyObject *callbackspec_get_sentinel(PyObject *object, void *Py_UNUSED(closure))
+{
+    const NcCallbackSpec *self = (const NcCallbackSpec *)(void *)object;
+    return PyBytes_FromStringAndSize((const char *)self->sentinel, (Py_ssize_t)self->size);
+}
+
+static PyGetSetDef callbackspec_getset[] = {
+    {"sentinel", callbackspec_get_sentinel, NULL, "what C gets when there is no result: bytes",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 /* No tp_clear: what is referred to is immutable in its turn, but for closures of Python's, whose
  * cells the collector clears, and for what a sentinel points to, which C may read. */
 PyTypeObject NcCallbackSpec_Type = {
@@ -184,5 +196,6 @@ PyTypeObject NcCallbackSpec_Type = {
     .tp_new = callbackspec_new,
     .tp_traverse = callbackspec_traverse,
     .tp_members = callbackspec_members,
+    .tp_getset = callbackspec_getset,
     .tp_dealloc = callbackspec_dealloc,
 };

@@ -1,6 +1,6 @@
-/* csrc/callback/ctypescall.c: the call of ctypescall.h. */
-#include "ctypescall.h"
-
+/* csrc/callback/ctypescall.c: callbacks where no code can be generated: ctypes makes the C pointer
+ * and calls the object. The results and the errors are those of generated code, but an exception
+ * reaches the thread state only when ctypes drops the result. */
 #include "pycallbackobject.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"

@@ -299,13 +299,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
     if (given == NULL) {
         Py_RETURN_NONE;
     }
-    PyObject *number = PyLong_FromVoidPtr(given);
-    if (number == NULL) {
-        return NULL;
-    }
-    PyObject *made = PyObject_CallOneArg(reader, number);
-    Py_DECREF(number);
-    return made;
+    return PyObject_CallFunction(reader, "N", PyLong_FromVoidPtr(given));
 }
 
 /* ---- floats used again ----------------------------------------------------------------------- */

@@ -5,6 +5,8 @@
 #include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/stub.h"
+#include "object/adapt.h"
+#include "object/callspec.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -88,21 +90,25 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 }
 
 /* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
-static int learn(NcArgument *argument, PyObject *ctype)
+static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
 {
-    PyObject *found = PyObject_CallOneArg(nc_hooks.passed, ctype);
+    NcArgument *argument = &spec_of->arguments[index];
+    PyObject *found = PyObject_CallFunction(
+        nc_hooks.passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
     const char *signature;
     Py_ssize_t length;
+    PyObject *callee;
     PyObject *spec;
     if (found == NULL) {
         return -1;
     }
     if (found != Py_None) {
-        if (!PyArg_ParseTuple(found, "s#O", &signature, &length, &spec) ||
+        if (!PyArg_ParseTuple(found, "s#OO", &signature, &length, &callee, &spec) ||
             PyExtensibleType_Intern(signature, length, &argument->function) < 0) {
             Py_DECREF(found);
             return -1;
         }
+        nc_keep_first(&argument->callee, Py_NewRef(callee));
         Py_INCREF(spec);
         Py_SETREF(found, spec);
     }
@@ -139,11 +145,35 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
     return out->keep != NULL ? 1 : -1;
 }
 
+/* A native callable of another signature, converted for one call: 1, 0 where that is left to Python
+ * code, or -1. */
+static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
+                          NcPointer *out)
+{
+    PyObject *wanted = Py_NewRef(argument->callee);
+    if (!Py_IS_TYPE(wanted, &NcCallSpec_Type)) {
+        Py_SETREF(wanted, (PyObject *)nc_callspec_of(wanted));
+        if (wanted == NULL) {
+            return -1;
+        }
+        Py_XSETREF(argument->callee, Py_NewRef(wanted));
+    }
+    PyObject *thunk =
+        nc_adapt_passed(callable, (NcCallSpec *)(void *)wanted, refuse, &out->address);
+    Py_DECREF(wanted);
+    if (thunk == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    out->keep = PyTuple_Pack(2, Py_None, thunk);
+    Py_DECREF(thunk);
+    return out->keep != NULL ? 1 : -1;
+}
+
 int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                        NcPointer *out)
 {
     NcArgument *argument = &spec->arguments[index];
-    if (argument->passed == NULL && learn(argument, PyTuple_GET_ITEM(spec->types, index)) < 0) {
+    if (argument->passed == NULL && learn(spec, index) < 0) {
         return -1;
     }
     if (argument->function == NULL) {
@@ -156,10 +186,12 @@ int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
                    : 0;
     }
     /* C code that hands over Python objects has the GIL. */
-    out->address = nc_native_function(value, argument->function,
-                                      strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL);
+    uintptr_t refuse = strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL;
+    out->address = nc_native_function(value, argument->function, refuse);
     if (out->address == NULL) {
-        return 0;
+        return PyObject_TypeCheck(value, (PyTypeObject *)&NcCallable_Type)
+                   ? pass_converted(argument, (NcCallable *)(void *)value, refuse, out)
+                   : 0;
     }
     out->keep = PyTuple_Pack(2, Py_None, value);
     return out->keep != NULL ? 1 : -1;
@@ -214,6 +246,7 @@ static PyMemberDef pycallback_members[] = {
     {"address", NC_T_ADDRESS, offsetof(NcPyCallback, stub), READONLY, "the C function pointer"},
     {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
+    {"spec", T_OBJECT, offsetof(NcPyCallback, spec), READONLY, "its CallbackSpec"},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -15,7 +15,7 @@ NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObj
 int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                        NcPointer *out);
 
-/* ---- for the type of ctypescall.h ------------------------------------------------------------ */
+/* ---- for the type of ctypescall.c ------------------------------------------------------------ */
 
 /* Checks the arguments of a type's call: (spec, function, name, who). `who` is a str, or (name,
  * index) of the argument that the function is; None is the function's result. `foreign` is 1 where

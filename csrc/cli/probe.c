@@ -3,9 +3,8 @@
  * `nativecall demo` checks and times them, so that it needs no compiler where it runs. The loop
  * uses nothing but the public headers and is compiled once for each way and signature, as it would
  * be in a consumer: no branch on either is left inside it. */
-#include "probe.h"
+#include "ground/functions.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "nativecall/nativecallable.h"
@@ -107,6 +106,19 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
            (uintptr_t)buffer->buf % _Alignof(double) == 0;
 }
 
+/* call_loop(callable, signature, way, repeats, results, x[, y]) -> None
+ *
+ * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i, `repeats` times over. The
+ * buffers hold as many doubles each; the signature is "d:d", "f:f" or, with y, "d:dd" or
+ * "d:di". `way` says how each single call is made:
+ *
+ *   "pointer"   through the function pointer, which is found once, before the loop
+ *   "offset"    found by the offset in the object's type, each time anew
+ *   "slot"      found through the slot table, each time anew
+ *   "object"    as code without nativecall must: arguments boxed, a Python call, result unboxed;
+ *               takes any Python callable
+ *
+ * All but "object" run without the GIL. LookupError when there is no such entry. */
 PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};

@@ -1,17 +1,25 @@
-/* csrc/codegen/objectfile.c: the loading of objectfile.h.
+/* csrc/codegen/objectfile.c: object files of generated code, loaded without a linker where they
+ * refer to nothing outside of themselves.
+ *
+ * LLVM's linker takes a sixth of a millisecond for every file, and needs LLVM. Code that finds all
+ * it calls through its arguments, as that of nativecall/_codegen does, has nothing to be linked
+ * with.
  *
  * Every number that a file has is checked before it is used: a file that was cut or changed is
  * None, never a crash. The sections that a process needs are laid out one after the other in pages
  * of their own, what they say of each other is filled in, and the pages become executable and
  * read-only. */
-#include "objectfile.h"
+#include "ground/functions.h"
 
 #include "ground/pages.h"
 #include "nativecall/detail/compat.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
+/* has_room(bytes): whether so much memory is to be had now, of which nothing is touched. A limit on
+ * address space is what Linux enforces. */
 PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
 {
     size_t wanted = PyLong_AsSize_t(bytes);
@@ -20,6 +28,27 @@ PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
         nc_pages_unmap(found, wanted);
     }
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found != NULL);
+}
+
+/* code_refused(): why a page that was written cannot be made executable, as a str, "" where it can
+ * be. A process may lose that while it runs, when it gives up rights. */
+PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    size_t bytes = nc_page_bytes();
+    char *memory = (char *)nc_pages_map(bytes);
+    PyObject *text = NULL;
+    if (memory == NULL) {
+        return PyErr_NoMemory();
+    }
+    memory[0] = 1; /* some systems refuse only what was written to */
+    errno = 0;
+    if (nc_pages_make_executable(memory, bytes)) {
+        text = PyUnicode_FromString("");
+    } else {
+        text = PyUnicode_FromFormat("this system refuses executable memory (%s)", strerror(errno));
+    }
+    nc_pages_unmap(memory, bytes);
+    return text;
 }
 
 #if defined(__linux__) && defined(__x86_64__)
@@ -241,6 +270,11 @@ static PyObject *load(File *file, PyObject *names)
     return Py_BuildValue("(NN)", keep, addresses);
 }
 
+/* load_object(data, names): (keep, addresses) of the functions and constants of those names, valid
+ * while `keep` lives, and after that at the end of the process; None for what has to be linked.
+ * That is what refers to something outside, what can be written to or unwound, a name that is
+ * missing, a file that is damaged or of another format than ELF for x86-64, and a system that
+ * refuses the pages. With the GIL; of `data` nothing is kept. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
     File file = {0};

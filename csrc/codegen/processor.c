@@ -1,5 +1,5 @@
-/* csrc/codegen/processor.c: the processor of processor.h. */
-#include "processor.h"
+/* csrc/codegen/processor.c: what the processor says of itself. */
+#include "ground/functions.h"
 
 #include <stdint.h>
 
@@ -21,6 +21,8 @@ static const struct {
 };
 enum { LEAVES = sizeof(read_by_llvm) / sizeof(read_by_llvm[0]) };
 
+/* processor(): bytes that are equal where LLVM would find the same processor with the same
+ * features, and differ where it would not; b"" where that is not known. */
 PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uint32_t words[LEAVES + 1][4] = {{0}};

@@ -212,6 +212,8 @@ static const Number layout[] = {
     {"object_refcount", offsetof(PyObject, ob_refcnt)},
     {"object_type", offsetof(PyObject, ob_type)},
     {"type_as_buffer", offsetof(PyTypeObject, tp_as_buffer)},
+    {"type_flags", offsetof(PyTypeObject, tp_flags)},
+    {"heap_type", Py_TPFLAGS_HEAPTYPE},
     {"getbuffer", offsetof(PyBufferProcs, bf_getbuffer)},
     {"releasebuffer", offsetof(PyBufferProcs, bf_releasebuffer)},
     {"object_size", offsetof(PyVarObject, ob_size)},
@@ -256,6 +258,7 @@ static const Number layout[] = {
     {"METH_FASTCALL", METH_FASTCALL},
 };
 
+/* code_layout(): {name: offset, size or other number}. */
 PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *found = PyDict_New();
@@ -312,6 +315,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_record_new)                                                                        \
     FUNCTION(nc_result_double)                                                                     \
     FUNCTION(nc_result_integer)                                                                    \
+    FUNCTION(nc_result_lose)                                                                       \
     FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_settle)                                                                            \
     FUNCTION(nc_require_stack)                                                                     \
@@ -322,7 +326,10 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_failed)                                                                      \
     FUNCTION(nc_thunk_raised)                                                                      \
-    FUNCTION(nc_thunk_set_errno)
+    FUNCTION(nc_thunk_set_errno)                                                                   \
+    FUNCTION(nc_thunk_take_gil)                                                                    \
+    FUNCTION(nc_thunk_drop_gil)                                                                    \
+    FUNCTION(nc_thunk_settle)
 
 #define SYMBOL_NAME(name) #name,
 #define DATA_NAME(name, address) #name,
@@ -342,6 +349,7 @@ void nc_symbols_ready(void)
     nc_left_mirror(&places[0]);
 }
 
+/* code_symbols(): {name: address}, in the order of that table. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *found = PyDict_New();
@@ -353,4 +361,10 @@ PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
         Py_XDECREF(address);
     }
     return found;
+}
+
+/* symbols_address(): where that table is, for code that others generate. */
+PyObject *nc_symbols_address(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromVoidPtr((void *)places);
 }

@@ -46,15 +46,9 @@ PyObject *nc_result_integer(long long number);
  * 0, or -1 with that exception. The pointers stay to be released. */
 int nc_settle(NcPointer *pointers, size_t count);
 
-/* code_layout(): {name: offset, size or other number}. */
-PyObject *nc_code_layout(PyObject *module, PyObject *none);
-
 /* Fills the table `nc_symbols` (layout.h), before anything is made that has it. Its first
  * place is the number of threads with an exception that a Python function left there
  * (nc_left_count). */
 void nc_symbols_ready(void);
-
-/* code_symbols(): {name: address}, in the order of that table. */
-PyObject *nc_code_symbols(PyObject *module, PyObject *none);
 
 #endif

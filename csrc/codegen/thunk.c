@@ -1,6 +1,7 @@
 /* csrc/codegen/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
+#include "ground/address.h"
 #include "ground/exceptions.h"
 #include "values/names.h"
 #include "values/scalars.h"
@@ -61,9 +62,48 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int kee
     errno = code;
 }
 
+int nc_thunk_take_gil(void)
+{
+    int code = errno;
+    int taken = -1;
+    if (!nc_is_finalizing()) {
+        taken = (int)PyGILState_Ensure();
+        if (nc_is_left() && nc_left_here()) {
+            PyGILState_Release((PyGILState_STATE)taken);
+            taken = -1;
+        }
+    }
+    errno = code;
+    return taken;
+}
+
+void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep)
+{
+    int code = errno;
+    if (!keep || taken != (int)PyGILState_LOCKED) {
+        nc_exception_settle(thunk->function);
+    }
+    PyGILState_Release((PyGILState_STATE)taken);
+    errno = code;
+}
+
 int nc_thunk_raised(void)
 {
     return PyErr_Occurred() != NULL;
+}
+
+void nc_thunk_settle(const NcThunk *thunk)
+{
+    /* A thread's own state is the thread's to look at, with the GIL or without it. */
+    const PyThreadState *state = PyGILState_GetThisThreadState();
+    if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing()) {
+        return;
+    }
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *helper = Py_NewRef(thunk->spec->helper);
+    nc_exception_settle(helper);
+    Py_DECREF(helper);
+    PyGILState_Release(gil);
 }
 
 int nc_thunk_errno(void)
@@ -159,25 +199,22 @@ int nc_thunk_convert(int source, const char *from, int target, char *to, int exa
     return store_number((char)target, &number, to, exact);
 }
 
+/* convert_number(source, address, target, address, exact): the same. */
 PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int source;
     int target;
-    PyObject *from_address;
-    PyObject *to_address;
+    void *from;
+    void *to;
     int exact;
-    if (!PyArg_ParseTuple(args, "CO!CO!p", &source, &PyLong_Type, &from_address, &target,
-                          &PyLong_Type, &to_address, &exact)) {
+    if (!PyArg_ParseTuple(args, "CO&CO&p", &source, nc_take_address, &from, &target,
+                          nc_take_address, &to, &exact)) {
         return NULL;
     }
-    const char *from = (const char *)PyLong_AsVoidPtr(from_address);
-    char *to = (char *)PyLong_AsVoidPtr(to_address);
     if (from == NULL || to == NULL || nc_scalar_size((char)source) == 0 ||
         nc_scalar_size((char)target) == 0) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "convert_number() takes two scalars in memory");
-        }
+        PyErr_SetString(PyExc_ValueError, "convert_number() takes two scalars in memory");
         return NULL;
     }
-    return PyBool_FromLong(nc_thunk_convert(source, from, target, to, exact));
+    return PyBool_FromLong(nc_thunk_convert(source, (const char *)from, target, (char *)to, exact));
 }

@@ -14,16 +14,23 @@
  * where those of callbacks go (ground/exceptions.h); with `keep` it stays set in any case, for
  * callers that have the GIL and look. Takes the GIL; errno stays. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep);
+/* For thunks of functions that need the GIL: takes it, whoever has it. Returns what
+ * nc_thunk_drop_gil takes; -1, with the GIL as it was, where the function must not be called:
+ * Python ends, or this thread has an exception that was left in it. errno stays. */
+int nc_thunk_take_gil(void);
+/* Lets go of it again. An exception that the function set goes where those of callbacks go; with
+ * `keep` it stays set for callers that had the GIL, who look. errno stays. */
+void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep);
 /* Whether an exception is set. Needs the GIL. */
 int nc_thunk_raised(void);
+/* Finds a place for the exception that a function has left set in this thread, if there is one: the
+ * call from Python that is under way raises it, or it is reported. Takes the GIL for that alone. */
+void nc_thunk_settle(const NcThunk *thunk);
 int nc_thunk_errno(void);
 void nc_thunk_set_errno(int code);
 
 /* A scalar of a letter as one of another, as a Convert of _adapt/plan.py says; 0 where it does not
  * fit, and the target is undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact);
-
-/* convert_number(source, address, target, address, exact): the same. */
-PyObject *nc_convert_number(PyObject *module, PyObject *args);
 
 #endif

@@ -476,16 +476,11 @@ static PyObject *intern_many(PyObject *Py_UNUSED(module), PyObject *args)
     {                                                                                              \
         return x + n;                                                                              \
     }
-FUNCTION(0)
-FUNCTION(1)
-FUNCTION(2)
-FUNCTION(3)
-FUNCTION(4)
-FUNCTION(5)
-FUNCTION(6)
-FUNCTION(7)
+#define ALL(ROW) ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7)
+ALL(FUNCTION)
 
 #define ADDRESS(function) ((unsigned long long)(uintptr_t)(function))
+#define ARGUMENT(n) , ADDRESS(function_##n)
 
 static PyMethodDef methods[] = {
     {"make_type", make_type, METH_VARARGS, NULL},
@@ -502,10 +497,7 @@ static PyTypeObject roomy = {PyVarObject_HEAD_INIT(NULL, 0)};
 
 static int module_exec(PyObject *module)
 {
-    PyObject *functions =
-        Py_BuildValue("(KKKKKKKK)", ADDRESS(function_0), ADDRESS(function_1), ADDRESS(function_2),
-                      ADDRESS(function_3), ADDRESS(function_4), ADDRESS(function_5),
-                      ADDRESS(function_6), ADDRESS(function_7));
+    PyObject *functions = Py_BuildValue("(KKKKKKKK)" ALL(ARGUMENT));
     PyObject *api = Py_BuildValue("{sKsKsKsKsKsK}", "find", ADDRESS(find), "find_any",
                                   ADDRESS(find_any), "find_raises", ADDRESS(find_raises),
                                   "find_and_raise", ADDRESS(find_and_raise), "entry",

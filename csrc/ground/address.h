@@ -2,6 +2,7 @@
 #ifndef NC_ADDRESS_H
 #define NC_ADDRESS_H
 
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
@@ -16,6 +17,18 @@ static inline void *nc_address(PyObject *number, const char *refusal)
         PyErr_SetString(PyExc_ValueError, refusal);
     }
     return address;
+}
+
+/* For PyArg_Parse, by "O&": an int, 0 for NULL, as the address in a `void *`. */
+static inline int nc_take_address(PyObject *number, void *place)
+{
+    if (!PyLong_Check(number)) {
+        PyErr_Format(PyExc_TypeError, "an address must be an int (got %.200s)",
+                     Py_TYPE(number)->tp_name);
+        return 0;
+    }
+    *(void **)place = PyLong_AsVoidPtr(number);
+    return *(void **)place != NULL || !PyErr_Occurred();
 }
 
 #endif

@@ -544,8 +544,7 @@ static PyTypeObject Check_Type = {
 
 int nc_exceptions_ready(PyObject *module)
 {
-    if (PyType_Ready(&Reraiser_Type) < 0 || PyModule_AddType(module, &NcStash_Type) < 0 ||
-        PyType_Ready(&Check_Type) < 0) {
+    if (PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0) {
         return -1;
     }
     Check *check = PyObject_New(Check, &Check_Type);

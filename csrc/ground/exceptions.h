@@ -134,7 +134,7 @@ int nc_left_here(void);
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */
 int nc_left_raise(void);
 
-/* Adds Stash, and raise_left: the errcheck of functions that ctypes calls for us. ctypes looks at
+/* Adds raise_left: the errcheck of functions that ctypes calls for us. ctypes looks at
  * nothing where it has dropped the GIL, and returning with an exception set is a SystemError, which
  * debug builds of CPython end the process for. -1 with an exception. */
 int nc_exceptions_ready(PyObject *module);

@@ -4,6 +4,8 @@
 #endif
 #include "stack.h"
 
+#include "functions.h"
+
 #if defined(_WIN32)
 #include <windows.h>
 #else
@@ -118,14 +120,12 @@ int nc_stack_require(PyObject *name, size_t bytes)
     return -1;
 }
 
+/* stack_require(name, bytes) */
 PyObject *nc_stack_required(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *name;
     Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(args, "Un", &name, &bytes)) {
-        return NULL;
-    }
-    if (nc_stack_require(name, (size_t)bytes) < 0) {
+    if (!PyArg_ParseTuple(args, "Un", &name, &bytes) || nc_stack_require(name, (size_t)bytes) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

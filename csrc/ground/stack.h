@@ -59,7 +59,4 @@ static inline int nc_stack_has_room(const PyThreadState *thread, const void *her
  * them. 0, or -1. */
 int nc_stack_require(PyObject *name, size_t bytes);
 
-/* What Python code calls: stack_require(name, bytes). */
-PyObject *nc_stack_required(PyObject *module, PyObject *args);
-
 #endif

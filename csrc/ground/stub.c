@@ -2,6 +2,7 @@
 #include "stub.h"
 
 #include "exceptions.h"
+#include "functions.h"
 #include "links.h"
 #include "pages.h"
 
@@ -199,7 +200,8 @@ static const char *make_pages(int *memory_is_short)
         }
     }
     if (!nc_pages_make_executable(memory, page_size)) {
-        reason = "this system refuses executable memory";
+        reason = "this system refuses executable memory, and no C function pointer that was made "
+                 "before that is free";
         goto fail;
     }
     pages->stubs = memory;
@@ -292,6 +294,13 @@ void nc_stub_free(void *stub, PyObject *name)
     }
 }
 
+int nc_stubs_refused(void)
+{
+    int memory_is_short = 0;
+    return with_room == NULL && make_pages(&memory_is_short) != NULL && !memory_is_short;
+}
+
+/* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     int memory_is_short = 0;

@@ -34,7 +34,8 @@ void *nc_stub_new(void *code, void *context);
  * function that it was passed to and the argument, or NULL. */
 void nc_stub_free(void *stub, PyObject *name);
 
-/* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
-PyObject *nc_stubs_refused_text(PyObject *module, PyObject *none);
+/* Whether there is no stub now, other than for want of memory: of a process that may make no more
+ * memory executable all can be in use. */
+int nc_stubs_refused(void);
 
 #endif

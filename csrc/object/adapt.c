@@ -4,6 +4,7 @@
 #include "callspec.h"
 #include "making.h"
 #include "thunkobject.h"
+#include "ground/stub.h"
 #include "values/names.h"
 
 #include <string.h>
@@ -69,28 +70,42 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObjec
     return (NcThunkSpec *)(void *)found;
 }
 
-/* The thunk's callable; of what the key says, which it takes. */
-static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObject *const *values,
-                      PyObject *name)
+/* The thunk of what the key says, which it takes, and its spec. NULL with an exception. */
+static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
+                           PyObject *const *values, NcThunkSpec **of)
 {
     /* As they are now: conversions may run code that replaces the entry. */
     void *target = NC_SINGLE_TARGET(self);
     NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(self->spec);
-    PyObject *found = PyDict_GetItemWithError(nc_hooks.thunk_specs, key);
+    PyObject *known = nc_hooks.thunk_specs;
+    PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
     NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
-    PyObject *made = NULL;
+    if (spec != NULL && spec->code != NULL && NC_UNLIKELY(nc_stubs_refused())) {
+        Py_CLEAR(spec); /* that of another way, which needs no stub */
+    }
     if (spec == NULL && !PyErr_Occurred()) {
         spec = make_spec(self, wanted, key);
     }
     NcThunk *thunk = spec != NULL ? nc_thunk_new(self, spec, target, values) : NULL;
+    Py_DECREF(inner);
+    Py_DECREF(key);
+    *of = spec;
+    return thunk;
+}
+
+/* The thunk's callable. */
+static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObject *const *values,
+                      PyObject *name)
+{
+    NcThunkSpec *spec;
+    NcThunk *thunk = make_thunk(self, wanted, key, values, &spec);
+    PyObject *made = NULL;
     if (thunk != NULL) {
         made = nc_callable_derive(self, spec->outer, thunk->pointer, spec->flags, (PyObject *)thunk,
                                   name);
         Py_DECREF(thunk);
     }
     Py_XDECREF(spec);
-    Py_DECREF(inner);
-    Py_DECREF(key);
     return made;
 }
 
@@ -143,29 +158,81 @@ const char nc_doc_bind[] =
     ">>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)\n"
     "(1024.0, 100.0, 1000.0)";
 
+/* More arguments than these are bound by name in Python. */
+enum { MOST_NAMED = 16 };
+
+/* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
+ * of keywords mostly are, are told by their addresses. */
+static Py_ssize_t named(const NcCallSpec *spec, PyObject *name)
+{
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        if (PyTuple_GET_ITEM(spec->names, i) == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        PyObject *own = PyTuple_GET_ITEM(spec->names, i);
+        if (own != Py_None && PyUnicode_Compare(own, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The values of a call in the order of the arguments, with Ellipsis where there is none; the number
+ * of them, or -1 without an exception where a name is unknown or given twice. */
+static Py_ssize_t in_order(const NcCallSpec *spec, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames, PyObject **given)
+{
+    if (spec->names == NULL || spec->nargs > MOST_NAMED) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        given[i] = i < nargs ? args[i] : Py_Ellipsis;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
+        Py_ssize_t index = named(spec, PyTuple_GET_ITEM(kwnames, i));
+        if (index < 0 || given[index] != Py_Ellipsis) {
+            return -1;
+        }
+        given[index] = args[nargs + i];
+    }
+    return spec->nargs;
+}
+
 PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
+    PyObject *given[MOST_NAMED];
+    PyObject *const *values = args;
+    Py_ssize_t count = nargs;
     PyObject *key;
-    if (kwnames != NULL || !is_single(self) || self->spec->variadic || self->spec->out_count != 0 ||
+    if (!is_single(self) || self->spec->variadic || self->spec->out_count != 0 ||
         nargs > self->spec->nargs) {
         return leave("bind", callable, args, nargs, kwnames);
     }
-    while (nargs > 0 && args[nargs - 1] == Py_Ellipsis) {
-        nargs--;
+    if (kwnames != NULL) {
+        values = given;
+        count = in_order(self->spec, args, nargs, kwnames, given);
+        if (count < 0) {
+            return leave("bind", callable, args, nargs, kwnames);
+        }
     }
-    if (nargs == 0) {
+    while (count > 0 && values[count - 1] == Py_Ellipsis) {
+        count--;
+    }
+    if (count == 0) {
         return Py_NewRef(callable);
     }
-    key = key_of(self, NULL, nargs);
+    key = key_of(self, NULL, count);
     if (key == NULL) {
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < nargs; i++) {
-        PyBytes_AS_STRING(key)[(Py_ssize_t)sizeof(Key) + i] = args[i] != Py_Ellipsis;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyBytes_AS_STRING(key)[(Py_ssize_t)sizeof(Key) + i] = values[i] != Py_Ellipsis;
     }
-    return make(self, NULL, key, args, NULL);
+    return make(self, NULL, key, values, NULL);
 }
 
 /* Whether a function promises not to write wherever that is wanted of it. */
@@ -198,6 +265,32 @@ static PyObject *converted(NcCallable *self, NcCallSpec *wanted, PyObject *error
     return make(self, wanted, key, NULL, name);
 }
 
+/* Whether convert() of a signature needs nothing of Python's but a new spec. */
+static int is_plain(const NcCallable *self)
+{
+    return self->more->specializer == NULL && is_single(self) && self->spec->out_count == 0;
+}
+
+PyObject *nc_adapt_passed(NcCallable *self, NcCallSpec *wanted, uintptr_t refuse, void **address)
+{
+    NcThunkSpec *spec = NULL;
+    NcThunk *thunk = NULL;
+    PyObject *key = is_plain(self) ? key_of(self, wanted, 0) : NULL;
+    if (key != NULL) {
+        thunk = make_thunk(self, wanted, key, NULL, &spec);
+    }
+    if (thunk == NULL && PyErr_Occurred() &&
+        (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
+        PyErr_Clear();
+    }
+    if (thunk != NULL && (spec->flags & refuse) != 0) {
+        Py_CLEAR(thunk);
+    }
+    *address = thunk != NULL ? thunk->pointer : NULL;
+    Py_XDECREF(spec);
+    return (PyObject *)thunk;
+}
+
 PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
@@ -217,6 +310,35 @@ PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
         Py_RETURN_NONE; /* it has got another entry meanwhile */
     }
     return converted(self, wanted, errors, name != Py_None ? name : NULL);
+}
+
+/* make_thunk(callable, spec, values): a thunk of a callable's only
+ * entry by a ThunkSpec that is not kept here, with a tuple of its values by argument. */
+PyObject *nc_adapt_thunk(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *callable;
+    NcThunkSpec *spec;
+    PyObject *values;
+    if (!PyArg_ParseTuple(args, "O!O!O!", (PyTypeObject *)&NcCallable_Type, &callable,
+                          &NcThunkSpec_Type, &spec, &PyTuple_Type, &values)) {
+        return NULL;
+    }
+    NcCallable *self = (NcCallable *)(void *)callable;
+    Py_ssize_t count = Py_SIZE(spec) != 0 ? spec->places[Py_SIZE(spec) - 1].index + 1 : 0;
+    if (!is_single(self) || PyTuple_GET_SIZE(values) < count) {
+        PyErr_SetString(PyExc_ValueError, "make_thunk() takes a callable of one entry, and a value "
+                                          "for each argument that is bound");
+        return NULL;
+    }
+    NcThunk *thunk =
+        nc_thunk_new(self, spec, NC_SINGLE_TARGET(self), PySequence_Fast_ITEMS(values));
+    if (thunk == NULL) {
+        return NULL;
+    }
+    PyObject *made =
+        nc_callable_derive(self, spec->outer, thunk->pointer, spec->flags, (PyObject *)thunk, NULL);
+    Py_DECREF(thunk);
+    return made;
 }
 
 const char nc_doc_convert[] =
@@ -251,10 +373,9 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
                            PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
-    PyObject *hook = self->more->specializer;
     NcCallSpec *wanted;
     PyObject *made;
-    if (kwnames != NULL || nargs != 1 || (hook != NULL && hook != Py_None)) {
+    if (kwnames != NULL || nargs != 1 || self->more->specializer != NULL) {
         return leave("convert", callable, args, nargs, kwnames);
     }
     wanted = nc_callspec_of(args[0]);

@@ -20,6 +20,11 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
  * an error convention and with a name, or None. None where it is no single any more. */
 PyObject *nc_adapt_converted(PyObject *callable, PyObject *args);
 
+/* What is passed where C wants a function of another call spec: a thunk, whose pointer *address
+ * becomes, and whose entry has none of the flags in `refuse`. NULL with an exception; or without
+ * one, where Python code has to convert it, or to say why it cannot. */
+PyObject *nc_adapt_passed(NcCallable *self, NcCallSpec *wanted, uintptr_t refuse, void **address);
+
 extern const char nc_doc_bind[];
 extern const char nc_doc_convert[];
 

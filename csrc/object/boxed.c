@@ -1,96 +1,24 @@
 /* csrc/object/boxed.c: the boxes of boxed.h. The bridges (nativecall/_bridges/) make them. */
 #include "boxed.h"
 
+#include "callspec.h"
+#include "capsule.h"
 #include "entries.h"
 #include "making.h"
 #include "values/keep.h"
 
-/* ---- capsules that own what they point into -------------------------------------------------- */
-
-/* The name and the owner of a capsule in one block, which its name leads to. Not the capsule's
- * context: SciPy hands that to the function as its user_data. */
-typedef struct {
-    PyObject *owner; /* kept alive by the capsule */
-    char name[1];    /* the capsule's name, as long as it needs to be */
-} NamedOwner;
-
-static NamedOwner *block_of(PyObject *capsule)
-{
-    return (NamedOwner *)(uintptr_t)(PyCapsule_GetName(capsule) - offsetof(NamedOwner, name));
-}
-
-static void capsule_free(PyObject *capsule)
-{
-    NamedOwner *block = block_of(capsule);
-    Py_DECREF(block->owner);
-    PyMem_Free(block);
-}
-
-/* Whether nc_capsule made it: no other capsule has the destructor. */
-static int is_ours(PyObject *object)
-{
-    return PyCapsule_CheckExact(object) && PyCapsule_GetDestructor(object) == capsule_free;
-}
-
-static PyObject *new_capsule(void *pointer, const char *name, size_t length, PyObject *owner)
-{
-    NamedOwner *block = (NamedOwner *)PyMem_Malloc(sizeof(NamedOwner) + length);
-    if (block == NULL) {
-        return PyErr_NoMemory();
-    }
-    memcpy(block->name, name, length);
-    block->name[length] = '\0';
-    PyObject *made = PyCapsule_New(pointer, block->name, capsule_free);
-    if (made == NULL) {
-        PyMem_Free(block);
-        return NULL;
-    }
-    block->owner = Py_NewRef(owner);
-    return made;
-}
-
-PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *address;
-    PyObject *owner;
-    const char *name;
-    Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "O!y#O", &PyLong_Type, &address, &name, &length, &owner)) {
-        return NULL;
-    }
-    void *pointer = PyLong_AsVoidPtr(address);
-    if (pointer == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    return new_capsule(pointer, name, (size_t)length, owner);
-}
-
-PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
-{
-    PyObject *owner = is_ours(made) ? block_of(made)->owner : NULL;
-    const PyNativeCallableTable *table;
-    if (owner == NULL || !PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type)) {
-        Py_RETURN_NONE;
-    }
-    table = ((NcCallable *)(void *)owner)->calls;
-    return Py_NewRef(nc_calltable_count(table) == 1 &&
-                             nc_calltable_funcptr(&table->entries[0]) ==
-                                 PyCapsule_GetPointer(made, PyCapsule_GetName(made))
-                         ? owner
-                         : Py_None);
-}
-
 /* ---- making them ----------------------------------------------------------------------------- */
 
-/* By NC_TO_…: the bridge, and the method that it serves. */
+/* By NC_TO_…: the bridge, the method that it serves, and what that takes. */
 static const struct {
     const char *bridge;
     const char *method;
-} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes"},
-                     {"_cffi_backend", "to_cffi"},
-                     {"PyCapsule", "to_capsule"},
-                     {"scipy", "to_scipy"},
-                     {"scipy", "to_scipy"}};
+    const char *second; /* the argument after the signature; NULL for none */
+} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes", NULL},
+                     {"_cffi_backend", "to_cffi", "ffi"},
+                     {"PyCapsule", "to_capsule", "name"},
+                     {"scipy", "to_scipy", "user_data"},
+                     {"scipy", "to_scipy", "user_data"}};
 
 /* Flags that no box of an entry depends on. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
@@ -181,7 +109,7 @@ static PyObject *capsule_box(PyObject *name, void *target, PyObject *entry)
     char *text;
     Py_ssize_t length;
     return PyBytes_AsStringAndSize(name, &text, &length) == 0
-               ? new_capsule(target, text, (size_t)length, entry)
+               ? nc_capsule_new(target, text, (size_t)length, entry)
                : NULL;
 }
 
@@ -203,26 +131,32 @@ static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* The box of a callable of one entry; NULL, without an exception where there is no form. */
-static PyObject *box_of(int kind, PyObject *entry)
+/* The box of a callable of one entry by a form, which is a tuple. */
+static PyObject *box_by(int kind, PyObject *form, PyObject *entry)
 {
     static const Py_ssize_t sizes[NC_BOXES] = {3, 3, 1, 2, 2};
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
-    PyObject *form = form_of(kind, entry);
-    PyObject *box = NULL;
-    if (form != NULL && form != Py_None) {
-        if (PyTuple_GET_SIZE(form) != sizes[kind]) {
-            PyErr_SetString(PyExc_TypeError, "form() returned a tuple of another size");
-        } else if (kind == NC_TO_CTYPES) {
-            box = ctypes_box(form, target, entry);
-        } else if (kind == NC_TO_CFFI) {
-            box = cffi_box(form, target, entry);
-        } else if (kind == NC_TO_CAPSULE) {
-            box = capsule_box(PyTuple_GET_ITEM(form, 0), target, entry);
-        } else {
-            box = scipy_box(form, target, entry);
-        }
+    if (PyTuple_GET_SIZE(form) != sizes[kind]) {
+        PyErr_SetString(PyExc_TypeError, "form() returned a tuple of another size");
+        return NULL;
     }
+    if (kind == NC_TO_CTYPES) {
+        return ctypes_box(form, target, entry);
+    }
+    if (kind == NC_TO_CFFI) {
+        return cffi_box(form, target, entry);
+    }
+    if (kind == NC_TO_CAPSULE) {
+        return capsule_box(PyTuple_GET_ITEM(form, 0), target, entry);
+    }
+    return scipy_box(form, target, entry);
+}
+
+/* The same by its own form; NULL, without an exception where there is none. */
+static PyObject *box_of(int kind, PyObject *entry)
+{
+    PyObject *form = form_of(kind, entry);
+    PyObject *box = form != NULL && form != Py_None ? box_by(kind, form, entry) : NULL;
     Py_XDECREF(form);
     return box;
 }
@@ -233,12 +167,30 @@ static PyObject *entry_of(const NcCallable *part)
                               NC_SINGLE_FLAGS(part), nc_callable_owner(part), NULL);
 }
 
+/* An entry, which it takes, as callers without the GIL call it: itself, or a thunk that takes the
+ * GIL. A variadic function has none. */
+static PyObject *taking_gil(PyObject *entry)
+{
+    const NcCallable *self = (const NcCallable *)(void *)entry;
+    PyObject *thunks;
+    PyObject *made;
+    if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->spec->variadic) {
+        return entry;
+    }
+    thunks = PyObject_CallNoArgs(nc_hooks.thunks);
+    made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
+    Py_XDECREF(thunks);
+    Py_DECREF(entry);
+    return made;
+}
+
 PyObject *nc_boxed_entry(PyObject *object, PyObject *signature)
 {
     NcCallable *part = nc_entries_part((NcCallable *)(void *)object, signature);
     return part != NULL ? entry_of(part) : NULL;
 }
 
+/* scipy_box(form, entry): a LowLevelCallable of (its class, its capsule's name). */
 PyObject *nc_scipy_box(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *form;
@@ -254,7 +206,7 @@ static PyObject *entry_in(PyObject *box)
 {
     PyObject *capsule =
         PyTuple_Check(box) && PyTuple_GET_SIZE(box) > 1 ? PyTuple_GET_ITEM(box, 1) : NULL;
-    return capsule != NULL && is_ours(capsule) ? block_of(capsule)->owner : NULL;
+    return capsule != NULL && nc_capsule_is_ours(capsule) ? nc_capsule_owner(capsule) : NULL;
 }
 
 /* ---- keeping them ---------------------------------------------------------------------------- */
@@ -279,6 +231,57 @@ void nc_boxed_forget(NcCallable *self)
     }
 }
 
+/* The callable of one entry that goes with a box; it owns what `self` may own besides. */
+static PyObject *entry_for(NcCallable *self, const NcCallable *part, int kind)
+{
+    PyObject *entry = entry_of(part);
+    if (entry != NULL && owns_more(Py_TYPE(self)) &&
+        nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
+        Py_CLEAR(entry);
+    }
+    return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
+}
+
+/* A capsule by another name than its declaration; the empty one is none. */
+static PyObject *named_capsule(NcCallable *self, PyObject *signature, PyObject *name)
+{
+    NcCallable *part;
+    PyObject *entry = NULL;
+    PyObject *text = NULL;
+    PyObject *made = NULL;
+    if (!PyUnicode_Check(name)) {
+        return PyErr_Format(PyExc_TypeError,
+                            "'name' must be a str, '' for no name, or None (got %.200s)",
+                            Py_TYPE(name)->tp_name);
+    }
+    if (signature == Py_None && (self->spec == NULL || self->more->parts != NULL)) {
+        /* A declaration tells which entry is meant, where there may be several. */
+        NcCallSpec *told = nc_callspec_of(name);
+        if (told == NULL) {
+            PyErr_Clear();
+        } else {
+            signature = name;
+            Py_DECREF(told);
+        }
+    }
+    part = nc_entries_part(self, signature);
+    if (part == NULL) {
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8String(name);
+    if (text != NULL && strlen(PyBytes_AS_STRING(text)) != (size_t)PyBytes_GET_SIZE(text)) {
+        PyErr_SetString(PyExc_ValueError, "'name' must not contain a null character");
+    } else if (text != NULL) {
+        entry = entry_for(self, part, NC_TO_CAPSULE);
+        made = entry != NULL
+                   ? capsule_box(text, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry)
+                   : NULL;
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(entry);
+    return made;
+}
+
 /* A box that was not made before, or is not good any more. `holder` keeps it; NULL: nobody does. */
 NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
@@ -292,11 +295,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     }
     if (kind < NC_TO_SCIPY ||
         (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->spec != NULL)) {
-        entry = entry_of(holder);
-        if (entry != NULL && more_to_own &&
-            nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
-            Py_CLEAR(entry);
-        }
+        entry = entry_for(self, holder, kind);
         box = entry != NULL ? box_of(kind, entry) : NULL;
     }
     if (box == NULL && !PyErr_Occurred()) {
@@ -320,14 +319,62 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     return box;
 }
 
+/* The box that a callable keeps, or a new one. */
+static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
+{
+    if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
+        PyObject *box = holder->more->boxes[kind].box;
+        if (NC_LIKELY(box != NULL && Py_REFCNT(holder->more->boxes[kind].entry) > 1)) {
+            return Py_NewRef(box);
+        }
+    }
+    return anew(self, holder, kind, given);
+}
+
+/* A box of the type that a consumer has for it, which is asked of the bridge: a class of ctypes' or
+ * a type of cffi's, and the consumer's `ffi`. Nobody keeps it, unless it is the usual one. */
+NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
+{
+    PyObject *bridge = bridge_of(kind);
+    PyObject *found = bridge != NULL ? PyObject_CallMethod(bridge, "typed", "OOO", (PyObject *)self,
+                                                           given[0], given[1])
+                                     : NULL;
+    PyObject *part;
+    PyObject *form;
+    PyObject *entry = NULL;
+    PyObject *made = NULL;
+    if (found != NULL && PyArg_ParseTuple(found, "O!O", nc_callable_class, &part, &form)) {
+        NcCallable *chosen = (NcCallable *)(void *)part;
+        if (form == Py_None) {
+            PyObject *text = PyUnicode_FromString(chosen->spec->text);
+            NcCallable *holder = text != NULL ? nc_entries_part(self, text) : NULL;
+            made = holder != NULL ? kept(self, holder, kind, given) : NULL;
+            Py_XDECREF(text);
+        } else if (!PyTuple_CheckExact(form)) {
+            PyErr_SetString(PyExc_TypeError, "typed() must return a form");
+        } else {
+            entry = entry_for(self, chosen, kind);
+            made = entry != NULL ? box_by(kind, form, entry) : NULL;
+        }
+    }
+    Py_XDECREF(entry);
+    Py_XDECREF(found);
+    return made;
+}
+
 /* The arguments of a method that are not only a signature; 0, or -1 with an exception. */
 NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                PyObject **given)
 {
-    static const char *const names[] = {"signature", "user_data"};
+    const char *const names[] = {"signature", kinds[kind].second};
     const char *method = kinds[kind].method;
-    Py_ssize_t most = kind == NC_TO_SCIPY ? 2 : 1;
+    Py_ssize_t most = kinds[kind].second != NULL ? 2 : 1;
+    Py_ssize_t positional = kind == NC_TO_SCIPY ? 2 : 1;
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (nargs > positional && nargs <= most) {
+        PyErr_Format(PyExc_TypeError, "%s() takes '%s' by name only", method, names[positional]);
+        return -1;
+    }
     if (nargs + keywords > most) {
         PyErr_Format(PyExc_TypeError, "%s() takes at most %zd argument%s (%zd given)", method, most,
                      most == 1 ? "" : "s", nargs + keywords);
@@ -354,6 +401,13 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
     return 0;
 }
 
+/* Whether a signature is given by the text that entries have. */
+static inline int is_text(PyObject *signature, const NcCallable *part)
+{
+    return PyUnicode_Check(signature) &&
+           PyUnicode_CompareWithASCIIString(signature, part->spec->text) == 0;
+}
+
 static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames, int kind)
 {
@@ -365,9 +419,23 @@ static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_
         return NULL;
     }
     if (kind != NC_TO_SCIPY) {
+        if (NC_UNLIKELY(given[1] != Py_None)) {
+            return kind == NC_TO_CAPSULE ? named_capsule(self, given[0], given[1])
+                                         : typed(self, kind, given);
+        }
+        if (NC_UNLIKELY(kind == NC_TO_CTYPES && PyType_Check(given[0]))) {
+            return typed(self, kind, given);
+        }
         holder = nc_entries_part(self, given[0]);
-        if (holder == NULL) {
+        if (NC_UNLIKELY(holder == NULL)) {
+            if (kind == NC_TO_CFFI && PyErr_ExceptionMatches(PyExc_ValueError)) {
+                PyErr_Clear(); /* a text that is no signature: the bridge says what it lacks */
+                return typed(self, kind, given);
+            }
             return NULL;
+        }
+        if (NC_UNLIKELY(kind == NC_TO_CFFI && given[0] != Py_None && !is_text(given[0], holder))) {
+            return typed(self, kind, given);
         }
     } else if (given[1] == Py_None && given[0] == Py_None) {
         holder = nc_native_table(object) != NULL ? self : NULL;
@@ -375,35 +443,46 @@ static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_
         kind = NC_TO_SCIPY_NAMED;
         holder = nc_entries_find(self, given[0]);
     }
-    if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(object)))) {
-        PyObject *box = holder->more->boxes[kind].box;
-        if (NC_LIKELY(box != NULL && Py_REFCNT(holder->more->boxes[kind].entry) > 1)) {
-            return Py_NewRef(box);
-        }
-    }
-    return anew(self, holder, kind, given);
+    return kept(self, holder, kind, given);
 }
 
 const char nc_doc_to_ctypes[] =
     "to_ctypes($self, /, signature=None)\n--\n\n"
     "A ctypes function pointer to an entry; it keeps alive what the entry points into.\n\n"
-    "Its calls drop the GIL for entries with ``gil=\"release\"``, else they hold it. Asked again,\n"
-    "this is the same object, as long as the entries are the same and nobody has set its types.";
+    "It is one of ``ctypes.CFUNCTYPE(result, *arguments)``, so ``argtypes``, structs and arrays\n"
+    "with that type take it. `signature` may be a class of function pointers, as a consumer's\n"
+    "own: then it is an instance of that. A native callable that ctypes is given for an argument\n"
+    "is passed as this.\n\n"
+    "Its calls drop the GIL for entries with ``gil=\"release\"``, else they hold it; those of an\n"
+    "instance of a given class do as that says. An entry that needs the GIL is called by a thunk\n"
+    "that takes it. Asked again, without a class, this is the same object, as long as the entries\n"
+    "are the same and nobody has set its types.";
 
 const char nc_doc_to_cffi[] =
-    "to_cffi($self, /, signature=None)\n--\n\n"
+    "to_cffi($self, /, signature=None, *, ffi=None)\n--\n\n"
     "A cffi function pointer to an entry; it keeps alive what the entry points into.\n\n"
-    "cffi drops the GIL around every call, so an entry that needs it is refused. Asked again, "
-    "this\n"
-    "is the same object, as long as the entries are the same and nobody has released it.";
+    "cffi compares types by their names in C: ``int64_t`` is not ``long`` to it. The pointer's "
+    "are\n"
+    "those that `signature` is written with, a C type with the typedefs of the consumer's `ffi`, "
+    "or\n"
+    "a type of cffi's. Without one they are ``int``, ``long`` and the like, ``size_t`` for an\n"
+    "unsigned integer of a pointer's size and ``char *`` for bytes.\n\n"
+    "cffi drops the GIL around every call, so an entry that needs it is called by a thunk that\n"
+    "takes it. Asked again, without other types, this is the same object, as long as the entries\n"
+    "are the same and nobody has released it.";
 
 const char nc_doc_to_capsule[] =
-    "to_capsule($self, /, signature=None)\n--\n\n"
-    "A PyCapsule of an entry, named by its C declaration; it keeps alive what the entry points\n"
-    "into.\n\n"
+    "to_capsule($self, /, signature=None, *, name=None)\n--\n\n"
+    "A PyCapsule of an entry; it keeps alive what the entry points into.\n\n"
+    "Without a `name` it has the entry's C declaration for one, as SciPy and Cython spell it. "
+    "Some\n"
+    "consumers want another: that of a typedef in ``__pyx_capi__``, or none (f2py, JAX), for\n"
+    "which `name` is ``\"\"``.\n\n"
     "The name does not say whether the entry needs the GIL. Callers that go by names (SciPy,\n"
     "Cython) must call with the GIL what needs it; nativecall and its headers know from the\n"
-    "capsule. Asked again, this is the same object, as long as the entries are the same.";
+    "capsule. Asked again, without a name, this is the same object, as long as the entries are "
+    "the\n"
+    "same.";
 
 const char nc_doc_to_scipy[] =
     "to_scipy($self, /, signature=None, user_data=None)\n--\n\n"
@@ -479,7 +558,7 @@ int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg)
         Py_VISIT(more->boxes[kind].entry);
         if (kind >= NC_TO_CAPSULE && box != NULL && Py_REFCNT(box) == 1 &&
             Py_REFCNT(capsule) == references) {
-            Py_VISIT(block_of(capsule)->owner);
+            Py_VISIT(nc_capsule_owner(capsule));
         }
     }
     return 0;

@@ -17,7 +17,8 @@
 
 #include "layout.h"
 
-/* The methods of the type, METH_FASTCALL | METH_KEYWORDS: (signature=None), and user_data=None. */
+/* The methods of the type, METH_FASTCALL | METH_KEYWORDS: (signature=None), and
+ * ffi=None, name=None or user_data=None. */
 PyObject *nc_boxed_ctypes(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                           PyObject *kwnames);
 PyObject *nc_boxed_cffi(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
@@ -37,14 +38,6 @@ void nc_boxed_forget(NcCallable *self);
 
 /* For the type's own. */
 int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg);
-
-/* Module-level. capsule(address, name, owner): a PyCapsule named `name` (bytes). */
-PyObject *nc_capsule(PyObject *module, PyObject *args);
-/* capsule_entry(capsule), METH_O: the callable of one entry that a capsule of nc_capsule owns, if
- * its function is the one that the capsule holds; else None. */
-PyObject *nc_capsule_entry(PyObject *module, PyObject *capsule);
-/* scipy_box(form, entry): a LowLevelCallable of (its class, the name of its capsule). */
-PyObject *nc_scipy_box(PyObject *module, PyObject *args);
 
 /* Once, before the first box; -1 with an exception. */
 int nc_boxed_ready(void);

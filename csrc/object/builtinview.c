@@ -22,7 +22,7 @@ static void describe_single(NcCallable *self, PyMethodDef *method)
         method->ml_meth = code->method;
         method->ml_flags = code->method_flags;
     } else if (spec->nargs > 1 || spec->variadic) {
-        method->ml_meth = (PyCFunction)(void (*)(void))nc_method_fallback;
+        method->ml_meth = NC_METHOD(nc_method_fallback);
         method->ml_flags = METH_FASTCALL;
     } else {
         method->ml_meth = spec->nargs == 1 ? nc_method_fallback_O : nc_method_fallback_NOARGS;
@@ -32,7 +32,7 @@ static void describe_single(NcCallable *self, PyMethodDef *method)
 
 static void describe_overloaded(PyMethodDef *method)
 {
-    method->ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
+    method->ml_meth = NC_METHOD(nc_method_overloaded);
     method->ml_flags = METH_FASTCALL;
 }
 
@@ -110,21 +110,17 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *view;
     if (nc_native_table(object) == NULL) {
-        PyObject *name = nc_callable_name(self);
-        if (name != NULL) {
-            PyErr_Format(
-                PyExc_AttributeError,
-                "'%U' has no built-in view: '%s' overrides __call__, which a view would not run",
-                name, Py_TYPE(object)->tp_name);
-        }
-        return NULL;
+        return nc_callable_error(
+            self, PyExc_AttributeError,
+            "has no built-in view: '%s' overrides __call__, which a view would not run",
+            Py_TYPE(object)->tp_name);
     }
     view = living_view(self);
     if (view != NULL) {
         return view;
     }
     if (self->spec == NULL && self->more->parts == NULL) {
-        return nc_vectorcall_empty(object, NULL, 0, NULL);
+        return nc_refuse_empty(self);
     }
     if (self->more->parts == NULL && !nc_callable_is_decided(self) &&
         nc_callable_generate(self, NULL) < 0) {
@@ -153,7 +149,7 @@ int nc_builtinview_ready(void)
 {
     static PyMethodDef fast = {"fast", NULL, METH_FASTCALL, NULL};
     PyObject *made;
-    fast.ml_meth = (PyCFunction)(void (*)(void))nc_method_overloaded;
+    fast.ml_meth = NC_METHOD(nc_method_overloaded);
     made = PyCFunction_NewEx(&fast, NULL, NULL);
     if (made == NULL) {
         return -1;

@@ -7,8 +7,6 @@
  *
  * Python sees this type as the base of nativecall.NativeCallable, which adds what needs no
  * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
-#include "callable.h"
-
 #include "adapt.h"
 #include "boxed.h"
 #include "builtinview.h"
@@ -16,6 +14,7 @@
 #include "entries.h"
 #include "making.h"
 #include "overload.h"
+#include "ground/address.h"
 #include "ground/compat.h"
 #include "nativecall/nativeapi.h"
 #include "values/names.h"
@@ -56,6 +55,7 @@ static int callable_clear(PyObject *object)
         Py_CLEAR(more->index);
         Py_CLEAR(more->only);
         Py_CLEAR(more->owners);
+        more->self_class = NULL;
         Py_CLEAR(more->specializer);
         nc_boxed_forget(self);
     }
@@ -116,24 +116,15 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *spec;
-    PyObject *address;
     PyObject *owner;
     void *target;
     Py_ssize_t flags;
-    if (!PyArg_ParseTuple(args, "O!O!nO", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
+    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
                           &owner)) {
         return NULL;
     }
-    target = PyLong_AsVoidPtr(address);
-    if (target == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
     if (self->spec != NULL || self->more->parts != NULL) {
-        PyObject *name = nc_callable_name(self);
-        if (name != NULL) {
-            PyErr_Format(PyExc_RuntimeError, "'%U' has an entry already", name);
-        }
-        return NULL;
+        return nc_callable_error(self, PyExc_RuntimeError, "has an entry already");
     }
     if (target == NULL) {
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
@@ -150,20 +141,16 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     PyObject *spec;
-    PyObject *address;
     PyObject *owner;
     void *target;
     Py_ssize_t flags;
-    if (!PyArg_ParseTuple(args, "O!O!nO", &NcCallSpec_Type, &spec, &PyLong_Type, &address, &flags,
+    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
                           &owner)) {
         return NULL;
     }
-    target = PyLong_AsVoidPtr(address);
-    if (target == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    return nc_callable_derive((NcCallable *)(void *)object, (NcCallSpec *)(void *)spec, target,
-                              (uintptr_t)flags, owner, NULL);
+    NcCallable *self = (NcCallable *)(void *)object;
+    return nc_callable_share_self(self, nc_callable_derive(self, (NcCallSpec *)(void *)spec, target,
+                                                           (uintptr_t)flags, owner, NULL));
 }
 
 static int is_single(PyObject *object)
@@ -230,17 +217,12 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *address;
     PyObject *owner;
     PyObject *spec;
     Py_ssize_t position;
     void *target;
-    if (!PyArg_ParseTuple(args, "nO!OO!", &position, &PyLong_Type, &address, &owner,
+    if (!PyArg_ParseTuple(args, "nO&OO!", &position, nc_take_address, &target, &owner,
                           &NcCallSpec_Type, &spec)) {
-        return NULL;
-    }
-    target = PyLong_AsVoidPtr(address);
-    if (target == NULL && PyErr_Occurred()) {
         return NULL;
     }
     if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
@@ -273,40 +255,12 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
     NcCallable *self = (NcCallable *)(void *)object;
     NcCallSpec *spec = self->spec;
     uintptr_t flags = NC_SINGLE_FLAGS(self);
-    PyObject *address;
     if (spec == NULL) {
         Py_RETURN_NONE;
     }
-    /* What follows may run code that replaces the entry. */
-    Py_INCREF(spec);
-    address = PyLong_FromVoidPtr(NC_SINGLE_TARGET(self));
-    if (address == NULL) {
-        Py_DECREF(spec);
-        return NULL;
-    }
-    return Py_BuildValue("(NNn)", spec, address, (Py_ssize_t)flags);
-}
-
-/* _entries(): those of the call table as readers see them, [(text, address, flags)]. */
-static PyObject *callable_entries(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    const PyNativeCallableTable *table = self->calls;
-    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
-    PyObject *entries = PyList_New(count);
-    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
-        const PyNativeCallableEntry *entry = &table->entries[i];
-        PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
-        PyObject *item = address == NULL ? NULL
-                                         : Py_BuildValue("(sNn)", entry->signature, address,
-                                                         (Py_ssize_t)entry->flags);
-        if (item == NULL) {
-            Py_CLEAR(entries);
-            break;
-        }
-        PyList_SET_ITEM(entries, i, item);
-    }
-    return entries;
+    /* Held: what follows may run code that replaces the entry. */
+    return Py_BuildValue("(NNn)", Py_NewRef(spec), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
+                         (Py_ssize_t)flags);
 }
 
 /* _table_memory(): bytes of the tables outside of the callable, in use and superseded. */
@@ -322,7 +276,7 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
 {
     NcCallable *self = (NcCallable *)(void *)object;
     if (self->spec == NULL) {
-        return nc_vectorcall_empty(object, NULL, 0, NULL);
+        return nc_refuse_empty(self);
     }
     if (!nc_callable_is_decided(self) && nc_callable_generate(self, NULL) < 0) {
         return NULL;
@@ -380,12 +334,12 @@ static PyMethodDef callable_methods[] = {
     {"_set_overloads", callable_set_overloads, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
     {"_position", nc_entries_position, METH_O, NULL},
-    {"_entries", callable_entries, METH_NOARGS, NULL},
+    {"_entries", nc_entries_rows, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_choose", callable_choose, METH_O, NULL},
-    {"address", (PyCFunction)(void (*)(void))nc_entries_address, METH_FASTCALL | METH_KEYWORDS,
+    {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,
      "address($self, /, signature=None)\n--\n\n"
      "The C function pointer of an entry.\n\n"
      "Parameters\n----------\n"
@@ -395,18 +349,12 @@ static PyMethodDef callable_methods[] = {
      "NoEntryError\n"
      "    A `KeyError`, when there is no such entry."},
     {"_alone", nc_boxed_entry, METH_O, NULL},
-    {"to_ctypes", (PyCFunction)(void (*)(void))nc_boxed_ctypes, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_to_ctypes},
-    {"to_cffi", (PyCFunction)(void (*)(void))nc_boxed_cffi, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_to_cffi},
-    {"to_capsule", (PyCFunction)(void (*)(void))nc_boxed_capsule, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_to_capsule},
-    {"to_scipy", (PyCFunction)(void (*)(void))nc_boxed_scipy, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_to_scipy},
-    {"bind", (PyCFunction)(void (*)(void))nc_adapt_bind, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_bind},
-    {"convert", (PyCFunction)(void (*)(void))nc_adapt_convert, METH_FASTCALL | METH_KEYWORDS,
-     nc_doc_convert},
+    {"to_ctypes", NC_METHOD(nc_boxed_ctypes), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_ctypes},
+    {"to_cffi", NC_METHOD(nc_boxed_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
+    {"to_capsule", NC_METHOD(nc_boxed_capsule), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_capsule},
+    {"to_scipy", NC_METHOD(nc_boxed_scipy), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_scipy},
+    {"bind", NC_METHOD(nc_adapt_bind), METH_FASTCALL | METH_KEYWORDS, nc_doc_bind},
+    {"convert", NC_METHOD(nc_adapt_convert), METH_FASTCALL | METH_KEYWORDS, nc_doc_convert},
     {"_converted", nc_adapt_converted, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -447,7 +395,10 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     if (more == NULL) {
         return -1;
     }
-    Py_XSETREF(more->specializer, Py_XNewRef(value));
+    /* What was chosen before is asked again. */
+    nc_dispatcher_release(more->dispatcher);
+    more->dispatcher = NULL;
+    Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
     return 0;
 }
 
@@ -455,6 +406,25 @@ static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     return Py_XNewRef(self->spec != NULL ? nc_entries_only(self) : Py_None);
+}
+
+/* In Python, for it is seldom asked for. Of the type it is this descriptor, as for functions, which
+ * typing.get_type_hints passes over. */
+static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyObject_CallMethod(object, "_annotations", NULL);
+}
+
+/* PEP 649: a function of a format, which CPython asks for from 3.14 on. */
+static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyObject_GetAttrString(object, "_annotate");
+}
+
+/* What ctypes passes for an argument that is a callable. */
+static PyObject *callable_get_as_parameter(PyObject *object, void *Py_UNUSED(closure))
+{
+    return nc_boxed_ctypes(object, NULL, 0, NULL);
 }
 
 #define MORE(field) ((void *)offsetof(NcMore, field))
@@ -470,6 +440,10 @@ static PySequenceMethods callable_sequence = {
 static PyGetSetDef callable_getset[] = {
     {"__name__", callable_get_name, NULL, NULL, NULL},
     {"__qualname__", callable_get_name, NULL, NULL, NULL},
+    {"__annotations__", callable_get_annotations, NULL, NULL, NULL},
+    {"__annotate__", callable_get_annotate, NULL, NULL, NULL},
+    {"_as_parameter_", callable_get_as_parameter, NULL,
+     "What ctypes passes for the callable: `to_ctypes()`.", NULL},
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
     {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},
@@ -547,7 +521,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     }
     entry = published_entry(self, signature);
     if (entry == NULL && nc_thread_attached() != NULL && self->more->specializer != NULL &&
-        self->more->specializer != Py_None && !PyErr_Occurred()) {
+        !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
         PyObject *done = text == NULL ? NULL
@@ -586,8 +560,7 @@ int nc_callable_ready(PyObject *module)
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
-                   PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0 ||
-                   PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type) < 0
+                   PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
                ? -1
-               : PyModule_AddType(module, &NcCallSpec_Type);
+               : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
 }

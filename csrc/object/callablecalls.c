@@ -1,7 +1,9 @@
 /* csrc/object/callablecalls.c: the calls of callablecalls.h. */
 #include "callablecalls.h"
 
+#include "ground/compat.h"
 #include "values/names.h"
+#include "values/pointers.h"
 
 /* ---- calls without an ahead-of-time trampoline ----------------------------------------------- */
 
@@ -17,9 +19,44 @@ static void adopt(NcCallable *self, PyObject *made)
     }
 }
 
+/* The trampoline that was made for the call spec and the flags, if it is still there: a new
+ * reference, or NULL without an exception. */
+static PyObject *generated_before(const NcCallable *self)
+{
+    const NcCallSpec *spec = self->spec;
+    return spec->generated != NULL && spec->generated_flags == NC_SINGLE_FLAGS(self)
+               ? nc_weakref_get(spec->generated)
+               : NULL;
+}
+
+/* Remembers it, if there is memory, and no longer than somebody else does. */
+static void remember(NcCallSpec *spec, uintptr_t flags, PyObject *made)
+{
+    PyObject *reference = PyWeakref_NewRef(made, NULL);
+    if (reference == NULL) {
+        PyErr_Clear();
+        return;
+    }
+    spec->generated_flags = flags;
+    Py_XSETREF(spec->generated, reference);
+}
+
 int nc_callable_generate(NcCallable *self, PyObject *fixed)
 {
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.generate, (PyObject *)self, fixed, NULL);
+    NcCallSpec *spec = self->spec;
+    uintptr_t flags = NC_SINGLE_FLAGS(self);
+    PyObject *made = fixed == NULL ? generated_before(self) : NULL;
+    if (made != NULL) {
+        adopt(self, made);
+        Py_DECREF(made);
+        return 0;
+    }
+    Py_INCREF(spec);
+    made = PyObject_CallFunctionObjArgs(nc_hooks.generate, (PyObject *)self, fixed, NULL);
+    if (made != NULL && fixed == NULL && Py_IS_TYPE(made, &NcGenerated_Type)) {
+        remember(spec, flags, made);
+    }
+    Py_DECREF(spec);
     if (made == NULL) {
         return -1;
     }
@@ -43,6 +80,26 @@ int nc_callable_is_decided(const NcCallable *self)
     return self->vectorcall != nc_vectorcall_fallback || self->more->decided;
 }
 
+/* Calls a function of Python's with an address as the first argument. */
+static PyObject *call_with_address(PyObject *function, void *address, PyObject *const *args,
+                                   Py_ssize_t nargs)
+{
+    NcPin *first = nc_pin_address(address);
+    PyObject **given =
+        first != NULL ? (PyObject **)PyMem_Calloc((size_t)nargs, sizeof *given) : NULL;
+    PyObject *result = NULL;
+    if (given != NULL) {
+        memcpy(given, args, (size_t)nargs * sizeof *given);
+        given[0] = (PyObject *)first;
+        result = PyObject_Vectorcall(function, given, (size_t)nargs, NULL);
+    } else if (first != NULL) {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(given);
+    Py_XDECREF(first);
+    return result;
+}
+
 /* A single without a trampoline for these arguments: they are counted here and converted there. */
 static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
@@ -64,7 +121,11 @@ static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize
             Py_XSETREF(more->fallback, Py_NewRef(fallback));
         }
     }
-    PyObject *result = PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
+    /* Conversions for libffi know no classes of objects; what policies are composed of does: it
+     * calls callables that come of this one. */
+    void *address = nargs > 0 && !self->spec->composed ? nc_self_address(self, 0, args[0]) : NULL;
+    PyObject *result = address == NULL ? PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL)
+                                       : call_with_address(fallback, address, args, nargs);
     Py_DECREF(fallback);
     return result;
 }
@@ -102,20 +163,87 @@ PyObject *nc_method_fallback_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
     return nc_vectorcall_fallback(object, NULL, 0, NULL);
 }
 
-PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args),
-                              size_t Py_UNUSED(nargsf), PyObject *Py_UNUSED(kwnames))
+/* What the hook says of the values of a call: its method gets the callable, the values and `names`,
+ * unless that is NULL. A new reference, also to None; NULL with an exception. */
+static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
+                          Py_ssize_t count, PyObject *names)
+{
+    PyObject *specializer = self->more->specializer;
+    PyObject *answer = NULL;
+    PyObject *values;
+    if (specializer == NULL) {
+        return Py_NewRef(Py_None);
+    }
+    Py_INCREF(specializer);
+    values = PyTuple_New(count);
+    for (Py_ssize_t i = 0; values != NULL && i < count; i++) {
+        PyTuple_SET_ITEM(values, i, Py_NewRef(args[i]));
+    }
+    if (values != NULL) {
+        answer = PyObject_CallMethod(specializer, method, names != NULL ? "OOO" : "OO",
+                                     (PyObject *)self, values, names);
+        Py_DECREF(values);
+    }
+    Py_DECREF(specializer);
+    return answer;
+}
+
+NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *made = ask_hook(self, "for_call", args, nargs, NULL);
+    if (made == Py_None) {
+        Py_CLEAR(made);
+    } else if (made != NULL && (!PyObject_TypeCheck(made, (PyTypeObject *)&NcCallable_Type) ||
+                                ((NcCallable *)(void *)made)->more->parts != NULL ||
+                                ((NcCallable *)(void *)made)->spec == NULL)) {
+        PyErr_Format(PyExc_TypeError, "for_call() must return a callable of one entry (got %.200s)",
+                     Py_TYPE(made)->tp_name);
+        Py_CLEAR(made);
+    }
+    return (NcCallable *)(void *)made;
+}
+
+PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames)
+{
+    PyObject *values =
+        ask_hook(self, "by_position", args, nargs + PyTuple_GET_SIZE(kwnames), kwnames);
+    PyObject *result = NULL;
+    if (values != NULL && PyTuple_CheckExact(values)) {
+        result = self->vectorcall((PyObject *)self, PySequence_Fast_ITEMS(values),
+                                  (size_t)PyTuple_GET_SIZE(values), NULL);
+    } else if (values != NULL && values != Py_None) {
+        PyErr_SetString(PyExc_TypeError, "by_position() must return a tuple or None");
+    }
+    Py_XDECREF(values);
+    return result;
+}
+
+PyObject *nc_refuse_empty(NcCallable *self)
+{
+    return nc_callable_error(self, PyExc_TypeError,
+                             self->more->specializer != NULL
+                                 ? "has no entries yet; ask for one as in f['d:d']"
+                                 : "has no entries; add one first");
+}
+
+PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *args, size_t nargsf,
+                              PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *name = nc_callable_name(self);
-    if (name == NULL) {
-        return NULL;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    NcCallable *made;
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        PyObject *called = nc_callable_by_position(self, args, nargs, kwnames);
+        return called != NULL || PyErr_Occurred() ? called : nc_refuse_empty(self);
     }
-    if (self->more->specializer != NULL && self->more->specializer != Py_None) {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries yet; ask for one as in f['d:d']", name);
-    } else {
-        PyErr_Format(PyExc_TypeError, "'%U' has no entries; add one first", name);
+    made = nc_callable_for_call(self, args, nargs);
+    if (made == NULL) {
+        return PyErr_Occurred() ? NULL : nc_refuse_empty(self);
     }
-    return NULL;
+    PyObject *result = made->vectorcall((PyObject *)made, args, (size_t)nargs, NULL);
+    Py_DECREF(made);
+    return result;
 }
 
 /* ---- irregular calls ------------------------------------------------------------------------- */
@@ -123,20 +251,15 @@ PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *Py_UNUSED(args)
 static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 {
     Py_ssize_t nargs = self->spec->nargs;
-    PyObject *name = nc_callable_name(self);
-    if (name != NULL) {
-        PyErr_Format(PyExc_TypeError, "'%U' takes %s %zd argument%s (%zd given)", name,
-                     self->spec->variadic ? "at least" : "exactly", nargs, nargs == 1 ? "" : "s",
-                     given);
-    }
-    return NULL;
+    return nc_callable_error(self, PyExc_TypeError, "takes %s %zd argument%s (%zd given)",
+                             self->spec->variadic ? "at least" : "exactly", nargs,
+                             nargs == 1 ? "" : "s", given);
 }
 
 /* Where keyword `name` goes, or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
 {
     PyObject *names = self->spec->names;
-    PyObject *ours;
     for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
@@ -147,14 +270,12 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
             return i;
         }
     }
-    ours = nc_callable_name(self);
-    if (ours != NULL && names == NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "'%U' takes no keyword arguments (got '%U'): its signature names none", ours,
-                     name);
-    } else if (ours != NULL) {
-        PyErr_Format(PyExc_TypeError, "'%U' has no argument named '%U'; it takes %R", ours, name,
-                     names);
+    if (names == NULL) {
+        nc_callable_error(self, PyExc_TypeError,
+                          "takes no keyword arguments (got '%U'): its signature names none", name);
+    } else {
+        nc_callable_error(self, PyExc_TypeError, "has no argument named '%U'; it takes %R", name,
+                          names);
     }
     return -1;
 }
@@ -193,11 +314,7 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
             goto done;
         }
         if (ordered[position] != NULL) {
-            PyObject *ours = nc_callable_name(self);
-            if (ours != NULL) {
-                PyErr_Format(PyExc_TypeError, "'%U' got several values for argument '%U'", ours,
-                             name);
-            }
+            nc_callable_error(self, PyExc_TypeError, "got several values for argument '%U'", name);
             goto done;
         }
         ordered[position] = args[given + k];

@@ -24,7 +24,19 @@ PyObject *nc_method_fallback(PyObject *self, PyObject *const *args, Py_ssize_t n
 PyObject *nc_method_fallback_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_fallback_NOARGS(PyObject *self, PyObject *none);
 
-/* The vectorcall of a callable without entries: an exception. */
+/* What the hook of a callable makes for the arguments of a call that no entry takes exactly: a
+ * callable of one entry, a new reference. NULL where it makes none, perhaps with an exception. */
+NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
+
+/* A call with keywords, whose order the hook of a callable knows: the result, or NULL with an
+ * exception. NULL without one where no hook knows the names. */
+PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames);
+
+/* Raises that a callable has no entries. */
+PyObject *nc_refuse_empty(NcCallable *self);
+
+/* The vectorcall of a callable without entries: what its hook makes, or an exception. */
 PyObject *nc_vectorcall_empty(PyObject *self, PyObject *const *args, size_t nargsf,
                               PyObject *kwnames);
 

@@ -8,7 +8,6 @@
 
 #include "trampoline.h"
 #include "values/pointers.h"
-#include "values/scalars.h"
 
 #include <structmember.h>
 
@@ -30,6 +29,7 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->alone);
     Py_XDECREF(self->policies);
     Py_XDECREF(self->encoding);
+    Py_XDECREF(self->generated);
     Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     for (int kind = 0; kind < NC_BOXES; kind++) {
@@ -38,10 +38,12 @@ static void callspec_dealloc(PyObject *object)
     PyMem_Free(self->words);
     for (Py_ssize_t i = 0; i < self->out_count; i++) {
         Py_XDECREF(self->outs[i].type);
+        Py_XDECREF(self->outs[i].pointer_type);
     }
     PyMem_Free(self->outs);
     for (Py_ssize_t i = 0; self->arguments != NULL && i < self->nargs; i++) {
         Py_XDECREF(self->arguments[i].passed);
+        Py_XDECREF(self->arguments[i].callee);
     }
     PyMem_Free(self->arguments);
     Py_TYPE(object)->tp_free(object);
@@ -112,7 +114,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     return 0;
 }
 
-/* Out-parameters, of tuples of (letter, offset, ctype). */
+/* Out-parameters, of tuples of (letter, offset, ctype, letter of its text or ""). */
 static int describe_outs(NcCallSpec *self, PyObject *outs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(outs);
@@ -129,11 +131,13 @@ static int describe_outs(NcCallSpec *self, PyObject *outs)
         int code;
         Py_ssize_t offset;
         PyObject *type;
+        const char *text;
         PyObject *parts = PyTuple_GET_ITEM(outs, i);
-        if (!PyTuple_Check(parts) || !PyArg_ParseTuple(parts, "CnO", &code, &offset, &type)) {
+        if (!PyTuple_Check(parts) ||
+            !PyArg_ParseTuple(parts, "CnOs", &code, &offset, &type, &text)) {
             return -1;
         }
-        self->outs[i] = (NcOut){(size_t)offset, Py_NewRef(type), (char)code};
+        self->outs[i] = (NcOut){(size_t)offset, Py_NewRef(type), (char)code, *text, NULL};
     }
     return 0;
 }
@@ -224,13 +228,9 @@ static PyObject *callspec_new(PyObject *args)
             goto fail;
         }
     }
-    if (describe_outs(self, outs) < 0) {
-        goto fail;
-    }
-    if (PyExtensibleType_Intern(text, text_length, &self->text) < 0) {
-        goto fail;
-    }
-    if (pack(self, text, (size_t)text_length) < 0) {
+    if (describe_outs(self, outs) < 0 ||
+        PyExtensibleType_Intern(text, text_length, &self->text) < 0 ||
+        pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }
     self->has_objects = strchr(self->text, 'O') != NULL;
@@ -246,6 +246,8 @@ fail:
     return NULL;
 }
 
+/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of
+ * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
 PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);

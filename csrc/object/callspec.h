@@ -5,10 +5,6 @@
 
 #include "layout.h"
 
-/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of
- * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
-PyObject *nc_callspec(PyObject *module, PyObject *args);
-
 /* The call spec of a signature in any spelling, a new reference: by one hash of its text, if that
  * was seen before, else of the `spec_of` hook. NULL with the hook's exception. */
 NcCallSpec *nc_callspec_of(PyObject *signature);

@@ -12,10 +12,9 @@
 #include "callspec.h"
 #include "making.h"
 
-/* Entries that are compared one by one at every look; where there are more, a dict has the parts by
- * their canonical texts, and by others that were asked for, which it forgets when there come to be
- * SPELLINGS for each entry. */
-enum { FEW = 8, SPELLINGS = 4 };
+/* Where there are several entries, a dict has the parts by the texts that were asked for, and by
+ * their canonical ones; it forgets others when there come to be SPELLINGS for each entry. */
+enum { SPELLINGS = 4 };
 
 /* How many entries native callers find: none where a subclass overrides __call__. While entries are
  * added there may be more in the table than parts. */
@@ -84,7 +83,7 @@ static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
 {
     NcMore *more = self->more; /* its own: there are several entries */
     Py_ssize_t count = PyTuple_GET_SIZE(more->parts);
-    if (count <= FEW || !PyUnicode_CheckExact(signature)) {
+    if (!PyUnicode_CheckExact(signature)) {
         return;
     }
     if (more->index == NULL || PyDict_GET_SIZE(more->index) >= SPELLINGS * count) {
@@ -102,7 +101,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
     PyObject *text = PyTuple_GET_ITEM(spec->alone, 0);
     NcCallable *part = NULL;
     PyObject *done;
-    if (self->more->specializer != NULL && self->more->specializer != Py_None) {
+    if (self->more->specializer != NULL) {
         done = PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
         if (done == NULL) {
             return NULL;
@@ -269,4 +268,24 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
         Py_XSETREF(more->signatures, texts);
     }
     return Py_NewRef(more->signatures);
+}
+
+PyObject *nc_entries_rows(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const PyNativeCallableTable *table = self->calls;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
+    PyObject *entries = PyList_New(count);
+    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
+        const PyNativeCallableEntry *entry = &table->entries[i];
+        PyObject *item = Py_BuildValue("(sNn)", entry->signature,
+                                       PyLong_FromVoidPtr(nc_calltable_funcptr(entry)),
+                                       (Py_ssize_t)entry->flags);
+        if (item == NULL) {
+            Py_CLEAR(entries);
+            break;
+        }
+        PyList_SET_ITEM(entries, i, item);
+    }
+    return entries;
 }

@@ -23,6 +23,9 @@ PyObject *nc_entries_subscript(PyObject *callable, PyObject *signature);
 int nc_entries_contains(PyObject *callable, PyObject *signature);
 PyObject *nc_entries_signatures(PyObject *callable, void *closure);
 
+/* _entries(): those of the call table as readers see them, [(text, address, flags)]. */
+PyObject *nc_entries_rows(PyObject *callable, PyObject *none);
+
 /* _position(spec): of the entry of that signature, offered to readers or not; -1 for none. */
 PyObject *nc_entries_position(PyObject *callable, PyObject *spec);
 

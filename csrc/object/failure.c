@@ -22,6 +22,7 @@ int nc_errno_keep(void)
     return saved;
 }
 
+/* save_errno(code) */
 PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
 {
     long number = PyLong_AsLong(code);
@@ -32,26 +33,17 @@ PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
     Py_RETURN_NONE;
 }
 
+/* saved_errno() */
 PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyLong_FromLong(saved);
 }
 
-/* ROW(the end of NC_ERRORS_*, its name in Python): all of them. */
-#define ERROR_CONVENTIONS(ROW)                                                                     \
-    ROW(NONE, "none")                                                                              \
-    ROW(PYTHON, "python")                                                                          \
-    ROW(NONZERO, "nonzero")                                                                        \
-    ROW(ZERO, "zero")                                                                              \
-    ROW(NULL, "null")                                                                              \
-    ROW(ERRNO, "errno")                                                                            \
-    ROW(ARGUMENT, "argument")
-
 PyObject *nc_error_conventions(void)
 {
-#define FORMAT(convention, name) "sn"
-#define VALUES(convention, name) , name, (Py_ssize_t)NC_ERRORS_##convention
-    return Py_BuildValue("{" ERROR_CONVENTIONS(FORMAT) "}" ERROR_CONVENTIONS(VALUES));
+#define FORMAT(convention, name, results) "sn"
+#define VALUES(convention, name, results) , name, (Py_ssize_t)NC_ERRORS_##convention
+    return Py_BuildValue("{" NC_ERROR_CONVENTIONS(FORMAT) "}" NC_ERROR_CONVENTIONS(VALUES));
 #undef FORMAT
 #undef VALUES
 }
@@ -93,6 +85,7 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
     return result;
 }
 
+/* object_at(address, owned): the object, whose reference is taken over where it is owned. */
 PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;
@@ -104,18 +97,14 @@ PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
     return owned ? found : Py_XNewRef(found);
 }
 
+/* take_object(name, address, convention, code) */
 PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *name;
-    PyObject *address;
+    void *result;
     Py_ssize_t convention;
     int code;
-    if (!PyArg_ParseTuple(args, "UO!ni", &name, &PyLong_Type, &address, &convention, &code)) {
-        return NULL;
-    }
-    void *result = PyLong_AsVoidPtr(address);
-    if (result == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    return nc_take_object(name, (PyObject *)result, (size_t)convention, code);
+    return PyArg_ParseTuple(args, "UO&ni", &name, nc_take_address, &result, &convention, &code)
+               ? nc_take_object(name, (PyObject *)result, (size_t)convention, code)
+               : NULL;
 }

@@ -22,12 +22,4 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
 /* A new dict: the flags of each error convention by its name. */
 PyObject *nc_error_conventions(void);
 
-/* What Python code calls: save_errno(code), saved_errno(), take_object(name, address, convention,
- * code), and object_at(address, owned): the object, whose reference is taken over where it is
- * owned. */
-PyObject *nc_object_at(PyObject *module, PyObject *args);
-PyObject *nc_object_taken(PyObject *module, PyObject *args);
-PyObject *nc_errno_save(PyObject *module, PyObject *code);
-PyObject *nc_errno_saved(PyObject *module, PyObject *none);
-
 #endif

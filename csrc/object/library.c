@@ -1,6 +1,7 @@
-/* csrc/object/library.c: the libraries of library.h. */
-#include "library.h"
-
+/* csrc/object/library.c: open shared libraries, and their functions as native callables.
+ *
+ * A library is closed with the last reference to it, which its functions' owners have as well. All
+ * of this needs the GIL, and drops it while the loader works. */
 #include "callspec.h"
 #include "core/core.h"
 #include "making.h"
@@ -93,6 +94,11 @@ static PyObject *owner_of(PyObject *type, PyObject *object, PyObject *library, P
     return made;
 }
 
+/* function(name, signature, library, class): the callable of a function without options, by its
+ * signature or its call spec; its owner is a tuple of that class: (this library, library, name,
+ * None, None). None where it is for Python code to say what is meant, or what is wrong: there is no
+ * such symbol, name or signature are no exact str, the signature has Python objects. What is wrong
+ * with a signature is raised. */
 static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;
@@ -146,7 +152,7 @@ static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef library_methods[] = {
-    {"function", (PyCFunction)(void (*)(void))library_function, METH_FASTCALL,
+    {"function", NC_METHOD(library_function), METH_FASTCALL,
      "function(name, signature, library, owner): the callable of a function, or None"},
     {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
     {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
@@ -175,6 +181,8 @@ PyTypeObject NcLibrary_Type = {
     .tp_getset = library_getset,
 };
 
+/* open_library(path, flags): opens the library at a path given as bytes, the process itself for
+ * None; flags as nc_core_library_open has them. What the loader says against it is an OSError. */
 PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *path;

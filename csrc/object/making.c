@@ -4,12 +4,15 @@
 
 #include "callablecalls.h"
 #include "callspec.h"
+#include "shortcut.h"
+#include "nativecall/detail/objectclass.h"
 #include "values/names.h"
 
 PyTypeObject *nc_callable_class;
 
 /* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
-#define CALL_FLAGS ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
+#define CALL_FLAGS                                                                                 \
+    ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
 
 static void publish(NcCallable *self, const PyNativeCallableTable *calls, const uint64_t *packed)
 {
@@ -182,6 +185,8 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
 
 /* ---- singles --------------------------------------------------------------------------------- */
 
+int nc_calls_traced;
+
 int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                       PyObject *owner)
 {
@@ -189,7 +194,7 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
         return -1;
     }
     self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
-    self->vectorcall = spec->trampoline != NULL && (flags & CALL_FLAGS) == 0
+    self->vectorcall = spec->trampoline != NULL && (flags & CALL_FLAGS) == 0 && !nc_calls_traced
                            ? spec->trampoline->vectorcall
                            : nc_vectorcall_fallback;
     return 0;
@@ -232,33 +237,65 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
     return made;
 }
 
+PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
+{
+    const NcClass *cls = method->more->self_class;
+    if (made == NULL || cls == NULL) {
+        return made;
+    }
+    NcCallable *callable = (NcCallable *)(void *)made;
+    NcMore *more = nc_callable_more(callable);
+    if (more == NULL || nc_callable_own(callable, cls->type) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    more->self_class = cls;
+    more->takes_fields = method->more->takes_fields;
+    return made;
+}
+
 static int is_name(PyObject *name)
 {
     return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) != 0 &&
            PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
 }
 
-PyObject *nc_wrap_address(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+/* wrap(target, signature) and wrap(target, signature, name=name) of an address. */
+static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
 {
+    PyObject *name = NULL;
     NcCallSpec *spec;
-    PyObject *made;
+    PyObject *made = NULL;
     unsigned long long address;
-    if (nargs != 3 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1]) ||
-        (args[2] != Py_None && !is_name(args[2]))) {
-        Py_RETURN_NONE;
+    if (nargs != 2 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1])) {
+        return NULL;
+    }
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        name = args[2];
+        if (PyTuple_GET_SIZE(kwnames) != 1 || !is_name(name) ||
+            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "name") != 0) {
+            return NULL;
+        }
     }
     address = PyLong_AsUnsignedLongLong(args[0]);
     if (address == 0 || address > UINTPTR_MAX || PyErr_Occurred()) {
         PyErr_Clear(); /* negative, or too large */
-        Py_RETURN_NONE;
-    }
-    spec = nc_callspec_of(args[1]);
-    if (spec == NULL) {
         return NULL;
     }
-    made = spec->has_objects ? Py_NewRef(Py_None)
-                             : nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None,
-                                                args[2] != Py_None ? args[2] : NULL);
-    Py_DECREF(spec);
+    spec = nc_callspec_of(args[1]);
+    if (spec != NULL && !spec->has_objects) {
+        made = nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None, name);
+    }
+    Py_XDECREF(spec);
     return made;
+}
+
+/* wrap_shortcut(function): the Shortcut to `nativecall.wrap`, which makes the
+ * callable of an address with no options but a name. It is for the function to say what else is
+ * meant, or what is wrong: target, signature or name are no exact int, str and str, the address is
+ * none, the name cannot be one, or the signature has Python objects. */
+PyObject *nc_wrap_shortcut(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    return nc_shortcut(function, wrap_address, NULL);
 }

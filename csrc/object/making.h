@@ -34,6 +34,10 @@ int nc_callable_move_tables(NcCallable *self);
 int nc_callable_append(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target);
 int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
 
+/* Whether calls of Python's go through functions of Python's that are named after what they call
+ * (nativecall/_callable/trace.py). Set once, before there are callables. */
+extern int nc_calls_traced;
+
 /* The first entry of an empty callable, which makes it a single. -1 with an exception. */
 int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                       PyObject *owner);
@@ -47,10 +51,8 @@ PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyOb
 PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
-/* Module-level, METH_FASTCALL. wrap_address(target, signature, name): the callable of an address
- * with no options but a name (None: the symbol's). None where it is for Python code to say what is
- * meant, or what is wrong: target, signature or name are no exact int, str and str or None, the
- * address is none, the name cannot be one, or the signature has Python objects. */
-PyObject *nc_wrap_address(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+/* What comes of a native method takes the same objects as its first argument, and owns their class.
+ * Takes over `made`, which it returns; NULL is passed on, or says that memory is short. */
+PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);
 
 #endif

@@ -1,10 +1,13 @@
-/* csrc/object/offer.c: see offer.h. */
-#include "object/offer.h"
+/* csrc/object/offer.c: what objects of other providers offer, as Python code sees it: entries of
+ * their call tables, through a built-in view too, and of `__nativecall_api__`.
+ *
+ * Everything is read as any consumer reads it (nativecallable.h, nativeapi.h). Entries of a later
+ * ABI and entries without a function are left out. Threads: with the GIL. */
+#include "ground/lists.h"
+#include "layout.h"
 
 #include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
-#include "nativecall/nativecallable.h"
-#include "object/callable.h"
 
 /* (flags, address), with the signature before them or without it. */
 static PyObject *described(const PyNativeCallableEntry *entry, int named)
@@ -18,13 +21,6 @@ static PyObject *described(const PyNativeCallableEntry *entry, int named)
     PyObject *text =
         PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
     return Py_BuildValue("(NKN)", text, flags, address);
-}
-
-static int append_new(PyObject *list, PyObject *made)
-{
-    int status = made != NULL ? PyList_Append(list, made) : -1;
-    Py_XDECREF(made);
-    return status;
 }
 
 /* Where the call table of an object is, counted from its start; 0 without one. */
@@ -42,6 +38,10 @@ static Py_ssize_t table_offset(PyObject *object)
     return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
+/* native_offer(object): (offset, [(signature, flags, address), ...]): where in the object, or in
+ * the one that it is a view of, the call table is, None for `__nativecall_api__`, and what is told
+ * of it. None for an object that offers nothing, and for our own callables; TypeError for a wrong
+ * `__nativecall_api__`. */
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *behind = nc_abi_behind(object);
@@ -61,8 +61,8 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     PyObject *rows = PyList_New(0);
     while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(behind, api, &position)
                                                 : nc_native_next(object, entry)) != NULL) {
-        if (nc_calltable_funcptr(entry) != NULL && append_new(rows, described(entry, 1)) < 0) {
-            Py_CLEAR(rows);
+        if (nc_calltable_funcptr(entry) != NULL) {
+            nc_list_take(&rows, described(entry, 1));
         }
     }
     if (rows == NULL) {
@@ -71,6 +71,8 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     return api != NULL ? Py_BuildValue("(ON)", Py_None, rows) : Py_BuildValue("(nN)", offset, rows);
 }
 
+/* native_entry(object, signature): (flags, address) of the entry of a canonical signature, None
+ * where there is none. A provider may make it, and raise an exception. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;

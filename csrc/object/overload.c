@@ -11,7 +11,11 @@
  * that is contiguous and writable by its element type, where the entries take arrays of numbers by
  * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
  * to the entry that the rule chose for such arguments before; callables with the same signatures in
- * the same order share one. The rule alone fills it, so the table cannot choose otherwise.
+ * the same order share one, but those with a specialize hook. The rule alone fills it, so the table
+ * cannot choose otherwise.
+ *
+ * A compiler's function, which has entries made for the arguments of calls, has one made where no
+ * entry takes them exactly. Where none can be made, what the rule chose is called.
  *
  * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
  * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
@@ -195,6 +199,7 @@ enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
 
 struct NcDispatcher {
     NcDispatcher *next; /* of the same bucket */
+    int is_shared;      /* whether it is in a bucket */
     size_t references;
     size_t hash;
     size_t count;     /* signatures */
@@ -284,8 +289,9 @@ static int common_export(PyObject *parts)
     return export | PyBUF_WRITABLE;
 }
 
-/* The dispatcher of the parts' signatures; NULL with an exception. */
-static NcDispatcher *dispatcher_acquire(PyObject *parts)
+/* The dispatcher of the parts' signatures, one of its own where no other callable is to follow its
+ * choices; NULL with an exception. */
+static NcDispatcher *dispatcher_acquire(PyObject *parts, int is_shared)
 {
     size_t count = (size_t)PyTuple_GET_SIZE(parts);
     int export = common_export(parts);
@@ -294,7 +300,7 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
     for (size_t p = 0; p < count; p++) {
         hash = (hash ^ ((uintptr_t)part_text(parts, p) >> 3)) * 1000003u;
     }
-    for (self = dispatchers[hash % BUCKETS]; self != NULL; self = self->next) {
+    for (self = is_shared ? dispatchers[hash % BUCKETS] : NULL; self != NULL; self = self->next) {
         size_t same = 0;
         while (self->hash == hash && self->count == count && self->export == export &&
                same < count && self->texts[same] == part_text(parts, same)) {
@@ -320,8 +326,11 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts)
     number_ints(self, parts);
     self->export = export;
     self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && export != 0;
-    self->next = dispatchers[hash % BUCKETS];
-    dispatchers[hash % BUCKETS] = self;
+    self->is_shared = is_shared;
+    if (is_shared) {
+        self->next = dispatchers[hash % BUCKETS];
+        dispatchers[hash % BUCKETS] = self;
+    }
     return self;
 }
 
@@ -330,11 +339,13 @@ void nc_dispatcher_release(NcDispatcher *self)
     if (self == NULL || --self->references != 0) {
         return;
     }
-    NcDispatcher **link = &dispatchers[self->hash % BUCKETS];
-    while (*link != self) {
-        link = &(*link)->next;
+    if (self->is_shared) {
+        NcDispatcher **link = &dispatchers[self->hash % BUCKETS];
+        while (*link != self) {
+            link = &(*link)->next;
+        }
+        *link = self->next;
     }
-    *link = self->next;
     PyMem_Free(self);
 }
 
@@ -499,13 +510,19 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     long cost = 0;
     if (parts == NULL) {
         /* The collector has cleared the callable, and a finaliser calls a view. */
-        nc_vectorcall_empty((PyObject *)self, NULL, 0, NULL);
+        nc_refuse_empty(self);
         return NULL;
     }
     Py_ssize_t choice = apply_rule(parts, args, nargs, &cost);
-    if (choice == -1) {
-        no_overload(self, parts, args, nargs);
-    } else if (choice >= 0) {
+    if (choice == -1 || (choice >= 0 && cost != NC_COST_EXACT)) {
+        part = nc_callable_for_call(self, args, nargs);
+        if (part == NULL && choice == -1 && !PyErr_Occurred()) {
+            no_overload(self, parts, args, nargs);
+        } else if (part == NULL && choice >= 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear(); /* that none can be made */
+        }
+    }
+    if (choice >= 0 && part == NULL && !PyErr_Occurred()) {
         part = (NcCallable *)(void *)Py_NewRef(PyTuple_GET_ITEM(parts, choice));
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
@@ -513,7 +530,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         /* The rule may run Python code that adds an entry: then the choice is not kept. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {
-                self->more->dispatcher = dispatcher_acquire(parts);
+                self->more->dispatcher = dispatcher_acquire(parts, self->more->specializer == NULL);
             }
             if (self->more->dispatcher != NULL) {
                 remember(self, parts, args, nargs, choice, cost);
@@ -531,14 +548,12 @@ NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_s
                                    PyObject *kwnames)
 {
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
-        PyObject *name = nc_callable_name(self);
-        if (name != NULL) {
-            PyErr_Format(PyExc_TypeError,
-                         "'%U' is overloaded and takes no keyword arguments; choose an entry "
-                         "first, as in f['d:d'](x=1.0)",
-                         name);
-        }
-        return NULL;
+        PyObject *called = nc_callable_by_position(self, args, nargs, kwnames);
+        return called != NULL || PyErr_Occurred()
+                   ? called
+                   : nc_callable_error(self, PyExc_TypeError,
+                                       "is overloaded and takes no keyword arguments; choose an "
+                                       "entry first, as in f['d:d'](x=1.0)");
     }
     NcCallable *part = choose(self, args, nargs);
     PyObject *result =

@@ -158,6 +158,8 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
 }
 
+/* match(spec, value): what the first argument of a call spec costs; -1 when it does not take the
+ * value. */
 PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *spec;

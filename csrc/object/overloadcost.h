@@ -33,8 +33,4 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value);
  * object, narrow, refused). */
 PyObject *nc_costs(void);
 
-/* match(spec, value): what the first argument of a call spec costs; -1 when it does not take the
- * value. */
-PyObject *nc_match(PyObject *module, PyObject *args);
-
 #endif

@@ -56,8 +56,7 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     }
     if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallSpec_Type)) ||
-        (code != Py_None && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2 ||
-                             !PyLong_Check(PyTuple_GET_ITEM(code, 0)))) ||
+        (code != Py_None && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
         bytes < (Py_ssize_t)sizeof(NcThunk) || bytes > PY_SSIZE_T_MAX / 2) {
         PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes a call spec or None, the size of a "
                                          "Thunk, and code as (address, owner) or None");
@@ -90,8 +89,7 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->outer = (NcCallSpec *)(void *)Py_NewRef(outer);
     self->helper = Py_NewRef(helper);
     if (!self->is_interpreted) {
-        self->code = PyLong_AsVoidPtr(PyTuple_GET_ITEM(code, 0));
-        if (self->code == NULL && PyErr_Occurred()) {
+        if (!nc_take_address(PyTuple_GET_ITEM(code, 0), &self->code)) {
             goto fail;
         }
         self->machine_code = Py_NewRef(PyTuple_GET_ITEM(code, 1));

@@ -142,6 +142,4 @@ static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i
 #define NC_TARGET(self, result, ...)                                                               \
     ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
 
-#define NC_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
-
 #endif

@@ -3,8 +3,11 @@
  * exported. */
 #include "aggregates.h"
 
+#include "core/cffipointer.h"
+
 #include "names.h"
 #include "records.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -60,31 +63,28 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
     return nc_tuple_new((PyTypeObject *)(void *)spec->record_class, count);
 }
 
-PyObject *nc_load_result(NcCallable *self, void *memory)
+/* What is in memory, by Python code. */
+static PyObject *load(PyObject *type, void *memory)
 {
-    const NcCallSpec *spec = self->spec;
-    PyObject *address = PyLong_FromVoidPtr(memory);
-    if (address == NULL) {
-        return NULL;
-    }
-    PyObject *result = PyObject_CallFunctionObjArgs(
-        nc_hooks.load, PyTuple_GET_ITEM(spec->types, spec->nargs), address, NULL);
-    Py_DECREF(address);
-    return result;
+    return PyObject_CallFunction(nc_hooks.load, "ON", type, PyLong_FromVoidPtr(memory));
 }
 
-/* A pointer, or an aggregate, through Python code. */
-static PyObject *load_out(const NcOut *out, char *area)
+PyObject *nc_load_result(NcCallable *self, void *memory)
+{
+    return load(PyTuple_GET_ITEM(self->spec->types, self->spec->nargs), memory);
+}
+
+static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char *area)
 {
     if (nc_scalar_size(out->code) != 0) {
         return nc_scalar_to_python(out->code, area + out->offset);
     }
-    PyObject *address = PyLong_FromVoidPtr(area + out->offset);
-    PyObject *value = address != NULL
-                          ? PyObject_CallFunctionObjArgs(nc_hooks.load, out->type, address, NULL)
-                          : NULL;
-    Py_XDECREF(address);
-    return value;
+    if (out->code == 'P') {
+        void *found;
+        memcpy(&found, area + out->offset, sizeof(found));
+        return nc_given_pointer(spec, out->text, out->type, &out->pointer_type, found);
+    }
+    return load(out->type, area + out->offset);
 }
 
 PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops)
@@ -97,7 +97,7 @@ PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops
         goto done;
     }
     if (first + spec->out_count == 1) {
-        made = load_out(&spec->outs[0], (char *)area);
+        made = load_out(spec, &spec->outs[0], (char *)area);
         goto done;
     }
     made = PyTuple_New(first + spec->out_count);
@@ -105,7 +105,7 @@ PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops
         PyTuple_SET_ITEM(made, 0, Py_NewRef(result));
     }
     for (Py_ssize_t i = 0; made != NULL && i < spec->out_count; i++) {
-        PyObject *value = load_out(&spec->outs[i], (char *)area);
+        PyObject *value = load_out(spec, &spec->outs[i], (char *)area);
         if (value == NULL) {
             Py_CLEAR(made);
             break;
@@ -155,7 +155,7 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
         owner->address = NULL;
         return 0;
     }
-    if (element == '\0') {
+    if (element == '\0' || nc_may_be_masked(Py_TYPE(value))) {
         return nc_store_argument(self, index, value, &owner->address, owner);
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {

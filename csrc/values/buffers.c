@@ -157,6 +157,19 @@ static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
     }
 }
 
+/* ---- elements that are missing --------------------------------------------------------------- */
+
+int nc_may_be_masked(const PyTypeObject *type)
+{
+    for (; type != NULL && PyType_HasFeature((PyTypeObject *)type, Py_TPFLAGS_HEAPTYPE);
+         type = type->tp_base) {
+        if (strcmp(type->tp_name, "MaskedArray") == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* ---- memory that moves while it is exported -------------------------------------------------- */
 
 /* What stands for __buffer__ methods of Python classes; NULL before 3.12. */

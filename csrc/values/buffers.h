@@ -22,6 +22,10 @@ int nc_buffer_is_pointer(const Py_buffer *buffer);
 /* Whether a buffer has Python objects in it, whose references C code would know nothing of. */
 int nc_buffer_holds_objects(const Py_buffer *buffer);
 
+/* Whether a class is NumPy's of masked arrays, or derives from it: their buffers tell nothing of
+ * elements that are missing. */
+int nc_may_be_masked(const PyTypeObject *type);
+
 /* The lengths of a buffer's dimensions, then its strides in bytes, into 2 * ndim words. Without
  * strides (ctypes never tells any) the memory is contiguous. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);

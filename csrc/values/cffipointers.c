@@ -5,6 +5,8 @@
 #include "core/cffipointer.h"
 #include "pointers.h"
 
+#include <string.h>
+
 /* What pointer_argument takes by its type alone, so that it need not be asked again. References are
  * owned; a row is overwritten by the next one that has its place. */
 typedef struct {
@@ -25,12 +27,37 @@ static const PyTypeObject *classes[CLASSES];
  * (nativecall/_values/handles.py): the hook is asked about these. */
 static PyObject *ended;
 
+/* The types of cffi that text is read from without asking Python: dict of these to the pointer type
+ * that they convert to (nativecall/_values/text.py). */
+static PyObject *texts;
+
 int nc_pointers_ready(PyObject *module)
 {
     if (ended == NULL) {
         ended = PyDict_New();
     }
-    return ended != NULL ? PyModule_AddObjectRef(module, "ended", ended) : -1;
+    if (texts == NULL) {
+        texts = PyDict_New();
+    }
+    if (ended == NULL || texts == NULL || PyModule_AddObjectRef(module, "ended", ended) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "texts", texts);
+}
+
+/* Whether cffi can be asked for types; -1 with an exception. */
+static int learn_types(void)
+{
+    if (foreign_type_of == NULL) {
+        PyObject *module = PyImport_ImportModule("_cffi_backend");
+        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "typeof") : NULL;
+        Py_XDECREF(module);
+        if (found == NULL) {
+            return -1;
+        }
+        nc_keep_first(&foreign_type_of, found);
+    }
+    return 0;
 }
 
 static int is_class(const PyTypeObject *found)
@@ -43,9 +70,11 @@ static int is_class(const PyTypeObject *found)
     return 0;
 }
 
-/* Whether an object that ends with its memory, as those of ffi.gc() do, was closed before. */
-NC_NOINLINE int is_ended(PyObject *value)
+int nc_is_ended(PyObject *value)
 {
+    if (PyDict_GET_SIZE(ended) == 0) {
+        return 0;
+    }
     PyObject *key = PyLong_FromVoidPtr(value);
     int found = key != NULL ? PyDict_Contains(ended, key) : -1;
     Py_XDECREF(key);
@@ -60,6 +89,9 @@ static Taken *taken_row(PyObject *wanted, PyObject *foreign)
     return &taken[(((uintptr_t)wanted >> 4) * 31 + ((uintptr_t)foreign >> 4)) % TAKEN];
 }
 
+/* take_pointers(ctype, value, pointer, alignment): by it the hook tells that it takes all such
+ * pointers and arrays of cffi for such an argument: `pointer` is the cffi type that they convert
+ * to, `alignment` 1 where any address will do. */
 PyObject *nc_take_pointers(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
@@ -67,17 +99,9 @@ PyObject *nc_take_pointers(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *pointer;
     Py_ssize_t alignment;
     PyObject *foreign;
-    if (!PyArg_ParseTuple(args, "OOOn", &wanted, &value, &pointer, &alignment)) {
+    if (!PyArg_ParseTuple(args, "OOOn", &wanted, &value, &pointer, &alignment) ||
+        learn_types() < 0) {
         return NULL;
-    }
-    if (foreign_type_of == NULL) {
-        PyObject *module = PyImport_ImportModule("_cffi_backend");
-        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "typeof") : NULL;
-        Py_XDECREF(module);
-        if (found == NULL) {
-            return NULL;
-        }
-        nc_keep_first(&foreign_type_of, found);
     }
     foreign = PyObject_CallOneArg(foreign_type_of, value);
     if (foreign == NULL) {
@@ -123,10 +147,67 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
         return 0;
     }
     if (!known || ((uintptr_t)address & row->mask) != 0 ||
-        (row->may_end && NC_UNLIKELY(PyDict_GET_SIZE(ended) != 0) && is_ended(value))) {
+        (row->may_end && NC_UNLIKELY(PyDict_GET_SIZE(ended) != 0) && nc_is_ended(value))) {
         return 0;
     }
     out->address = address;
     out->keep = PyTuple_Pack(1, value);
     return out->keep != NULL ? 1 : -1;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static PyObject *decoded(const char *text, Py_ssize_t length, PyObject *encoding)
+{
+    if (encoding == Py_None) {
+        return PyBytes_FromStringAndSize(text, length);
+    }
+    if (PyUnicode_CompareWithASCIIString(encoding, "utf-8") == 0) {
+        return PyUnicode_DecodeUTF8(text, length, "strict");
+    }
+    if (PyUnicode_CompareWithASCIIString(encoding, "ascii") == 0) {
+        return PyUnicode_DecodeASCII(text, length, "strict");
+    }
+    const char *name = PyUnicode_AsUTF8(encoding);
+    /* A codec may be anybody's code, which gets a copy. */
+    PyObject *copy = name != NULL ? PyBytes_FromStringAndSize(text, length) : NULL;
+    PyObject *found = copy != NULL ? PyUnicode_FromEncodedObject(copy, name, "strict") : NULL;
+    Py_XDECREF(copy);
+    if (found == NULL && !PyErr_ExceptionMatches(PyExc_UnicodeError) &&
+        (PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        PyErr_Clear();
+        return Py_NewRef(Py_NotImplemented);
+    }
+    return found;
+}
+
+PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "string_at() takes a pointer and an encoding");
+        return NULL;
+    }
+    PyObject *value = args[0];
+    if (strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) != 0 ||
+        (args[1] != Py_None && !PyUnicode_CheckExact(args[1]))) {
+        return Py_NewRef(Py_NotImplemented);
+    }
+    PyObject *foreign = learn_types() == 0 ? PyObject_CallOneArg(foreign_type_of, value) : NULL;
+    PyObject *pointer = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
+    int is_array = pointer != foreign;
+    Py_XDECREF(foreign);
+    if (pointer == NULL) {
+        PyErr_Clear(); /* no object of cffi's that has such a type */
+        return Py_NewRef(Py_NotImplemented);
+    }
+    const char *text = (const char *)nc_cffi_address(value, pointer);
+    if (text == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    Py_ssize_t length = is_array ? PyObject_Size(value) : 0;
+    if (length < 0) {
+        return NULL;
+    }
+    const char *end = is_array ? memchr(text, 0, (size_t)length) : text + strlen(text);
+    return decoded(text, end != NULL ? end - text : length, args[1]);
 }

@@ -78,6 +78,71 @@ static void refuse_short(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
     Py_XDECREF(array);
 }
 
+/* The lengths of the arrays that a pointer leads to, a new reference; NULL with an exception. */
+static PyObject *lengths_of(const NcCallSpec *spec, Py_ssize_t index)
+{
+    PyObject *array = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "pointee");
+    PyObject *lengths = array != NULL ? PyObject_GetAttrString(array, "shape") : NULL;
+    Py_XDECREF(array);
+    return lengths;
+}
+
+/* Whether the last dimensions of a buffer have so many items together. */
+static int is_whole(const Py_buffer *buffer, size_t count)
+{
+    size_t found = 1;
+    for (int i = buffer->ndim - 1; i >= 0 && found < count; i--) {
+        found *= (size_t)buffer->shape[i];
+    }
+    return found == count;
+}
+
+/* Whether the rows of a buffer that suits are the arrays that a pointer leads to: the lengths of
+ * all dimensions but the first are theirs, or a whole number of dimensions is one array of a single
+ * dimension. One dimension is memory of any rows, and Fortran's order has none. 0 with an
+ * exception. */
+static int has_rows(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+                    const Py_buffer *buffer)
+{
+    Py_ssize_t index = place < 0 ? 0 : place;
+    size_t count = spec->arguments[index].count;
+    int last = buffer->ndim - 1;
+    if (count == 0 || last < 1 || spec->order != 'C' || buffer->shape == NULL ||
+        (size_t)buffer->shape[last] == count) {
+        return 1;
+    }
+    PyObject *lengths = lengths_of(spec, index);
+    PyObject *found = lengths != NULL ? PyTuple_New(last + 1) : NULL;
+    int same = found != NULL;
+    for (int i = 0; found != NULL && i <= last; i++) {
+        PyObject *length = PyLong_FromSsize_t(buffer->shape[i]);
+        if (length == NULL) {
+            Py_CLEAR(found);
+            break;
+        }
+        PyTuple_SET_ITEM(found, i, length);
+    }
+    if (found != NULL) {
+        Py_ssize_t known = PyTuple_GET_SIZE(lengths);
+        int is_line = known == 1 && is_whole(buffer, count);
+        for (Py_ssize_t i = 1; i <= known && i <= last && !is_line; i++) {
+            PyObject *wanted = PyTuple_GET_ITEM(lengths, known - i);
+            same = same && PyLong_AsSsize_t(wanted) == buffer->shape[last + 1 - i];
+        }
+        if (!same) {
+            nc_conversion_error(PyExc_ValueError, name, place,
+                                "must have rows of shape %S (got an array of shape %S); pass it "
+                                "reshaped, or of a single dimension",
+                                lengths, found);
+        }
+    } else {
+        same = 0;
+    }
+    Py_XDECREF(lengths);
+    Py_XDECREF(found);
+    return same;
+}
+
 /* Of a buffer that suits, but is not in the order that is wanted, or has gaps. */
 static void order_error(char wanted, PyObject *name, Py_ssize_t place, const Py_buffer *buffer,
                         const char *given)
@@ -109,8 +174,16 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
     Py_buffer buffer;
     PyObject *type = PyTuple_GET_ITEM(spec->types, index);
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        if (nc_clear_refusal()) {
-            nc_conversion_type_error(name, place, "an object with a readable buffer", value);
+        PyObject *why = nc_exception_take();
+        if (PyErr_GivenExceptionMatches(why, PyExc_TypeError) ||
+            PyErr_GivenExceptionMatches(why, PyExc_ValueError) ||
+            PyErr_GivenExceptionMatches(why, PyExc_BufferError)) {
+            nc_conversion_error(PyExc_TypeError, name, place,
+                                "must be a buffer that suits '%S', and this %.200s has none: %S",
+                                type, Py_TYPE(shown)->tp_name, why);
+            Py_DECREF(why);
+        } else {
+            nc_exception_put(why);
         }
         return;
     }
@@ -166,6 +239,11 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
         }
         return -1;
     }
+    if (nc_may_be_masked(Py_TYPE(value))) {
+        PyBuffer_Release(&out->buffer);
+        out->buffer.obj = NULL;
+        return nc_convert_box(spec, name, place, value, out);
+    }
     if (spec->fortran && nc_is_number_buffer(&out->buffer)) {
         PyBuffer_Release(&out->buffer);
         out->buffer.obj = NULL;
@@ -182,6 +260,8 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
         suits = 0;
     } else if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
         refuse_short(spec, name, place, &out->buffer);
+    } else if (suits > 0 && !has_rows(spec, name, place, &out->buffer)) {
+        /* it said why */
     } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must have its elements at multiples of %zu bytes, those of this "
@@ -265,13 +345,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
             return status;
         }
     }
-    PyObject *number = PyLong_FromSsize_t(place);
-    if (number == NULL) {
-        return -1;
-    }
     PyObject *found =
-        PyObject_CallFunctionObjArgs(nc_hooks.pointer_argument, wanted, value, name, number, NULL);
-    Py_DECREF(number);
+        PyObject_CallFunction(nc_hooks.pointer_argument, "OOOnO", wanted, value, name, place, spec);
     if (found == NULL) {
         return -1;
     }

@@ -1,8 +1,6 @@
 /* csrc/values/fortran.c: arguments as Fortran takes them; fortran.h. */
 #include "fortran.h"
 
-#include "names.h"
-
 /* What is free of a Py_buffer without an object, from here on, has room for any number. */
 #define ROOM offsetof(Py_buffer, itemsize)
 _Static_assert(sizeof(Py_buffer) - ROOM >= 32 && (offsetof(NcPointer, buffer) + ROOM) % 16 == 0,
@@ -92,6 +90,7 @@ Py_ssize_t nc_text_length(PyObject *name, Py_ssize_t index, PyObject *value,
     return length;
 }
 
+/* text_length(pin, name, index, value), of a Pin of `value`. */
 PyObject *nc_pin_text_length(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcPin *pin;

@@ -44,7 +44,4 @@ static inline int nc_is_number_buffer(const Py_buffer *buffer)
 Py_ssize_t nc_text_length(PyObject *name, Py_ssize_t index, PyObject *value,
                           const NcPointer *pointer);
 
-/* What Python code calls: text_length(pin, name, index, value), of a Pin of `value`. */
-PyObject *nc_pin_text_length(PyObject *module, PyObject *args);
-
 #endif

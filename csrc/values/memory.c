@@ -1,5 +1,9 @@
-/* csrc/values/memory.c: buffers of memory that C code owns; memory.h. */
-#include "memory.h"
+/* csrc/values/memory.c: memory of C code as an object with a buffer, for what Python functions that
+ * C calls get. Nothing is owned: the memory is the caller's and valid until the function
+ * returns. */
+#include "ground/functions.h"
+
+#include "ground/address.h"
 
 #include <stddef.h>
 
@@ -14,26 +18,23 @@ typedef struct {
     Py_ssize_t extents[1]; /* lengths, then strides in bytes */
 } Memory;
 
+/* Memory(address, format, itemsize, shape, strides, readonly): strides None is C-contiguous. */
 static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *address;
+    void *pointer;
     PyObject *format;
     PyObject *shape;
     PyObject *strides;
     Py_ssize_t size;
     int readonly;
-    if (!PyArg_ParseTuple(args, "O!SnO!Op", &PyLong_Type, &address, &format, &size, &PyTuple_Type,
-                          &shape, &strides, &readonly)) {
+    if (!PyArg_ParseTuple(args, "O&SnO!Op", nc_take_address, &pointer, &format, &size,
+                          &PyTuple_Type, &shape, &strides, &readonly)) {
         return NULL;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(shape);
-    void *pointer = PyLong_AsVoidPtr(address);
-    if ((pointer == NULL && PyErr_Occurred()) ||
-        (strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != count)) ||
+    if ((strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != count)) ||
         count > PyBUF_MAX_NDIM) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "'strides' must be None or as long as 'shape'");
-        }
+        PyErr_SetString(PyExc_ValueError, "'strides' must be None or as long as 'shape'");
         return NULL;
     }
     Memory *self = (Memory *)(void *)type->tp_alloc(type, 2 * count);

@@ -4,6 +4,9 @@
 #include "core/core.h"
 #include "nativecall/detail/core/base.h"
 
+#include <assert.h>
+#include <stdarg.h>
+
 enum { TEXT = 4096 }; /* bytes for a path or a symbol */
 
 /* The symbol that begins exactly at an address, else "function". */
@@ -40,7 +43,25 @@ PyObject *nc_callable_name(NcCallable *self)
     return name;
 }
 
+PyObject *nc_callable_error(NcCallable *self, PyObject *exception, const char *format, ...)
+{
+    va_list arguments;
+    PyObject *name = nc_callable_name(self);
+    va_start(arguments, format);
+    PyObject *what = name != NULL ? PyUnicode_FromFormatV(format, arguments) : NULL;
+    va_end(arguments);
+    if (what != NULL) {
+        PyErr_Format(exception, "'%U' %U", name, what);
+        Py_DECREF(what);
+    }
+    return NULL;
+}
+
 PyObject *nc_name(PyObject *name)
 {
-    return PyUnicode_Check(name) ? name : nc_callable_name((NcCallable *)(void *)name);
+    if (PyUnicode_Check(name)) {
+        return name;
+    }
+    assert(PyObject_TypeCheck(name, (PyTypeObject *)(void *)&NcCallable_Type));
+    return nc_callable_name((NcCallable *)(void *)name);
 }

@@ -14,6 +14,9 @@
  * but by nc_callable_describe. NULL with an exception. */
 PyObject *nc_callable_name(NcCallable *self);
 
+/* Raises an exception whose message begins with that name, in quotes. Returns NULL. */
+PyObject *nc_callable_error(NcCallable *self, PyObject *exception, const char *format, ...);
+
 /* Where a callable keeps it: NULL there, it was not asked for yet. */
 PyObject **nc_callable_name_place(NcCallable *self);
 

@@ -3,9 +3,10 @@
 
 #include "core/cffipointer.h"
 #include "ground/address.h"
+#include "ground/functions.h"
+#include "nativecall/nativeobject.h"
 
 #include "names.h"
-#include "records.h"
 #include "text.h"
 
 /* ---- conversion ------------------------------------------------------------------------------ */
@@ -16,7 +17,8 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
     const char *format = buffer->format;
     return format != NULL && wanted->format != '\0' && format[0] == wanted->format &&
            format[1] == '\0' && buffer->itemsize == wanted->size &&
-           ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value;
+           ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value &&
+           !nc_may_be_masked(Py_TYPE(value));
 }
 
 int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
@@ -42,20 +44,57 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     return nc_convert_exporter(spec, name, index, value, out, exported);
 }
 
-int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
-    const NcCallSpec *spec = self->spec;
-    const NcExport *wanted = &spec->arguments[index].export;
-    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
-    if (NC_UNLIKELY(wanted->flags == 0 || exporter == NULL || exporter->bf_getbuffer == NULL)) {
-        return nc_convert_pointer_of(spec, (PyObject *)self, index, value, out);
+    const NcClass *cls = self->more->self_class;
+    void *fields = NULL;
+    if (cls == NULL || index != 0) {
+        return NULL;
     }
-    int status = exporter->bf_getbuffer(value, &out->buffer, wanted->flags);
+    if (NC_LIKELY(Py_TYPE(value) == cls->type)) {
+        fields = (char *)value + cls->offset;
+    } else if (nc_object_of_python(value, NULL) != NULL) {
+        fields = nc_object_cast(value, cls);
+    }
+    return fields == NULL || self->more->takes_fields ? fields : value;
+}
+
+/* What exports no buffer by itself, and is no object of a method's very class. */
+NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    out->address = Py_IS_TYPE(value, &NcPin_Type) /* of a call that is passed on */
+                       ? ((NcPin *)(void *)value)->pointer.address
+                       : nc_self_address(self, index, value);
+    return out->address != NULL
+               ? 0
+               : nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);
+}
+
+NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
+                               const NcExport *wanted)
+{
+    int status = Py_TYPE(value)->tp_as_buffer->bf_getbuffer(value, &out->buffer, wanted->flags);
     if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
         out->address = out->buffer.buf;
         return 0;
     }
     return nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, status == 0);
+}
+
+/* Only decides which it is, so that none pays for the registers of another. */
+int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
+{
+    const NcExport *wanted = &self->spec->arguments[index].export;
+    const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL && wanted->flags != 0)) {
+        return convert_memory(self, index, value, out, wanted);
+    }
+    const NcClass *cls = self->more->self_class;
+    if (cls != NULL && index == 0 && Py_TYPE(value) == cls->type) {
+        out->address = (char *)value + (self->more->takes_fields ? cls->offset : 0);
+        return 0;
+    }
+    return convert_other(self, index, value, out);
 }
 
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
@@ -64,7 +103,7 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
     int exported = out->buffer.obj != NULL;
     int status;
     if (!exported && !PyErr_Occurred()) {
-        status = nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);
+        status = convert_other(self, index, value, out);
     } else {
         status = nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, exported);
     }
@@ -74,24 +113,89 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
     return status > 0 ? nc_check_unmoved((PyObject *)self, out - before, before) : status;
 }
 
-PyObject *nc_pointer_to_python(NcCallable *self, void *address)
+PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
+                           void *address)
 {
-    NcCallSpec *spec = self->spec;
     if (address == NULL) {
         Py_RETURN_NONE;
     }
-    if (spec->text_result != '\0') {
-        return nc_text_to_python(spec, address);
+    if (text != '\0') {
+        return nc_text_to_python(spec, text, address);
     }
-    if (spec->pointer_type == NULL) {
-        PyObject *found =
-            PyObject_CallOneArg(nc_hooks.pointer_type, PyTuple_GET_ITEM(spec->types, spec->nargs));
+    if (*foreign == NULL) {
+        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);
         if (found == NULL) {
             return NULL;
         }
-        nc_keep_first(&spec->pointer_type, found);
+        nc_keep_first(foreign, found);
     }
-    return nc_cffi_pointer(address, spec->pointer_type);
+    return nc_cffi_pointer(address, *foreign);
+}
+
+PyObject *nc_pointer_to_python(NcCallable *self, void *address)
+{
+    NcCallSpec *spec = self->spec;
+    return nc_given_pointer(spec, spec->text_result, PyTuple_GET_ITEM(spec->types, spec->nargs),
+                            &spec->pointer_type, address);
+}
+
+/* ---- results of calls that raise ------------------------------------------------------------- */
+
+static NC_THREAD_LOCAL struct {
+    void *function;
+    void *result;
+} lost;
+
+static void lose(void *function, void *result)
+{
+    if (result != NULL) {
+        lost.function = function;
+        lost.result = result;
+    }
+}
+
+void nc_result_lose(const NcCallable *self, void *result)
+{
+    lose(NC_SINGLE_TARGET(self), result);
+}
+
+void nc_result_forget(void)
+{
+    lost.function = lost.result = NULL;
+}
+
+PyObject *nc_result_lost(NcCallable *self)
+{
+    void *result = lost.function == NC_SINGLE_TARGET(self) ? lost.result : NULL;
+    nc_result_forget();
+    return result != NULL ? nc_pointer_to_python(self, result) : NULL;
+}
+
+/* lose_result(function, result): of two addresses. */
+PyObject *nc_pointer_lose(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *function;
+    PyObject *result;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyLong_Type, &function, &PyLong_Type, &result)) {
+        return NULL;
+    }
+    lose(PyLong_AsVoidPtr(function), PyLong_AsVoidPtr(result));
+    if (PyErr_Occurred()) {
+        nc_result_forget();
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* lost_result(callable): as nc_result_lost, None for nothing. */
+PyObject *nc_pointer_lost(PyObject *Py_UNUSED(module), PyObject *callable)
+{
+    if (!PyObject_TypeCheck(callable, (PyTypeObject *)(void *)&NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "lost_result() takes a native callable");
+        return NULL;
+    }
+    PyObject *found = nc_result_lost((NcCallable *)(void *)callable);
+    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
 }
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
@@ -158,8 +262,18 @@ NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
     return self;
 }
 
+NcPin *nc_pin_address(void *address)
+{
+    NcPin *self = pin_new();
+    if (self != NULL) {
+        self->pointer.address = address;
+        PyObject_GC_Track(self);
+    }
+    return self;
+}
+
 /* pin(spec, name, index, value): argument `index` of a call spec, which must be a pointer; with
- * index -1 the first one, and `name` is the whole subject of messages. */
+ * index -1 the first one, and `name` is the whole subject of messages. A Pin stands for itself. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcCallSpec *spec;
@@ -177,7 +291,8 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
         return NULL;
     }
-    return (PyObject *)nc_pin_value(spec, name, index, value);
+    return Py_IS_TYPE(value, &NcPin_Type) ? Py_NewRef(value)
+                                          : (PyObject *)nc_pin_value(spec, name, index, value);
 }
 
 /* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
@@ -219,6 +334,10 @@ PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
         return NULL;
     }
     const Py_buffer *buffer = &held->pointer.buffer;
+    if (nc_may_be_masked(Py_TYPE(object))) {
+        PyErr_SetString(PyExc_TypeError, "its elements may be masked"); /* arrays.py looks */
+        goto done;
+    }
     if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         held->pointer.buffer.obj = NULL;
         goto done;

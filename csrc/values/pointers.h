@@ -1,8 +1,9 @@
 /* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C
  * uses them.
  *
- * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, and
- * what the pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer).
+ * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, the
+ * first of a native method its class's objects, and what the pointer_argument hook knows (ctypes,
+ * cffi, function pointers, arrays without a buffer).
  * A buffer stays exported until nc_release_pointer. On failure an exception is set that names the
  * argument and the callable, and nothing is left exported or owned.
  *
@@ -44,6 +45,10 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
                           size_t before);
 
+/* The address that a native object has as argument `index` of a callable, which is a method of its
+ * class; NULL for all else. */
+void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value);
+
 /* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is
  * meant. */
 int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
@@ -61,8 +66,13 @@ int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
+/* Whether an object that ends with its memory, as those of ffi.gc() do, was closed before. */
+int nc_is_ended(PyObject *value);
+/* string_at(pointer, encoding): the text at a pointer or array of cffi whose type is in `texts`, as
+ * nativecall.string gives it; NotImplemented for what Python code is to read, or to refuse. */
+PyObject *nc_string_at(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 /* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were
- * closed and still live. 0 or -1. */
+ * closed and still live; and `texts`, a dict of cffi's types. 0 or -1. */
 int nc_pointers_ready(PyObject *module);
 
 /* The C function pointer for a Python function, or an object with a call table, that is argument
@@ -92,8 +102,23 @@ int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer
 /* Whether the elements of a buffer that suits are where C code may access them as what they are. */
 int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
 
-/* A pointer result: a cffi pointer of the type that the call spec says, None for NULL. */
+/* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
+ * spec makes of such text; else a cffi pointer of the type that the hook says for `ctype`, which
+ * *foreign keeps. */
+PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
+                           void *address);
+/* The same of a pointer result. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
+
+/* Notes the pointer that the function of a callable gave, where the call raises none the less: an
+ * exception of a Python function that C called, a code beside the result. Of such a call this
+ * thread knows the last one, by the function's address. NULL is not noted. */
+void nc_result_lose(const NcCallable *self, void *result);
+/* Forgets what was noted. */
+void nc_result_forget(void);
+/* What was noted of the function of a callable, as nc_pointer_to_python, and forgets it; NULL
+ * without an exception where nothing was. */
+PyObject *nc_result_lost(NcCallable *self);
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
@@ -101,24 +126,15 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address);
  * one, and `name` is the whole subject of messages. NULL with an exception. */
 NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value);
 
+/* A Pin of an address, which the caller keeps valid. NULL with an exception. */
+NcPin *nc_pin_address(void *address);
+
 /* After code ran that may be anything's: whether what the pointers' buffers were exported with is
  * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is
  * exported. `name` is the callable's. 0, or -1 with a BufferError. */
 int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
 /* The same for all Pins in a list. */
 int nc_pins_check(PyObject *name, PyObject *list);
-
-/* What Python code calls: pin(spec, name, index, value), hold(object), export(object),
- * check_unmoved(list, name), settle(list, raised); and take_pointers(ctype, value, pointer,
- * alignment), by which the hook tells that it takes all such pointers and arrays of cffi for such
- * an argument: `pointer` is the cffi type that they convert to, `alignment` 1 where any address
- * will do. */
-PyObject *nc_take_pointers(PyObject *module, PyObject *args);
-PyObject *nc_pin(PyObject *module, PyObject *args);
-PyObject *nc_pin_hold(PyObject *module, PyObject *object);
-PyObject *nc_pins_check_unmoved(PyObject *module, PyObject *args);
-PyObject *nc_pin_export(PyObject *module, PyObject *object);
-PyObject *nc_pins_settle(PyObject *module, PyObject *args);
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 

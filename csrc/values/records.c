@@ -2,11 +2,9 @@
  * which. */
 #include "records.h"
 
-#include "core/cffipointer.h"
+#include "ground/address.h"
 #include "layout.h"
-#include "scalars.h"
-
-#include <structmember.h>
+#include "pointers.h"
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
@@ -14,52 +12,41 @@ typedef struct {
     PyObject_HEAD
     PyObject *ctype;
     PyObject *foreign; /* cffi's type, once asked for; or NULL */
+    NcCallSpec *text;  /* of a function that returns such text; NULL for pointers */
 } PointerReader;
 
 PyObject *nc_pointer_read(PyObject *object, void *pointer)
 {
     PointerReader *self = (PointerReader *)(void *)object;
-    if (pointer == NULL) {
-        Py_RETURN_NONE;
-    }
-    if (self->foreign == NULL) {
-        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, self->ctype);
-        if (found == NULL) {
-            return NULL;
-        }
-        nc_keep_first(&self->foreign, found);
-    }
-    return nc_cffi_pointer(pointer, self->foreign);
+    return nc_given_pointer(self->text, self->text != NULL ? self->text->text_result : '\0',
+                            self->ctype, &self->foreign, pointer);
 }
 
 static PyObject *pointer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *ctype;
-    if (!PyArg_ParseTuple(args, "O", &ctype)) {
+    PyObject *text = NULL;
+    if (!PyArg_ParseTuple(args, "O|O!", &ctype, &NcCallSpec_Type, &text)) {
+        return NULL;
+    }
+    if (text != NULL && ((NcCallSpec *)(void *)text)->text_result == '\0') {
+        PyErr_SetString(PyExc_ValueError, "no text is returned by such a call spec");
         return NULL;
     }
     PointerReader *self = (PointerReader *)(void *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->ctype = Py_NewRef(ctype);
+        self->text = (NcCallSpec *)(void *)Py_XNewRef(text);
     }
     return (PyObject *)self;
-}
-
-/* What readers are called with. 0, or -1 with an exception. */
-static int parse_address(PyObject *args, void **address)
-{
-    PyObject *number;
-    if (!PyArg_ParseTuple(args, "O!", &PyLong_Type, &number)) {
-        return -1;
-    }
-    *address = PyLong_AsVoidPtr(number);
-    return *address == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *pointer_call(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *address;
-    return parse_address(args, &address) < 0 ? NULL : nc_pointer_read(object, address);
+    return PyArg_ParseTuple(args, "O&", nc_take_address, &address)
+               ? nc_pointer_read(object, address)
+               : NULL;
 }
 
 static void pointer_dealloc(PyObject *object)
@@ -67,13 +54,14 @@ static void pointer_dealloc(PyObject *object)
     PointerReader *self = (PointerReader *)(void *)object;
     Py_XDECREF(self->ctype);
     Py_XDECREF(self->foreign);
+    Py_XDECREF(self->text);
     Py_TYPE(object)->tp_free(object);
 }
 
 /* No cycle can lead through one: what it holds describes types. */
 PyTypeObject NcPointerReader_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.PointerReader",
-    .tp_doc = "PointerReader(ctype): makes cffi pointers of addresses.",
+    .tp_doc = "PointerReader(ctype[, spec]): makes cffi pointers of addresses, or the text there.",
     .tp_basicsize = sizeof(PointerReader),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = pointer_new,
@@ -211,10 +199,9 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
 static PyObject *record_call(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *address;
-    if (parse_address(args, &address) < 0) {
-        return NULL;
-    }
-    return nc_record_read(object, (const char *)address);
+    return PyArg_ParseTuple(args, "O&", nc_take_address, &address)
+               ? nc_record_read(object, (const char *)address)
+               : NULL;
 }
 
 static void record_dealloc(PyObject *object)
@@ -238,10 +225,3 @@ PyTypeObject NcRecord_Type = {
     .tp_call = record_call,
     .tp_dealloc = record_dealloc,
 };
-
-int nc_records_ready(PyObject *module)
-{
-    return PyModule_AddType(module, &NcPointerReader_Type) < 0
-               ? -1
-               : PyModule_AddType(module, &NcRecord_Type);
-}

@@ -1,7 +1,7 @@
 /* csrc/values/records.h: pointers and structs of numbers to Python objects and back, without Python
  * code.
  *
- *     PointerReader    a pointer: a cffi pointer of its type, None for NULL
+ *     PointerReader    a pointer: a cffi pointer of its type, or the text there, None for NULL
  *     Record           a struct, or an array in one, of nothing but numbers: a named tuple,
  *                      and back
  *
@@ -33,8 +33,5 @@ int nc_is_tuple_of(PyObject *value, Py_ssize_t count);
 /* A new tuple of a class of tuples, or of no class, its `count` items NULL. NULL with an
  * exception. */
 PyObject *nc_tuple_new(PyTypeObject *type, Py_ssize_t count);
-
-/* Types; -1 with an exception. */
-int nc_records_ready(PyObject *module);
 
 #endif

@@ -36,36 +36,54 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
     Py_XDECREF(what);
 }
 
+void nc_conversion_note(PyObject *name, Py_ssize_t index)
+{
+    PyObject *raised = nc_exception_take();
+    PyObject *who = subject(name, index);
+    PyObject *done = who != NULL ? PyObject_CallMethod(raised, "add_note", "O", who) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(who);
+    PyErr_Clear();
+    nc_exception_put(raised);
+}
+
 void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
     nc_conversion_error(PyExc_TypeError, name, index, "must be %s (got %.200s)", wanted,
                         Py_TYPE(value)->tp_name);
 }
 
+/* The letter of the one number in a value's buffer, and a copy of it in `memory`, which holds any;
+ * 0 where there is none, perhaps with an exception. */
+static char number_in(PyObject *value, void *memory)
+{
+    Py_buffer buffer;
+    char letter = '\0';
+    if (!PyObject_CheckBuffer(value)) {
+        return letter;
+    }
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+        (void)nc_clear_refusal();
+        return letter;
+    }
+    if (buffer.ndim == 0 && (letter = nc_buffer_letter(&buffer)) != '\0') {
+        memcpy(memory, buffer.buf, nc_scalar_size(letter));
+    }
+    PyBuffer_Release(&buffer);
+    return letter;
+}
+
 /* What a scalar of long doubles holds, which no number of Python's does: how many, real part first;
  * 0 for other values; -1 with an exception. */
 static int long_doubles_in(PyObject *value, long double parts[2])
 {
-    Py_buffer buffer;
-    char letter = '\0';
-    size_t size = 0;
     const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
     if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) || methods == NULL ||
-        methods->nb_float == NULL || !PyObject_CheckBuffer(value)) {
+        methods->nb_float == NULL) {
         return 0;
     }
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        return nc_clear_refusal() ? 0 : -1;
-    }
-    if (buffer.ndim == 0) {
-        letter = nc_buffer_letter(&buffer);
-    }
-    if (letter == 'g' || letter == 'Y') {
-        size = nc_scalar_size(letter);
-        memcpy(parts, buffer.buf, size);
-    }
-    PyBuffer_Release(&buffer);
-    return (int)(size / sizeof(long double));
+    char letter = number_in(value, parts);
+    return letter == 'g' ? 1 : letter == 'Y' ? 2 : letter == '\0' && PyErr_Occurred() ? -1 : 0;
 }
 
 /* Whether `number`, what `value` converted to, is an infinity that it was not; 1 with an exception,
@@ -198,29 +216,17 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
 /* NumPy's bool is no integer to Python, but its buffer is a scalar of one bool. */
 PyObject *nc_integer_of(PyObject *value)
 {
-    Py_buffer buffer;
-    PyObject *found = NULL;
+    long double memory[2];
     if (PyIndex_Check(value)) {
         return PyNumber_Index(value);
     }
-    if (!PyObject_CheckBuffer(value)) {
-        return NULL;
-    }
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        (void)nc_clear_refusal();
-        return NULL;
-    }
-    if (buffer.ndim == 0 && nc_buffer_letter(&buffer) == '?') {
-        found = PyBool_FromLong(*(const unsigned char *)buffer.buf != 0);
-    }
-    PyBuffer_Release(&buffer);
-    return found;
+    return number_in(value, memory) == '?' ? PyBool_FromLong(*(const unsigned char *)memory != 0)
+                                           : NULL;
 }
 
 char nc_value_letter(PyObject *value)
 {
-    Py_buffer buffer;
-    char code = '\0';
+    long double memory[2];
     if (PyFloat_Check(value)) {
         return 'd';
     }
@@ -234,15 +240,7 @@ char nc_value_letter(PyObject *value)
         return 'Z';
     }
     if (PyObject_CheckBuffer(value)) {
-        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-            (void)nc_clear_refusal();
-            return '\0';
-        }
-        if (buffer.ndim == 0) {
-            code = nc_buffer_letter(&buffer);
-        }
-        PyBuffer_Release(&buffer);
-        return code;
+        return number_in(value, memory);
     }
     if (PyIndex_Check(value)) {
         return 'q';

@@ -23,6 +23,8 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
                          ...);
 
 /* The same, as "must be <wanted> (got <its class>)". */
+/* Says of the exception that is set, which is somebody else's, which value it is about: a note. */
+void nc_conversion_note(PyObject *name, Py_ssize_t index);
 void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *wanted,
                               PyObject *value);
 

@@ -1,6 +1,8 @@
 /* csrc/values/text.c: text between Python and C memory; text.h has the rules. */
 #include "text.h"
 
+#include "ground/address.h"
+
 #include <wchar.h>
 
 /* Bytes of a character, of a letter that is not 'c'. */
@@ -25,34 +27,34 @@ static PyObject *decode_wide(const void *text, size_t size)
                      : PyUnicode_DecodeUTF32(start, length, "strict", &order);
 }
 
-PyObject *nc_text_to_python(const NcCallSpec *spec, const void *address)
+PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address)
 {
-    if (spec->text_result != 'c') {
-        return decode_wide(address, wide_size(spec->text_result));
+    if (text != 'c') {
+        return decode_wide(address, wide_size(text));
     }
-    const char *text = (const char *)address;
+    const char *found = (const char *)address;
     if (spec->encoding == NULL) {
-        return PyBytes_FromString(text);
+        return PyBytes_FromString(found);
     }
-    return PyUnicode_Decode(text, (Py_ssize_t)strlen(text), PyUnicode_AsUTF8(spec->encoding),
+    return PyUnicode_Decode(found, (Py_ssize_t)strlen(found), PyUnicode_AsUTF8(spec->encoding),
                             "strict");
 }
 
+/* text_result(spec, address, letter of an out-parameter's text): the same for calls that Python
+ * code makes; of the function's own result without a letter. */
 PyObject *nc_text_result(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcCallSpec *spec;
     PyObject *address;
-    if (!PyArg_ParseTuple(args, "O!O!", &NcCallSpec_Type, &spec, &PyLong_Type, &address)) {
+    int letter = 0;
+    if (!PyArg_ParseTuple(args, "O!O!|C", &NcCallSpec_Type, &spec, &PyLong_Type, &address,
+                          &letter)) {
         return NULL;
     }
-    const void *text = PyLong_AsVoidPtr(address);
-    if (text == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "NULL is no text");
-        }
-        return NULL;
-    }
-    return nc_text_to_python(spec, text);
+    const void *text = nc_address(address, "NULL is no text");
+    return text == NULL
+               ? NULL
+               : nc_text_to_python(spec, letter != 0 ? (char)letter : spec->text_result, text);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -96,12 +98,17 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
     }
     if (text == 'c' && PyUnicode_CompareWithASCIIString(spec->encoding, "utf-8") == 0) {
         *address = PyUnicode_AsUTF8(value); /* which the str keeps */
-        return *address != NULL ? Py_NewRef(value) : NULL;
+        if (*address == NULL) {
+            nc_conversion_note(name, place);
+            return NULL;
+        }
+        return Py_NewRef(value);
     }
     PyObject *encoded =
         text != 'c' ? encode_wide(text, value)
                     : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
     if (encoded == NULL) {
+        nc_conversion_note(name, place);
         return NULL;
     }
     *address = PyBytes_AS_STRING(encoded);

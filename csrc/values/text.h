@@ -25,11 +25,9 @@ static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
 PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                          const char **address);
 
-/* The text at an address, not NULL, that a function of a call spec returned. A new reference, or
- * NULL with a UnicodeDecodeError, a ValueError for what is no character, or MemoryError. */
-PyObject *nc_text_to_python(const NcCallSpec *spec, const void *address);
-
-/* text_result(spec, address): the same for calls that Python code makes. */
-PyObject *nc_text_result(PyObject *module, PyObject *args);
+/* The text of a letter at an address, not NULL, that a function of a call spec gave. A new
+ * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
+ * MemoryError. */
+PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address);
 
 #endif

@@ -149,7 +149,7 @@ def solve(f, double t0, double y0, double t1, long n):
     return value, native
 
 
-# A function for other Cython modules: its capsule in __pyx_capi__ is a callback like any other.
+# A function for other Cython modules: nativecall.wrap makes a callback of it like any other.
 cdef api double cosine(double x) noexcept nogil:
     return cos(x)
 

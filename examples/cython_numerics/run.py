@@ -40,7 +40,8 @@ with built(Path(__file__).resolve().parent, "--cython-c-in-temp"):
     boxes = {
         "native callable": libm.cos,
         "built-in view": libm.cos.builtin,
-        "cdef function": numerics.__pyx_capi__["cosine"],
+        # A capsule cannot say that the function is `noexcept nogil`.
+        "cdef function": nc.wrap(numerics, "cosine", gil="release"),
         "ctypes pointer": pointer,
         "Python function": cosine,
     }

@@ -163,6 +163,25 @@ def type_of(node: Node) -> CType:
     return Pointer(node.type) if isinstance(node, (Memory, Room, Told)) else node.type
 
 
+def losses(inner: Signature, outer: Signature) -> int:
+    """How many numbers are not sure to stay what they are where a function of the signature `inner`
+    is called as one of `outer`; those of other types, and of another place, count as lost."""
+    pairs = [(inner.result, outer.result)]
+    pairs += [(given, own) for own, given in zip(inner.args, outer.args, strict=False)]
+    unlike = abs(len(inner.args) - len(outer.args))
+    return unlike + sum([not _holds(target, source) for source, target in pairs])
+
+
+def _holds(target: CType, source: CType) -> bool:
+    """Whether one type has every value of another."""
+    if not isinstance(target, Scalar) or not isinstance(source, Scalar):
+        return target == source
+    try:
+        return _number(source, target) in ("same", "widened")
+    except Refused:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Own:
     """An argument of the function."""

@@ -147,6 +147,7 @@ class Plan:
     steps: tuple[Step, ...]
     flags: int  # of the thunk's entry
     size: int = HEADER  # bytes of the Thunk
+    takes_gil: bool = False  # around the call
 
     def follows_call(self, step: int) -> bool:
         """Whether a step is taken when the function has returned."""

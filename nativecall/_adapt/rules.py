@@ -12,7 +12,8 @@ What the arguments are is tried in this order, and the first that fits is taken:
    dropped where void is wanted.
 2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
    counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
-3. The arguments: all types are equal; or both sides are an array and its length, in any order; or
+3. The arguments: all types are equal; or an array and its length are a view of the function's
+   (views.py); or both sides are an array and its length, in any order; or
    one side is an array, ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)`` with any integer as n,
    and the other one as many numbers, all of one type, or pointers to a float each (to an integer
    might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d`` wanted as
@@ -32,7 +33,7 @@ The function gets the arguments of a variadic one after those that it names, as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import _lib
 from .._errors import SignatureError
@@ -67,6 +68,7 @@ from .plan import (
     Told,
     Written,
 )
+from .views import viewed
 
 _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO
 
@@ -214,7 +216,10 @@ def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[No
 
 
 _Arguments = Callable[[Draft, Sequence[Own], Sequence[Given]], "list[Node]"]
-_ARGUMENTS: tuple[_Arguments, ...] = (_exactly, _rearranged, _unpacked, _packed, _one_by_one)
+_ARGUMENTS: tuple[_Arguments, ...] = (
+    *(_exactly, viewed, _rearranged),
+    *(_unpacked, _packed, _one_by_one),
+)
 
 
 def _arguments(
@@ -521,14 +526,25 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
         else:
             nodes.append(Given(len(left), arg))
             left.append(index)
-    text = inner.characters
+    text, lengths = inner.characters, inner.lengths
     outer = Signature(
         inner.result,
         [inner.args[index] for index in left],
         names=[inner.names[index] for index in left],
         readonly=[inner.readonly[index] for index in left],
         characters=[text[index] for index in (*left, -1)] if text else (),
+        lengths=[lengths[index] for index in left] if lengths else (),
     )
     result = None if inner.result.kind == "void" else Result(inner.result)
     errors = convention(flags)
     return Plan(outer, inner, tuple(nodes), (), (), result, errors, errors, -1, (), flags, offset)
+
+
+def taking_gil(signature: Signature, flags: int) -> Plan:
+    """The plan of a function that needs the GIL for callers that may not have it."""
+    arguments = tuple([Given(index, arg) for index, arg in enumerate(signature.args)])
+    result = None if signature.result.kind == "void" else Result(signature.result)
+    errors = convention(flags)
+    flags = flags & ~_lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL
+    plan = Plan(signature, signature, arguments, (), (), result, errors, errors, -1, (), flags)
+    return replace(plan, takes_gil=True)

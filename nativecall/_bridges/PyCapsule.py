@@ -9,20 +9,22 @@ have their entry with them as well.
 from __future__ import annotations
 
 import ctypes
-import re
+from importlib import import_module
 
 from .. import _lib
 from .._errors import SignatureError, SymbolError
+from .._signature import capsulename
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values.boxes import Function
+from .._values.boxes import Function, bridge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from .._callable.callable import NativeCallable
+    from .._callable.entry import Gil
+    from .._types import Foreign
+    from .._values.failure import Errors
 
 # Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
 _get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
@@ -36,6 +38,9 @@ _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_cha
 )
 
 
+_BITS = b"BitGenerator"
+
+
 def own_entry(obj: object) -> NativeCallable | None:
     """The entry that a capsule of ours was made of."""
     found: NativeCallable | None = _lib.types.capsule_entry(obj)
@@ -44,109 +49,127 @@ def own_entry(obj: object) -> NativeCallable | None:
 
 def function(obj: object) -> Function | None:
     """The function in a capsule: its name is its signature, if it reads as one."""
+    if type(obj).__name__ != "PyCapsule":
+        return None  # what is bound to a capsule
     name = _get_name(obj)
-    address = _get_pointer(obj, name)
-    signature = None if name is None else _read(name.decode("utf-8", "replace"))
-    return Function(address or 0, signature, obj)
+    place = _get_pointer(obj, name) or 0
+    if name is None:
+        return Function(place, None, obj)
+    text = name.decode("utf-8", "replace")
+    said = capsulename.read(text)
+    if said.is_data:
+        return None
+    flags, supposed, own = _promised(obj)
+    if said.signature is not None and capsulename.has_optional(text):
+        found = _without_optional(place, said.signature, obj, flags, supposed)
+        found.name = own
+        return found
+    return Function(
+        place,
+        said.signature,
+        obj,
+        own,
+        flags,
+        supposed=supposed,
+        partial=said.partial,
+        reason=said.reason,
+    )
 
 
-# What Cython puts before the name of a variant of a function with fused types.
-_VARIANT = re.compile(r"__pyx_fuse_(?:\d+_)*\d+")
-
-
-def exported(module: ModuleType, name: str) -> list[object]:
-    """The capsules of a function that a module of Cython's exports to C: one, or one a variant of a
-    function with fused types.
-
-    Raises
-    ------
-    TypeError
-        For a module that exports none.
-    SymbolError
-        When there is no such function; close matches are named.
-    """
-    table = getattr(module, "__pyx_capi__", None)
-    if not isinstance(table, dict) or not table:
-        raise TypeError(
-            f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
-            "which Cython puts them"
-        )
-    found = [
-        capsule
-        for key, capsule in table.items()
-        if key == name or _VARIANT.sub("", key, count=1) == name
-    ]
-    if not found:
-        known = dict.fromkeys([_VARIANT.sub("", key, count=1) for key in table])
-        raise SymbolError.missing(name, module.__name__, [*known])
+def native(obj: object) -> NativeCallable | None:
+    """The functions of a capsule that has several: of a generator of random bits of NumPy's."""
+    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or _get_name(obj) != _BITS:
+        return None
+    found: NativeCallable | None = bridge("BitGenerator").native_at(address(obj, _BITS), obj)
     return found
+
+
+def reason(obj: object) -> str | None:
+    """Why a capsule holds no function, or what is bound to one is none."""
+    if type(obj).__name__ != "PyCapsule":
+        older: str = bridge("pybind11_builtins").of_capsule(obj)
+        return older
+    name = _get_name(obj)
+    said = None if name is None else capsulename.read(name.decode("utf-8", "replace"))
+    return None if said is None or not said.is_data else f"{obj!r} has no function: {said.reason}"
+
+
+def declared(obj: object) -> str | None:
+    """A capsule's name as a declaration in C, with types of Cython's by their own names."""
+    name = _get_name(obj) if type(obj).__name__ == "PyCapsule" else None
+    return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"))
+
+
+def _promised(obj: object) -> tuple[int, bool, str | None]:
+    """What is known of calls, as flags, whether that is no more than supposed, and the name.
+
+    A capsule's name says nothing of it. Of those that modules of Cython's export the .pxd beside
+    the module does; without one, the function may use Python objects, and set an exception.
+    """
+    from . import _cython
+
+    return _cython.promised(obj)
+
+
+def _without_optional(
+    place: int, signature: Signature, obj: object, flags: int, supposed: bool
+) -> Function:
+    """A function whose arguments that may be left out are left out, for which C passes 0 and NULL.
+
+    Where nothing can pass these, they stay arguments.
+    """
+    from .._callable.callable import NativeCallable
+
+    whole = Signature(signature.result, (*signature.args, *parse("v:iP").args))
+    known: Gil = "need" if flags & _lib.FLAG_NEEDS_GIL else "hold"
+    errors: Errors = "python" if flags & _lib.ERRORS["python"] else "none"
+    made = NativeCallable(place, whole, owner=obj, gil=known, errors=errors)
+    try:
+        bound = made.bind(*[...] * len(signature.args), 0, None)
+    except SignatureError:  # without generated code
+        return Function(place, whole, obj, None, flags, supposed=supposed)
+    spec, target, kept = bound._entry()
+    return Function(target, spec.signature, (obj, bound), None, flags | kept, supposed=supposed)
+
+
+def pickled(
+    obj: object, signature: Signature, name: str, doc: str | None, options: Foreign
+) -> tuple[object, ...] | None:
+    """For `pickle`: a capsule by the module that exports it to C; None for others."""
+    from . import _cython
+
+    found = _cython.place(obj)
+    if found is None or not found[1]:
+        return None
+    module, key = found
+    return _exported_again, (module.__name__, key, signature, name, doc, options)
+
+
+def _exported_again(
+    module: str,
+    key: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: Foreign,
+) -> NativeCallable:
+    """For `pickle`."""
+    from .._callable.wrap import wrap
+
+    table = getattr(import_module(module), "__pyx_capi__", {})
+    if key not in table:
+        raise SymbolError.missing(key, module, [*table])
+    return wrap(table[key], signature, name=name, doc=doc, **options)
+
+
+def address(obj: object, name: bytes | None) -> int:
+    """What a capsule of a name, or of none, holds; 0 where it is of another name."""
+    return (_get_pointer(obj, name) or 0) if _get_name(obj) == name else 0
 
 
 def context(obj: object) -> int:
     """The address in a capsule's context; 0 for NULL."""
     return _get_context(obj) or 0
-
-
-# Types by the names that NumPy and Cython have for them, beyond those that C declarations may have.
-_SIZED = {
-    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    "intp": "intptr_t",
-    "uintp": "uintptr_t",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float _Complex",
-    "complex128": "double _Complex",
-}
-_NUMPY = {
-    "byte": "signed char",
-    "ubyte": "unsigned char",
-    "bool": "unsigned char",
-    "longlong": "long long",
-    "ulonglong": "unsigned long long",
-    "longdouble": "long double",
-    "cfloat": "float _Complex",
-    "cdouble": "double _Complex",
-    **{name: name for name in ("short", "int", "long", "float", "double")},
-    **{f"u{name}": f"unsigned {name}" for name in ("short", "int", "long")},
-}
-_CYTHON = {f"{name}_complex": f"{name} _Complex" for name in ("float", "double")}
-_CYTHON["long_double_complex"] = "long double _Complex"
-_LAPACK = {"s": "float", "d": "double", "c": "float _Complex", "z": "double _Complex"}
-_NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_t_\w+)")
-# The last parameter of a `cpdef` function, which that of a module does not look at.
-_SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
-_UNKNOWN = re.compile(r"unknown type name '(\w+)'")
-
-
-def _typedef(found: re.Match[str]) -> str:
-    """C's name for a type: Cython's is made of the lengths and names of the packages and the module
-    that declare it, and its own."""
-    name = found[0]
-    if name.startswith("enum"):
-        return "int"
-    if name.startswith("npy_"):
-        return _SIZED.get(name[4:]) or _NUMPY.get(name[4:], name)
-    if not name.startswith("__pyx_t_"):
-        return name
-    own = name[8:]
-    while length := re.match(r"\d+", own):
-        own = own[length.end() + int(length[0]) + 1 :]
-    lapack = _LAPACK if name.startswith("__pyx_t_5scipy_6linalg_") else {}
-    known = lapack.get(own) or _CYTHON.get(own) or _SIZED.get(own.removesuffix("_t"))
-    return known or own or name
-
-
-def _read(name: str) -> Signature | None:
-    """The signature that a capsule's name declares. Types that nobody knows are opaque."""
-    text = re.sub(r"\(\s*\)", "(void)", _SKIP_DISPATCH.sub(")", _NAME.sub(_typedef, name)))
-    while True:
-        try:
-            return parse(text, hint="c")
-        except SignatureError as error:
-            unknown = _UNKNOWN.match(error.reason)
-            if unknown is None or f"struct {unknown[1]}" in text:
-                return None
-            text = re.sub(rf"\b{unknown[1]}\b", f"struct {unknown[1]}", text)
 
 
 _SPELLINGS = {

@@ -1,20 +1,31 @@
-"""cffi: function pointers and data pointers of both its modes, both ways."""
+"""cffi: function pointers and data pointers of both its modes, both ways.
+
+To cffi ``int32_t`` and ``int``, ``int64_t`` and ``long`` are types apart, and a pointer to a
+function of one is none to a function of the other. A signature tells widths alone; so what goes out
+has the types that C code mostly has, or those that the consumer says.
+"""
 
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from contextlib import suppress
 
 import _cffi_backend
 
 from .. import _lib
+from .._callable.meant import entry_meant
+from .._callable.pickled import wrapped_there
 from .._errors import SignatureError
 from .._libffi import types
 from .._signature import cffitype
 from .._signature.ctype import CType
+from .._signature.derived import FunctionPointer
+from .._signature.derived import Pointer as PointerType
 from .._signature.signature import Signature
-from .._values.boxes import Function, Pointer, Struct, holds_entry
+from .._signature.spelling import is_ffi_type, parse
+from .._values.boxes import Function, Pointer, Struct, beneath, holds_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +60,7 @@ def function(obj: FFIData) -> Function | None:
     if not _is_cdata(obj):
         if type(getattr(obj, "__self__", None)).__name__ != "Lib":
             return None
-        owner, name, obj = (obj, obj.__self__), obj.__name__, _api_mode(obj)
+        owner, name, obj = obj, obj.__name__, _api_mode(obj)
     kind = cffitype.ffi().typeof(obj)
     if kind.kind != "function":
         return None
@@ -57,6 +68,33 @@ def function(obj: FFIData) -> Function | None:
     assert isinstance(signature, Signature)
     address = int(cffitype.ffi().cast("uintptr_t", obj))
     return Function(address, signature, owner, name)
+
+
+def reason(obj: Foreign) -> str | None:
+    """Why something of cffi's has no C function, and what has."""
+    if is_ffi_type(obj):
+        return f"{obj!r} is a type of cffi's; pass a function pointer of it"
+    if not _is_cdata(obj) or cffitype.ffi().typeof(obj).cname != "void *":
+        return None
+    return (
+        "a 'void *' of cffi's has no type; if it is a function, say which: "
+        "ffi.cast('double (*)(double)', it)"
+    )
+
+
+def pickled(
+    obj: Foreign, signature: Signature, name: str, doc: str | None, options: Foreign
+) -> tuple[object, ...] | None:
+    """For `pickle`: a function of an API-mode module, by its name there; None for others."""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    symbol: str = getattr(obj, "__name__", "")
+    lib: Foreign = getattr(module, "lib", None)
+    if module is None or not symbol or getattr(lib, symbol, None) is not obj:
+        return None
+    from .._callable.callable import NativeCallable
+
+    place = module.__name__, f"lib.{symbol}"
+    return wrapped_there, (NativeCallable, *place, signature, name, doc, options)
 
 
 def own_entry(obj: FFIData) -> NativeCallable | None:
@@ -69,7 +107,8 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         held = gc.get_referents(obj)
         for one in held:
             if isinstance(one, _lib.types.Keep) and holds_entry(one.owner, address):
-                found: NativeCallable = one.owner  # type: ignore[assignment]  # holds_entry
+                entry: Foreign = one.owner
+                found: NativeCallable = beneath(entry)  # type: ignore[assignment]  # holds_entry says so
                 return found
         # Another ffi.gc() around ours keeps ours.
         obj = [*[one for one in held if _is_cdata(one)], None][0]
@@ -146,11 +185,161 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     """
     spec, _, flags = entry._chosen(None)
     signature = spec.signature
-    if flags & _lib.FLAG_NEEDS_GIL:
+    if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
         raise ValueError(
-            f"{entry.__name__!r} needs the GIL, which cffi drops around calls; use to_ctypes()"
+            f"{entry.__name__!r} needs the GIL, which cffi drops around calls, and no thunk takes "
+            "it for a variadic function; use to_ctypes()"
         )
-    gap = types.gap(signature, flattened=True)
+    return _cffi_backend.cast, _usual(signature.function), _cffi_backend.gcp
+
+
+# What C code mostly calls a type of a width; the letters of a text that tell C's types apart.
+_LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
+_USUAL = {
+    "?": "_Bool",
+    "b": "signed char",
+    "B": "unsigned char",
+    "h": "short",
+    "H": "unsigned short",
+    "i": "int",
+    "I": "unsigned int",
+    "q": _LONG,
+    "Q": "size_t",
+    "f": "float",
+    "d": "double",
+    "g": "long double",
+}
+_WRITTEN = {
+    **_USUAL,
+    "c": "char",
+    "l": "long",
+    "L": "unsigned long",
+    "q": "long long",
+    "Q": "unsigned long long",
+    "n": "ssize_t",
+    "N": "size_t",
+    "v": "void",
+    "P": "void *",
+}
+_FLAT = re.compile(rf"(&*)([{''.join(_WRITTEN)}])")
+
+
+def _primitive(name: str) -> FFIType:
+    return _cffi_backend.new_primitive_type(name)
+
+
+def _void_pointer() -> FFIType:
+    return _cffi_backend.new_pointer_type(_cffi_backend.new_void_type())
+
+
+def _usual(ctype: CType) -> FFIType:
+    """cffi's type by the names that C code mostly has for its parts."""
+    if ctype.kind == "void":
+        return _cffi_backend.new_void_type()
+    if ctype.text in _USUAL:
+        return _primitive(_USUAL[ctype.text])
+    if isinstance(ctype, FunctionPointer):
+        _refuse_gap(ctype)
+        made = cffitype.to_ffi(ctype)  # which refuses what cffi cannot list
+        if "T" in ctype.text or ctype.variadic:
+            return made
+        args = tuple(map(_usual, ctype.args))
+        abi = cffitype.default_abi()
+        return _cffi_backend.new_function_type(args, _usual(ctype.result), False, abi)
+    if isinstance(ctype, PointerType):
+        if ctype.pointee.text == "b":
+            return _cffi_backend.new_pointer_type(_primitive("char"))
+        return _cffi_backend.new_pointer_type(_usual(ctype.pointee))
+    return _void_pointer() if ctype.kind in ("voidptr", "object") else cffitype.to_ffi(ctype)
+
+
+def _refuse_gap(function: FunctionPointer) -> None:
+    gap = types.gap(Signature(function.result, function.args, function.variadic), flattened=True)
     if gap is not None:
-        raise SignatureError(f"cffi cannot call {signature.text!r}: {gap}")
-    return _cffi_backend.cast, cffitype.to_ffi(signature), _cffi_backend.gcp
+        raise SignatureError(f"cffi cannot call {function.text[2:-1]!r}: {gap}")
+
+
+def _as_written(text: str) -> FFIType | None:
+    """The function type that a plain text in our letters says, None for another text."""
+    result, colon, args = re.sub(r"\s", "", text).partition(":")
+    parts = _FLAT.findall(args)
+    if not colon or not _FLAT.fullmatch(result) or "".join(a + b for a, b in parts) != args:
+        return None
+
+    def made(stars: str, letter: str) -> FFIType:
+        if letter == "P":
+            found = _void_pointer()
+        elif letter == "v":
+            found = _cffi_backend.new_void_type()
+        else:
+            found = _primitive(_WRITTEN[letter])
+        for _ in stars:
+            found = _cffi_backend.new_pointer_type(found)
+        return found
+
+    types = tuple([made(*part) for part in parts])
+    (returned,) = _FLAT.findall(result)
+    return _cffi_backend.new_function_type(types, made(*returned), False, cffitype.default_abi())
+
+
+def _declared(ffi: Foreign, text: str) -> FFIType | None:
+    """The type of function pointers that a text in C says to an FFI; None for another text."""
+    # C declarations are ASCII, and an FFI of API mode ends the process for a lone surrogate.
+    if not text.isascii():
+        return None
+    for form in (text, re.sub(r"\(", "(*)(", text, count=1)):
+        try:
+            found = ffi.typeof(form)
+        except Exception:  # as many classes as cffi has parsers
+            continue
+        if found.kind == "function":
+            return found
+    return None
+
+
+def _named(text: Foreign, ffi: Foreign) -> Signature:
+    """The signature that a text says which is no function type to the FFI."""
+    try:
+        return parse(text)
+    except SignatureError as error:
+        if not isinstance(text, str) or not re.fullmatch(r"[\w\s*(),]+", text):
+            raise
+        if ffi is None:
+            hint = "pass ffi=ffi, the FFI that declares it, if it is a type of the consumer's"
+            raise SignatureError(
+                error.reason, error.text, error.position, error.line, hint
+            ) from None
+        try:
+            found = ffi.typeof(text)
+        except Exception as refusal:  # as many classes as cffi has parsers
+            reason = (str(refusal).splitlines() or [type(refusal).__name__])[0]
+            raise SignatureError(f"the FFI has no type {text!r}: {reason}") from None
+        raise SignatureError(f"{found.cname!r} is no function pointer to cffi") from None
+
+
+def typed(
+    callable: NativeCallable, signature: Foreign, ffi: Foreign
+) -> tuple[NativeCallable, tuple[object, ...] | None]:
+    """The entry that a consumer means, and what its function pointers are made of; None for what
+    `form` says."""
+    if ffi is not None and not hasattr(ffi, "typeof"):
+        raise TypeError(f"'ffi' must be an FFI of cffi's or None (got {type(ffi).__name__})")
+    if signature is None:
+        return callable._alone(None), None
+    kind: FFIType | None = None
+    if is_ffi_type(signature):
+        kind = signature
+        if kind.kind == "pointer" and kind.item.kind == "function":
+            kind = kind.item
+        if kind.kind != "function":
+            raise SignatureError(f"{kind.cname!r} is no function pointer to cffi")
+    elif isinstance(signature, str):
+        kind = _as_written(signature) or _declared(ffi or cffitype.ffi(), signature)
+    if kind is None:
+        return callable[_named(signature, ffi)], None
+    meant = cffitype.from_ffi(kind)
+    assert isinstance(meant, Signature)
+    entry = entry_meant(callable, meant)
+    if form(entry)[1] is kind:
+        return entry, None
+    return entry, (_cffi_backend.cast, kind, _cffi_backend.gcp)

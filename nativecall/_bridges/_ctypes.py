@@ -7,13 +7,14 @@ import sys
 from _ctypes import FUNCFLAG_PYTHONAPI, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
 from .. import _lib
+from .._callable.meant import entry_meant
 from .._errors import SignatureError
 from .._libffi import types
 from .._signature.ctype import PY_OBJECT, VOID, CType, scalar
 from .._signature.derived import Array, Struct
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
-from .._values.boxes import Function, Pointer, holds_entry
+from .._values.boxes import Function, Pointer, beneath, holds_entry
 from .._values.boxes import Struct as FoundStruct
 
 TYPE_CHECKING = False
@@ -193,6 +194,24 @@ def function(obj: Foreign) -> Function | None:
     return Function(_address(obj), signature, obj, name if isinstance(name, str) else None, flags)
 
 
+def reason(obj: Foreign) -> str | None:
+    """Why something of ctypes' has no C function, and what has."""
+    if isinstance(obj, type) and issubclass(obj, _CFuncPtr):
+        return f"{obj.__name__} is a class of function pointers of ctypes'; pass an instance of it"
+    if isinstance(obj, ctypes.c_void_p):
+        return (
+            "a c_void_p of ctypes' has no type; if it is a function, pass the address and a "
+            "signature: wrap(it.value, 'd:d')"
+        )
+    if isinstance(obj, _CFuncPtr):
+        return (
+            "its argtypes are not set"
+            if obj.argtypes is None
+            else "its restype is a function of Python's"
+        )
+    return None
+
+
 def _address(obj: Foreign) -> int:
     """The pointer in an object that holds one; a cast would make the object keep itself alive."""
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
@@ -226,7 +245,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
         elif issubclass(type(one), _CData):
             pending += (one._objects, one._b_base_)
         elif holds_entry(one, address):
-            found: NativeCallable = one
+            found: NativeCallable = beneath(one)  # type: ignore[assignment]  # of its class
             return found
     return None
 
@@ -322,8 +341,48 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     """
     spec, _, flags = entry._chosen(None)
     signature = spec.signature
+    _refuse_gap(signature)
+    hold = not flags & _lib.FLAG_RELEASE_GIL
+    return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr
+
+
+def typed(
+    callable: NativeCallable, kind: Foreign, _: None
+) -> tuple[NativeCallable, tuple[Foreign, ...]]:
+    """The entry that a class of function pointers means, and what instances of that are made of."""
+    name = getattr(kind, "__name__", repr(kind))
+    if not issubclass(kind, _CFuncPtr):
+        raise TypeError(
+            "'signature' must be a signature, or a class of function pointers as "
+            f"ctypes.CFUNCTYPE makes them (got the class {name})"
+        )
+    signature = _signature(getattr(kind, "_argtypes_", None), getattr(kind, "_restype_", None))
+    if signature is None:
+        raise TypeError(f"'signature' must be a class that has argument types ({name} has none)")
+    entry = entry_meant(callable, signature)
+    _refuse_gap(entry._chosen(None)[0].signature)
+    return entry, (kind, ctypes.c_void_p, _cast_addr)
+
+
+def _refuse_gap(signature: Signature) -> None:
     gap = types.gap(signature, flattened=False)
     if gap is not None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
-    hold = not flags & _lib.FLAG_RELEASE_GIL
-    return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr
+
+
+def pickled(
+    obj: Foreign, signature: Signature, name: str, doc: str | None, options: Foreign
+) -> tuple[object, ...] | None:
+    """For `pickle`: how another process finds a function of a ``ctypes.CDLL``; None for others."""
+    symbol = getattr(obj, "__name__", None)
+    kept = _objects_of(obj) if isinstance(obj, _CFuncPtr) else None
+    loaded = kept.get("0") if isinstance(kept, dict) else None
+    if not isinstance(loaded, ctypes.CDLL) or not isinstance(symbol, str):
+        return None
+    try:
+        same = _address(loaded[symbol]) == _address(obj)
+    except AttributeError:
+        return None
+    from .._library.symbol import restored
+
+    return restored(loaded._name, symbol, signature, name, doc, options) if same else None

@@ -12,7 +12,10 @@ fits ``double (int, double *)`` word by word, and would get the number of coordi
 from __future__ import annotations
 
 from .. import _lib
+from .._adapt.draft import losses
+from .._callable import specialize
 from .._errors import NoEntryError, SignatureError
+from .._signature.ctype import SCALARS, Scalar
 from .._signature.derived import Pointer
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
@@ -55,7 +58,11 @@ def own_entry(obj: LowLevelCallable) -> Native | None:
         return None
     entry = boxes.own_entry(obj.function)
     called = boxes.function(tuple.__getitem__(obj, 0))
-    same = entry is not None and called is not None and called.address == entry.address()
+    if entry is None or called is None:
+        return None
+    # A thunk that takes the GIL has an address of its own.
+    boxed = boxes.pointer(obj.function)
+    same = called.address in (entry.address(), boxed and boxed.address)
     return entry if same else None
 
 
@@ -123,7 +130,7 @@ def from_callable(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
     capsule = _lib.types.capsule(address, name, entry)
-    return box(capsule, _user_data(user_data, meant.readonly[-1]))
+    return box(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
 
 
 # -- which function ------------------------------------------------------------------------------
@@ -141,23 +148,29 @@ def _chosen(
         except NoEntryError:
             return callable.convert(meant), meant
         return _as(part, meant.text), part._chosen(None)[0].signature
+    exact = _called_as_they_are(callable, data)
+    if not exact:
+        _make_for(callable, data)
+        exact = _called_as_they_are(callable, data)
     available = callable.signatures
     if not available:
         raise NoEntryError.none(callable.__name__, callable._specializer is not None)
-    exact = [text for text in _SPELLINGS if text in available]
-    if data:
-        exact = [text for text in exact if text.endswith("P")]
     if exact:
         part = callable[exact[0]]
         return _as(part, exact[0]), part._chosen(None)[0].signature
-    for text in available:
+    # Of several that SciPy could call, the first of those that lose least: doubles before floats.
+    suited = [
+        (meant, _forms_of(meant, data), text)
+        for text in available
+        for meant in [_meant(callable[text])]
+    ]
+    suited = [one for one in suited if one[1]]
+    if suited:
+        meant, forms, text = min(suited, key=lambda one: losses(one[0], parse(one[1][0])))
         part = callable[text]
-        meant = _meant(part)
-        forms = _forms_of(meant, data)
         for form in forms:
             part = _as(part, form)
-        if forms:
-            return part, meant
+        return part, meant
     offers = ", ".join(map(repr, available))
     if data and not any([_takes_data(_meant(callable[text])) for text in available]):
         raise ValueError(
@@ -169,6 +182,36 @@ def _chosen(
         f"no function of SciPy calls one like {callable.__name__!r}, which offers {offers}; they "
         f"call {wanted}; for what another library calls, name it as 'signature'"
     )
+
+
+def _called_as_they_are(callable: NativeCallable, data: bool) -> list[str]:
+    """The entries that SciPy calls as they are, the best first."""
+    wanted = [text for text in _SPELLINGS if text.endswith("P") or not data]
+    return [text for text in wanted if text in callable.signatures]
+
+
+def _make_for(callable: NativeCallable, data: bool) -> None:
+    """Ask a callable's hook, if it has one, for what SciPy calls, the likeliest first: of numbers,
+    as many as it takes, and then what the names above say.
+    """
+    specializer = callable._specializer
+    if specializer is None:
+        return
+    count = specializer.count()
+    wanted = [text for text in _SPELLINGS if not data or text.endswith("P")]
+    if count > 0:
+        wanted.insert(0, f"d:{'d' * (count - data)}{'P' if data else ''}")
+        wanted = [text for text in wanted if len(parse(text).args) == count]
+        # What takes no numbers may be a filter, of views.
+        wanted += [] if data else {1: ["d:[1]d"], 2: ["v:[1]d[1]d"]}.get(count, [])
+    for text in wanted:
+        specialize.ask(callable, text)
+        if text in callable.signatures:
+            return
+    asks = wanted and not callable.signatures
+    reason = specializer.refusal(callable, wanted[0]) if asks else None
+    if reason is not None:
+        raise SignatureError(f"{callable.__name__!r} cannot be what SciPy calls: {reason}")
 
 
 def _as(part: NativeCallable, form: str) -> NativeCallable:
@@ -211,9 +254,9 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
 
     With `data`, the last argument is for user data, whatever it points to; without, only a void
     pointer is. The rest tells: one number or several (quad), the number of coordinates and where
-    they are (quad), a buffer and its length with a result or a place for it (generic_filter), two
-    of both (generic_filter1d), or coordinates out and in (geometric_transform). An empty list when
-    it is none of these.
+    they are (quad), a buffer and its length, or a view of it, with a result or a place for it
+    (generic_filter), two of both (generic_filter1d), or coordinates out and in
+    (geometric_transform). An empty list when it is none of these.
     """
     args = list(signature.args)
     if signature.variadic:
@@ -231,12 +274,12 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
             return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
             return [several]
-        return [_FILTER] if _are(args, "d", "int") else []
+        return [_FILTER] if _are(args, "d", "int") or _views(args) == 1 else []
     if signature.result.kind not in ("void", "int"):
         return []
-    if _are(args, "d", "int", "d"):
+    if _are(args, "d", "int", "d") or (_views(args[:1]) == 1 and _are(args[1:], "d")):
         return [_FILTER]
-    if _are(args, "d", "int", "d", "int"):
+    if _are(args, "d", "int", "d", "int") or _views(args) == 2:
         return [_FILTER1D]
     index = canonical("v:n")[-1]
     return [_TRANSFORM] if _are(args, index, "d", "int", "int") else []
@@ -257,11 +300,19 @@ def _are(args: Sequence[CType], *wanted: str) -> bool:
     )
 
 
+def _views(args: Sequence[CType]) -> int:
+    """How many views of doubles arguments are, if they are nothing else; else 0."""
+    return len(args) if all([arg.text == "[1]d" for arg in args]) else 0
+
+
 # -- user data -----------------------------------------------------------------------------------
 
 
-def _user_data(value: object, readonly: bool) -> object:
-    """What SciPy takes for a pointer, which keeps alive what it points to; None for NULL."""
+def _user_data(value: object, ctype: CType, readonly: bool) -> object:
+    """What SciPy takes for a pointer of a type, which keeps alive what it points to; None for NULL.
+
+    Elements that are no bytes must be those that the pointer leads to.
+    """
     import ctypes
 
     if type(value).__name__ == "PyCapsule":
@@ -270,6 +321,7 @@ def _user_data(value: object, readonly: bool) -> object:
     if found is not None:
         if not found.address:
             return None
+        _check_elements(ctype, found.pointee)
         if isinstance(value, ctypes.c_void_p):
             return value
         return _lib.types.capsule(found.address, b"void *", found.owner)
@@ -289,7 +341,21 @@ def _user_data(value: object, readonly: bool) -> object:
             f"'user_data' must be writable (got read-only {what}); a function that only reads it "
             "has 'const void *'"
         )
+    code = _lib.types.export(view)[1]
+    _check_elements(ctype, SCALARS.get(code))
     held = _lib.ffi.from_buffer(view)
     address = int(_lib.ffi.cast("uintptr_t", held))
     # An empty buffer may have no address; SciPy would take the capsule of NULL for a mistake.
     return _lib.types.capsule(address, b"void *", (held, value)) if address else None
+
+
+def _check_elements(ctype: CType, given: CType | None) -> None:
+    """TypeError for numbers of another type than a pointer leads to; bytes may be anything."""
+    wanted = ctype.pointee if isinstance(ctype, Pointer) else None
+    if not (isinstance(wanted, Scalar) and isinstance(given, Scalar)):
+        return
+    if 1 not in (wanted.size, given.size) and wanted != given:
+        raise TypeError(
+            f"'user_data' must have {wanted.text!r} elements, as the function's last argument "
+            f"says (got {given.text!r})"
+        )

@@ -27,14 +27,18 @@ from .._signature.derived import (
 )
 from .._signature.signature import Signature
 from .._values import boxes, callspec, handles, storage
+from .._values.outs import visible
 from .pythonfunction import callback_of, spec_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._types import CallbackSpec, Foreign
+    from .._types import CallbackSpec, CallSpec, Foreign
     from .._values.policies import Policies
+
+    #: Which characters the arguments and the result of a function lead to, and their encoding.
+    _Texts = tuple[tuple[str, ...], str]
 
 refuse_reload(globals(), "pointer_argument")
 
@@ -47,19 +51,21 @@ _NO = -1
 # -- pointers ------------------------------------------------------------------------------------
 
 
-def pointer_argument(ctype: CType, value: object, who: str, index: int) -> tuple[object, ...]:
+def pointer_argument(
+    ctype: CType, value: object, who: str, index: int, spec: CallSpec | None = None
+) -> tuple[object, ...]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
     A Python function has a third item, the core's Stash for its exceptions. An array without a
     buffer has one instead of the address, which the core goes on with. The core calls this after
-    None and buffers. With an index `who` is the callable's name.
+    None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
-        return _function_argument(ctype, value, who)
+        return _function_argument(ctype, value, who, texts_of(spec, index))
     found = boxes.pointer(value)
     if found is not None:
         closer = handles.ended_by(value)
@@ -149,7 +155,11 @@ def convert_with(convert: Callable[[object, Signature], tuple[int, int, object] 
 
 
 def _function_argument(
-    ctype: FunctionPointer, value: object, who: str, exactly: bool = False
+    ctype: FunctionPointer,
+    value: object,
+    who: str,
+    texts: _Texts | None = None,
+    exactly: bool = False,
 ) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function.
 
@@ -185,7 +195,7 @@ def _function_argument(
     if boxes.count(value) is not None:
         return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly)
     if callable(value):
-        return _python_function(ctype, value, who)
+        return _python_function(ctype, value, who, texts)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
 
 
@@ -225,19 +235,40 @@ def _callee(ctype: FunctionPointer) -> Signature:
     return signature
 
 
-def _passed_spec(ctype: FunctionPointer) -> CallbackSpec:
-    signature = _callee(ctype)
-    size = 0 if ctype.result.kind == "void" else ctype.result.size
-    return spec_of(signature, bytes(size), passed=True)
+def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
+    """What functions that are argument `index` of a call spec, as Python passes them, get and give
+    as text: with an encoding, what C declares as pointers to const characters.
+    """
+    if spec is None or index < 0 or spec.policies.encoding is None:
+        return None
+    signature = spec.signature
+    place = visible(signature, 0, spec.policies.out)[index][0]
+    said = signature.characters[place] if signature.characters else ""
+    if not said.startswith("("):
+        return None
+    return tuple(said[1:-1].split(",")), spec.policies.encoding
+
+
+def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) -> CallbackSpec:
+    """What Python functions become that C calls by a signature, and that give 0 on failure."""
+    size = 0 if signature.result.kind == "void" else signature.result.size
+    if texts is None:
+        return spec_of(signature, bytes(size), passed=passed)
+    known = Signature(signature.result, signature.args, signature.variadic, characters=texts[0])
+    return spec_of(known, bytes(size), passed=passed, encoding=texts[1])
+
+
+def _passed_spec(ctype: FunctionPointer, texts: _Texts | None) -> CallbackSpec:
+    return lasting_spec(_callee(ctype), texts, passed=True)
 
 
 def _python_function(
-    ctype: FunctionPointer, function: Callable[..., object], who: str
+    ctype: FunctionPointer, function: Callable[..., object], who: str, texts: _Texts | None
 ) -> tuple[object, ...]:
     """A function pointer that runs a Python function, and the Stash for its exceptions."""
     name = getattr(function, "__name__", None)
     try:
-        spec = _passed_spec(ctype)
+        spec = _passed_spec(ctype, texts)
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
     address, called, owner = callback_of(
@@ -246,19 +277,21 @@ def _python_function(
     return address, owner, called.stash
 
 
-def passed(ctype: CType) -> tuple[str, CallbackSpec | None] | None:
-    """The signature of the functions that are such arguments, None for other pointers, and what the
-    callbacks share that Python functions become.
+def passed(
+    ctype: CType, spec_of: CallSpec, index: int
+) -> tuple[str, Signature, CallbackSpec | None] | None:
+    """The signature of the functions that are such arguments, as text and whole, None for other
+    pointers, and what the callbacks share that Python functions become.
 
     Where libffi makes these or nothing can, the latter is None, and `pointer_argument` sees to it.
     """
     if not isinstance(ctype, FunctionPointer):
         return None
     try:
-        spec = _passed_spec(ctype)
+        spec = _passed_spec(ctype, texts_of(spec_of, index))
     except SignatureError:
-        return _signature_of(ctype), None
-    return _signature_of(ctype), spec if spec.pointer_type is None else None
+        return _signature_of(ctype), _callee(ctype), None
+    return _signature_of(ctype), _callee(ctype), spec if spec.pointer_type is None else None
 
 
 def _signature_of(ctype: FunctionPointer) -> str:
@@ -336,7 +369,7 @@ def _match_function(ctype: FunctionPointer, value: object) -> int:
         return _WIDER
     for exactly, cost in ((True, _EXACT), (False, _NARROW)):
         try:
-            _function_argument(ctype, value, "it", exactly)
+            _function_argument(ctype, value, "it", exactly=exactly)
         except TypeError:
             continue
         except ValueError:
@@ -399,6 +432,5 @@ _types.set_value_hooks(
     storage.store_whole,
     storage.load_result,
     storage.named_tuple,
-    callspec.described,
     passed,
 )

@@ -12,8 +12,8 @@ the callable.
 from __future__ import annotations
 
 import os
+from _collections_abc import Mapping
 from _thread import RLock
-from collections.abc import Mapping
 
 from .. import (
     _fork,  # noqa: F401  # a fork waits for imports
@@ -23,22 +23,17 @@ from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
 from .._values import boxes
 from .._values.failure import convention
-from . import (
-    arguments,  # noqa: F401  # gives the core its hooks when it is imported
-    hooks,  # noqa: F401  # the same
-    specialize,
-)
 from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Iterator
     from typing import Unpack
 
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .._values.failure import Errors
     from .._values.policies import Said
+    from . import specialize
     from .entry import Gil, HowCalled, HowKept
 
 refuse_reload(globals(), "NativeCallable")
@@ -98,6 +93,7 @@ Examples
 
 class NativeCallable(_types.CallableBase):
     __doc__ = Doc(_CLASS_DOC)
+    __module__ = "nativecall"
     __slots__ = ()
 
     def __init__(
@@ -124,19 +120,23 @@ class NativeCallable(_types.CallableBase):
                 raise ValueError("'target' must map at least one signature to a target")
             refuse_duplicates(found)
         elif signature is None and (known := boxes.signatures(target)) is not None:
+            from . import specialize
+
             found = specialize.compiled(target, known, options)
             kept: HowCalled = {"gil": gil, "errors": errors, "errno": errno, **policies}
             rest: HowKept = {"owner": owner, **kept}
-            self.specialize = specialize.on_demand(target, rest)
+            self.specialize = specialize.OnDemand(target, rest)
         else:
             found = [resolve(target, signature, options)]
         named = options.name or next(iter([one.name for one in found if one.name]), None)
         if named is None and not isinstance(target, int):
             named = getattr(target, "__name__", "function")
+            if named == "<cdata>":  # as cffi calls all; the symbol's name says more
+                named = None
         self._describe(named, options.doc)
-        if len(found) == 1:
+        if len(found) == 1 and (self._specializer is None or boxes.count(target) is None):
             self._set_entry(*found[0].arguments())
-        elif found:
+        elif found:  # also one, where calls may make others
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
@@ -188,10 +188,6 @@ class NativeCallable(_types.CallableBase):
             for one in ((self,) if overloads is None else overloads)[: len(offered)]
             for spec, address, flags in [one._entry()]
         ]
-
-    def __iter__(self) -> Iterator[str]:
-        """The signatures; without this `__getitem__` would make the callable a sequence."""
-        return iter(self.signatures)
 
     def _refuse(self, signature: str | None) -> None:
         """Raise why there is no such entry, or not only one for None."""
@@ -288,7 +284,8 @@ class NativeCallable(_types.CallableBase):
         It gets this callable and a canonical signature, and returns a target as for `add`, whose
         entry is added, or None where there is no such function. `f[signature]`, `f.address`,
         `f.to_*`, `f.convert` and `wrap` ask, and so do C consumers that prepare a call
-        (callback.h, dynamiccall.h); ``signature in f`` and calls do not.
+        (callback.h, dynamiccall.h); ``signature in f`` does not, and calls only where a compiler's
+        function was wrapped.
 
         It is asked once for a signature; other threads that look for the same wait meanwhile. None
         is remembered, of the last 256 signatures without an answer, until a hook is set again; an
@@ -312,7 +309,9 @@ class NativeCallable(_types.CallableBase):
 
     @specialize.setter
     def specialize(self, hook: specialize.Hook | None) -> None:
-        self._specializer = None if hook is None else specialize.Specializer(hook)
+        from .specialize import Specializer
+
+        self._specializer = None if hook is None else Specializer(hook)
 
     @specialize.deleter
     def specialize(self) -> None:
@@ -329,62 +328,115 @@ class NativeCallable(_types.CallableBase):
             self._refuse(None)
         return available[0][0]._entry()
 
+    def to_ufunc(
+        self, name: str | None = None, doc: str | None = None, signature: str | None = None
+    ) -> Foreign:
+        """A ufunc of NumPy's that calls this function for each element of arrays.
+
+        It broadcasts, and has ``out=``, ``where=``, ``dtype=``, `numpy.errstate`, and for two
+        arguments `reduce` and its like. Every entry is a loop. Out-parameters (`out` of `wrap` and
+        `load`) and the fields of a struct that is returned are outputs.
+
+        Parameters
+        ----------
+        name, doc : str, optional
+            This function's by default.
+        signature : str, optional
+            Of a generalised ufunc, for functions of arrays: ``"(n),(n)->()"``. Operands are
+            pointers to arrays, which are copied first where they have gaps, strided views and
+            numbers. The last pointers that are not const, and the result, are the outputs; one that
+            the function changes in place is an input, too, ``"(n)->(n)"``. Lengths are integers
+            that are named like the dimensions, or all integers.
+
+        Returns
+        -------
+        numpy.ufunc
+            Keeps this callable as long as it lives. Entries that are replaced later are not
+            replaced in it. NumPy drops the GIL around loops; those of entries that need it take
+            it. What the function raises, or reports by its error convention, the call raises; a
+            loop whose function sets exceptions ends there, others end first. A `check` sees
+            nothing.
+
+        Raises
+        ------
+        SignatureError
+            When an argument is none that NumPy can pass, or nothing comes out.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> hypot = nativecall.load("m", "double hypot(double, double);").hypot.to_ufunc()
+        >>> hypot([3, 5], 4).round(3).tolist(), hypot.types
+        ([5.0, 6.403], ['dd->d'])
+        """
+        return boxes.bridge("numpy").from_callable(self, name, doc, signature)
+
+    @property
+    def _numba_type_(self) -> object:
+        """The type in code that Numba compiles, which asks every object for it."""
+        return boxes.bridge("numba").type_of(self)
+
+    def __wrapper_address__(self) -> int:
+        """What Numba calls where a function of its type `FunctionType` is wanted, once it has seen
+        by `_numba_type_` that this is one."""
+        address: int = boxes.bridge("numba").wrapper_address(self)
+        return address
+
     # -- for people ------------------------------------------------------------------------------
 
     @property
     def __signature__(self) -> inspect.Signature:
         import inspect
-        from keyword import iskeyword
+
+        from . import annotations
 
         if self._spec is None or self._overloads is not None:
+            specializer = self._specializer
+            known = None if specializer is None else specializer.python_signature()
+            if known is not None:
+                return known
             return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
-        signature: Signature = self._spec.signature
-        count = len(self._spec.types) - 1
-        names = [name for name in self._spec.names or () if name and not iskeyword(name)]
-        named = len({*names}) == count
-        positional, either = (
-            inspect.Parameter.POSITIONAL_ONLY,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        )
-        kind = either if named else positional
-        parameters = [inspect.Parameter(names[i] if named else f"x{i}", kind) for i in range(count)]
-        if signature.variadic:
-            parameters = [one.replace(kind=positional) for one in parameters]
-            parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
-        return inspect.Signature(parameters)
+        return annotations.of(self._spec, self._entry()[2])
+
+    def _annotations(self) -> dict[str, object]:
+        """`__annotations__`, as the core asks for it: a new dict, as the signature has hints."""
+        import inspect
+
+        signature = self.__signature__
+        hints = {one.name: one.annotation for one in signature.parameters.values()}
+        hints["return"] = signature.return_annotation
+        return {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
+
+    def _annotate(self, form: int, /) -> dict[str, object]:
+        """The same as `annotationlib` asks: the classes, or as text for its format `STRING`."""
+        hints = self._annotations()
+        if form != 4:
+            return hints
+        return {name: getattr(hint, "__name__", repr(hint)) for name, hint in hints.items()}
 
     def __repr__(self) -> str:
         entries = ", ".join([repr(text) for text in self.signatures])
         return f"<native callable {self.__name__} {entries}>"
 
+    def _repr_html_(self) -> str:
+        """The entries as a table, for notebooks."""
+        from .html import of_entries
+
+        return of_entries(self.__name__, self.entries)
+
     def __reduce__(self) -> tuple[object, ...]:
-        """By library and symbol, or how it was made; an address means nothing elsewhere."""
-        if self._specializer is not None:
-            raise TypeError(
-                f"cannot pickle {self!r}: it has a specialize hook, which would be lost; "
-                "set 'specialize' to None first"
-            )
-        entries = self._listed()
-        _, _, flags, symbol, one = entries[0] if len(entries) == 1 else (None,) * 5
-        if one is not None and flags is not None and hasattr(symbol, "pickled"):
-            options: HowCalled = {
-                "gil": gil_name(flags),
-                "errors": convention(flags).name,
-                "errno": bool(flags & _lib.FLAG_ERRNO),
-                **one._entry()[0].policies._asdict(),  # type: ignore[typeddict-item]  # its fields are
-            }
-            signature = one._entry()[0].signature
-            made: tuple[object, ...] = symbol.pickled(signature, self.__name__, self._doc, options)
-            return made
-        if len(entries) > 1:
-            raise TypeError(
-                f"cannot pickle {self!r}: it has {len(entries)} entries; pickle the functions "
-                "that it was made of"
-            )
-        raise TypeError(
-            f"cannot pickle {self!r}: it is known by its address only; functions that "
-            "nativecall.load found can be pickled"
-        )
+        """By library and symbol, by how it was made or by name; an address means nothing
+        elsewhere."""
+        from .pickled import recipe
+
+        return recipe(self, NativeCallable)
+
+    def __copy__(self) -> NativeCallable:
+        """Itself, as for Python's functions."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> NativeCallable:
+        return self
 
 
 _types.set_callable_class(NativeCallable)

@@ -5,27 +5,30 @@ callable without the policy.
 
 from __future__ import annotations
 
-import operator
-from weakref import finalize, ref
+import _operator as operator  # what operator has; that imports more
+from weakref import ref
 
 from .. import _lib
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
-from .._signature.derived import pointer
+from .._signature.derived import Record, pointer
 from .._signature.spelling import parse
 from .._values import boxes, callspec, outs, storage
 from .._values.failure import convention
 from .._values.fortran import lengths
-from .._values.handles import Ending
+from .._values.handles import Ending, Owned
 from .._values.policies import DEFAULT
-from .pythonfunction import callback_of, spec_of
+from .arguments import lasting_spec, texts_of
+from .pythonfunction import callback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .._types import CallbackSpec, CallSpec, Foreign
     from .._values.boxes import Native
     from .._values.outs import Out
+    from .._values.policies import Policies
 
 _types = _lib.types
 
@@ -33,40 +36,55 @@ _types = _lib.types
 def without(callable: Native, policy: str, owner: object = None) -> Native:
     """The function of the only entry of `callable`, called without a policy of its call spec.
 
-    It must not live longer than `callable`, unless it owns that.
+    It must not live longer than `callable`, unless it owns that. It owns the library, which may be
+    what keeps functions.
     """
     spec, address, flags = callable._entry()
     default = {policy: getattr(DEFAULT, policy)}
     bare = callspec.of(spec.signature, flags, spec.policies._replace(**default))
+    if owner is None:
+        owner = (_libraries(callable) or [None])[-1]
     return callable._derived(bare, address, flags, owner)
+
+
+def _libraries(callable: Native) -> list[Foreign]:
+    """The symbols among what a callable owns, each of a library."""
+    return [one for one in callable._owners if hasattr(one, "handle")]
 
 
 def checked(callable: Native) -> Callable[..., object]:
     """Calls the only entry of `callable`, and lets its check see the results."""
     check = callable._entry()[0].policies.check
     assert check is not None
-    call = without(callable, "check")
+    call: Foreign = without(callable, "check")
     owner = ref(callable)
+    gives = check.then if isinstance(check, Ending) else check
+    failed = None
+    if isinstance(gives, Owned):
+        if call._entry()[0].policies.out:
+            call = with_outs(call, gives.failed)
+        elif callspec.letter(call._entry()[0].signature.result) == "P":
+            failed = gives.failed
     if isinstance(check, Ending):
-        return _ending(check, call, owner)
+        return _ending(check, call, owner, failed)
 
-    def checked(*values: object) -> object:
-        result = call(*values)
-        function = owner()
-        return check(result, call if function is None else function, values)
-
-    return checked
+    return _types.checked(call, check, owner, failed)
 
 
 def _ending(
-    check: Ending, call: Native, owner: Callable[[], Native | None]
+    check: Ending,
+    call: Foreign,
+    owner: Callable[[], Native | None],
+    failed: Callable[[BaseException, object], None] | None,
 ) -> Callable[..., object]:
     """Calls a function that closes what it is given."""
+    # What it gives may be the caller's to free or close, too.
+    given_by = _types.checked(call, _result, owner, failed)
 
     def ending(*values: object) -> object:
         given, handle = check.begin(values)
         try:
-            result = call(*given)
+            result = given_by(*given)
             function = owner()
             result = check(result, call if function is None else function, values)
         except BaseException:
@@ -78,12 +96,21 @@ def _ending(
     return ending
 
 
+def _result(result: object, function: object, values: tuple[object, ...]) -> object:
+    return result
+
+
 class Memory:
-    """Where C writes an out-parameter, zero at first: what is passed, and what becomes of it."""
+    """Where C writes an out-parameter, zero at first: what is passed, and what becomes of it.
 
-    __slots__ = ("address", "keep", "passed")
+    `letter` is that of text, which `spec` says the encoding of.
+    """
 
-    def __init__(self, ctype: CType, length: int | None) -> None:
+    __slots__ = ("address", "keep", "letter", "passed", "spec")
+
+    def __init__(self, ctype: CType, length: int | None, spec: CallSpec, letter: str) -> None:
+        self.spec = spec
+        self.letter = letter
         if length is not None and isinstance(ctype, Scalar):
             import numpy as np
 
@@ -93,10 +120,14 @@ class Memory:
             self.address = 0
             return
         # Room to align it, and a byte for a length of 0.
-        memory = _lib.ffi.new("char[]", ctype.size * (1 if length is None else length) + 17)
+        place = max(ctype.alignment, 16)
+        memory = _lib.ffi.new("char[]", ctype.size * (1 if length is None else length) + place + 1)
         start = int(_lib.ffi.cast("uintptr_t", memory))
-        self.address = (start + 15) & ~15
+        self.address = -(-start // place) * place
         self.keep = [memory]
+        if isinstance(ctype, Record):
+            self.passed = self.record(ctype, 0)
+            return
         if isinstance(ctype, Scalar):
             # cffi has no type for some.
             form = bufferformat.spell(ctype).encode()
@@ -106,16 +137,62 @@ class Memory:
 
         self.passed = pointer_from(pointer(ctype), self.address, owner=memory)
 
+    def take(
+        self, ctype: CType, length: int | None, value: Foreign, who: str, policies: Policies
+    ) -> None:
+        """Store what goes in."""
+        if length is None:
+            storage.store(ctype, value, self.address, who, self.keep, False, policies)
+            return
+        try:
+            found = len(value)
+        except TypeError:
+            raise TypeError(
+                f"{who} must be a sequence of {length} items (got {type(value).__name__})"
+            ) from None
+        if found != length:
+            raise ValueError(f"{who} must have {length} items (got {found})")
+        start = self.address or self.passed.ctypes.data  # type: ignore[attr-defined]  # an array
+        for i, item in enumerate(value):
+            at = start + i * ctype.size
+            storage.store(ctype, item, at, f"item {i} of {who}", self.keep, False, policies)
+
+    def record(self, ctype: Record, index: int) -> object:
+        """A pointer of cffi's to a struct or union, which keeps the memory."""
+        from .._signature.cffitype import pointer_from
+
+        address = self.address + index * ctype.size
+        return pointer_from(ctype.pointer, address, owner=self.keep[0])
+
     def value(self, ctype: CType, length: int | None) -> object:
         if not self.address:
             return self.passed
+        if self.letter:
+            return self._texts(length)
+        if isinstance(ctype, Record):
+            several = range(1 if length is None else length)
+            found = [self.record(ctype, index) for index in several]
+            return found[0] if length is None else found
         if length is None:
             return storage.load(ctype, self.address)
         return [storage.load(ctype, self.address + i * ctype.size) for i in range(length)]
 
+    def _texts(self, length: int | None) -> object:
+        """The text behind pointers, None for NULL."""
+        words = _lib.ffi.cast("uintptr_t *", self.address)
+        found = [
+            _types.text_result(self.spec, word, self.letter) if word else None
+            for word in [int(words[i]) for i in range(1 if length is None else length)]
+        ]
+        return found[0] if length is None else found
 
-def with_outs(callable: Native) -> Callable[..., object]:
-    """Calls the only entry of `callable` with memory for its out-parameters, and returns them."""
+
+def with_outs(
+    callable: Native, failed: Callable[[BaseException, object], None] | None = None
+) -> Callable[..., object]:
+    """Calls the only entry of `callable` with memory for its out-parameters, and returns them;
+    where the call raises, `failed` gets the exception and them.
+    """
     spec, _, flags = callable._entry()
     signature = spec.signature
     name = callable.__name__
@@ -124,8 +201,14 @@ def with_outs(callable: Native) -> Callable[..., object]:
     }
     texts = lengths(signature) if spec.policies.fortran else ()
     count = len(signature.args) - convention(flags).hidden - len(texts)
+    # What is to be freed stays a pointer.
+    letters = {
+        index: "" if failed is not None else callspec.text_out(signature, out)
+        for index, (out, _) in rows.items()
+    }
     drops = outs.drops_result(signature, flags)
     call = without(callable, "out")
+    gives_pointer = callspec.letter(signature.result) == "P"
     policies = spec.policies
 
     def with_outs(*values: object) -> object:
@@ -140,28 +223,42 @@ def with_outs(callable: Native) -> Callable[..., object]:
                 continue
             out, ctype = rows[index]
             length = out.length if out.sized is None else _length(given[out.sized], name, out.sized)
-            memory = Memory(ctype, length)
+            memory = Memory(ctype, length, spec, letters[index])
             if out.given:
                 who = f"argument {index + 1} of '{name}'"
-                storage.store(
-                    ctype, given[index], memory.address, who, memory.keep, False, policies
-                )
+                memory.take(ctype, length, given[index], who, policies)
             made.append((memory, ctype, length))
             arguments.append(memory.passed)
-        result = call(*arguments, *rest)
-        found = [memory.value(ctype, length) for memory, ctype, length in made]
+        if failed is not None and gives_pointer:
+            _types.lost_result(call)  # of another call
+        try:
+            result = call(*arguments, *rest)
+        except BaseException as error:
+            if failed is not None:
+                lost = [_types.lost_result(call)] if gives_pointer else []
+                failed(error, _together([*lost, *_written(made)]))
+            raise
+        found = _written(made)
         return _together(found if drops else [result, *found])
 
     return with_outs
 
 
+def _written(made: Sequence[tuple[Memory, CType, int | None]]) -> list[object]:
+    return [memory.value(ctype, length) for memory, ctype, length in made]
+
+
 def _length(value: object, name: str, index: int) -> int:
     """The number of items that an argument says, which is converted once more for the call."""
-    length = operator.index(value)  # type: ignore[arg-type]  # TypeError says what was given
+    what = f"argument {index + 1} of '{name}' is the length of an out-parameter"
+    try:
+        length = operator.index(value)  # type: ignore[arg-type]  # what is none raises TypeError
+    except TypeError:
+        if hasattr(type(value), "__index__"):
+            raise  # its own
+        raise TypeError(f"{what} and must be an integer (got {type(value).__name__})") from None
     if length < 0:
-        raise ValueError(
-            f"argument {index + 1} of '{name}' is the length of an out-parameter (got {length})"
-        )
+        raise ValueError(f"{what} (got {length})")
     return length
 
 
@@ -171,10 +268,8 @@ def _together(values: Sequence[object]) -> object:
 
 # -- functions that C keeps ----------------------------------------------------------------------
 
-#: What is kept, by the function and the signature that C calls it by, of each lifetime.
-_Kept = dict[tuple[int, str], tuple[object, object]]
-_for_ever: _Kept = {}
-_of_objects: dict[int, _Kept] = {}
+#: What is kept for ever: by the signatures that C calls functions by, and then by the functions.
+_for_ever: dict[object, object] = {}
 
 
 def keeping(callable: Native) -> Callable[..., object]:
@@ -186,67 +281,60 @@ def keeping(callable: Native) -> Callable[..., object]:
     trailing = convention(flags).hidden
     trailing += len(lengths(signature)) if spec.policies.fortran else 0
     passed = outs.visible(signature, trailing, spec.policies.out)
-    functions = [
-        (number, ctype.text[2:-1])
-        for number, (_, ctype) in enumerate(passed)
-        if ctype.kind == "function"
-    ]
-    holders = [number for number, (index, _) in enumerate(passed) if index == keep]
     call = without(callable, "keep")
-    opened = [one.handle.kept for one in callable._owners if hasattr(one, "handle")]
-
-    def place(values: tuple[object, ...]) -> _Kept:
-        if keep == "process":
-            return _for_ever
-        if keep == "library":
-            kept: _Kept = opened[-1]
-            return kept
-        return _of(values[holders[0]], f"argument {holders[0] + 1} of '{name}'")
-
-    def keeping(*values: object) -> object:
-        given = [*values]
-        if len(given) > max([number for number, _ in functions], default=-1):
-            kept = place(values)
-            for number, text in functions:
-                value = given[number]
-                if value is not None:
-                    given[number] = _keep(kept, value, text, call)
-        return call(*given)
-
-    return keeping
-
-
-def _keep(kept: _Kept, value: object, text: str, callable: Native) -> object:
-    """What is passed for a function: the same each time, so that it is kept once."""
-    found = kept.get((id(value), text))
-    if found is None:
-        made = _lasting(value, text, callable) if boxes.is_python_function(value) else value
-        # With the function itself, whose address is the key.
-        found = kept.setdefault((id(value), text), (made, value))
-    return found[0]
+    functions = tuple(
+        [
+            (
+                number,
+                ctype.text[2:-1],
+                _Kind(ctype.text[2:-1], call, texts_of(spec, number)).lasting,
+            )
+            for number, (_, ctype) in enumerate(passed)
+            if ctype.kind == "function"
+        ]
+    )
+    least = max([number for number, _, _ in functions], default=-1)
+    holder, kept = 0, None
+    if keep == "process":
+        kept = _for_ever
+    elif keep == "library":
+        kept = _libraries(callable)[-1].handle.kept
+    else:
+        positions: list[str | int] = [index for index, _ in passed]
+        holder = positions.index(keep)
+    who = f"argument {holder + 1} of '{name}'"
+    return _types.keeping(call, least, kept, holder, who, functions)
 
 
-def _lasting(function: Callable[..., object], text: str, callable: Native) -> object:
-    """A native callable that runs a Python function; C gets 0 where that raises."""
-    signature = parse(text)
-    size = 0 if signature.result.kind == "void" else signature.result.size
-    name = getattr(function, "__name__", None)
-    name = name if isinstance(name, str) else "function"
-    address, _, owner = callback_of(spec_of(signature, bytes(size)), function, name)
-    flags = _lib.FLAG_NEEDS_GIL if "O" in text else _lib.FLAG_TAKES_GIL
-    return callable._derived(callspec.of(signature, flags), address, flags, owner)
+class _Kind:
+    """What functions become that C keeps and calls by one signature."""
+
+    __slots__ = ("call", "make", "plans", "text", "texts")
+
+    def __init__(self, text: str, call: Native, texts: tuple[tuple[str, ...], str] | None) -> None:
+        self.text = text
+        self.texts = texts
+        self.plans: dict[str, tuple[CallSpec, int, CallbackSpec]] = {}
+        self.call = call
+        # What is made of a function that can be called, by a plan that is known, is the core's.
+        self.make = _types.callback_shortcut(_refuse, type(call), self.plans)  # type: ignore[arg-type]  # what `without` gives is a NativeCallable
+
+    def lasting(self, value: object) -> object:
+        """A native callable that runs a Python function; C gets 0 where that raises."""
+        if not boxes.is_python_function(value):
+            return value
+        if not self.plans:
+            signature = parse(self.text)
+            flags = _lib.FLAG_NEEDS_GIL if "O" in self.text else _lib.FLAG_TAKES_GIL
+            spec = lasting_spec(signature, self.texts, passed=False)
+            if spec.pointer_type is not None:  # ctypes makes the pointer
+                name = getattr(value, "__name__", None)
+                name = name if isinstance(name, str) else "function"
+                address, _, owner = callback_of(spec, value, name)
+                return self.call._derived(callspec.of(signature, flags), address, flags, owner)
+            self.plans[self.text] = callspec.of(signature, flags), flags, spec
+        return self.make(self.text, value)
 
 
-def _of(holder: object, who: str) -> _Kept:
-    """What is kept as long as an object lives."""
-    known = _of_objects.get(id(holder))
-    if known is None:
-        try:
-            finalize(holder, _of_objects.pop, id(holder), None)
-        except TypeError:
-            raise TypeError(
-                f"{who} must be an object that functions can be kept with, such as a cffi pointer "
-                f"(got {type(holder).__name__}); or say keep='library' or keep='process'"
-            ) from None
-        known = _of_objects.setdefault(id(holder), {})
-    return known
+def _refuse(text: str, function: object) -> object:
+    raise TypeError(f"{function!r} cannot be called by {text!r}")

@@ -7,10 +7,10 @@ changed here, so that a failed call leaves nothing half-done.
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .. import _lib
 from .._errors import SignatureError
+from .._namedtuple import namedtuple
+from .._signature.derived import Handle
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Unpack
 
+    from .._signature.ctype import CType
     from .._types import CallSpec
     from .._values.failure import Errors
     from .._values.policies import Said
@@ -63,6 +64,7 @@ Entry = namedtuple(
         "keep",
     ],
 )
+Entry.__module__ = "nativecall"
 Entry.__doc__ = """One row of a native callable's table.
 
 Attributes
@@ -202,9 +204,13 @@ def _from_address(address: int) -> int:
 _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 
 
-def _inherit(options: Options, known: int) -> int:
-    """Flags from the options, and from what the target says where an option was left alone."""
+def _inherit(options: Options, known: int, supposed: bool = False) -> int:
+    """Flags from the options, and from what the target says where an option was left alone; or may
+    be `supposed` to say.
+    """
     flags = options.flags
+    if supposed and flags & _ANY_GIL:
+        known = 0
     if known & _lib.FLAG_NEEDS_GIL:
         if flags & _lib.FLAG_RELEASE_GIL:
             raise ValueError("gil='release' cannot be right: the target needs the GIL")
@@ -237,6 +243,54 @@ def needs_gil(signature: Signature, flags: int) -> int:
     return flags
 
 
+def _means(known: Signature, wanted: Signature) -> bool:
+    """Whether a signature is the known one, or says more of what its opaque pointers point to."""
+    if known.text == wanted.text:
+        return True
+    if known.variadic != wanted.variadic or len(known.args) != len(wanted.args):
+        return False
+    pairs = zip((known.result, *known.args), (wanted.result, *wanted.args), strict=True)
+    return all([one.text == other.text or _is_opaque(one, other) for one, other in pairs])
+
+
+def _is_machines(known: Signature, wanted: Signature) -> bool:
+    """Whether a signature is passed as the known one, where that tells no more than sizes."""
+    alike = known.variadic == wanted.variadic and len(known.args) == len(wanted.args)
+    pairs = zip((known.result, *known.args), (wanted.result, *wanted.args), strict=alike)
+    return alike and all([_word(one) == _word(other) for one, other in pairs])
+
+
+def _word(ctype: CType) -> str:
+    """What a machine makes of a type."""
+    if ctype.kind in ("pointer", "voidptr", "function", "view", "object"):
+        return "P"
+    return f"{ctype.size} bytes" if ctype.kind in ("int", "bool") else ctype.text
+
+
+def _is_opaque(known: CType, wanted: CType) -> bool:
+    """Whether no more is known of a pointer than that it is one, and it is asked for as one."""
+    return isinstance(known, Handle) and known.opaque and wanted.kind in ("pointer", "voidptr")
+
+
+def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> None:
+    """Refuse a signature with another result or other arguments than those that are known, None
+    for each that is not.
+    """
+    given = (wanted.result, *wanted.args)
+    if len(given) != len(known):
+        count = len(known) - 1
+        raise SignatureError(
+            f"'signature' is {wanted.text!r}, but the target takes {count} "
+            f"argument{'' if count == 1 else 's'}"
+        )
+    for index, (one, other) in enumerate(zip(known, given, strict=True)):
+        if one is not None and one.text != other.text and not _is_opaque(one, other):
+            what = f"argument {index}" if index else "the result"
+            raise SignatureError(
+                f"'signature' is {wanted.text!r}, but {what} of the target is {one.text!r}"
+            )
+
+
 def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:
     """Address, signature and owner of whatever holds a C function."""
     wanted = None if signature is None else parse(signature)
@@ -244,6 +298,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     name = None
     owner: object = None
     known: Signature | None = None
+    machine = False
     policies = DEFAULT
     native = boxes.native(target)
     if native is not None:
@@ -257,30 +312,48 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         found = boxes.function(target)
         if found is None and wanted is not None:
             found = boxes.instance(target, wanted, options.errors)
+            if found is not None and found.signature == wanted:
+                # A compiler sees where a function does not write.
+                wanted = found.signature
         if found is None and wanted is None and boxes.signatures(target) is not None:
             raise TypeError(
                 f"'signature' must be given: a {type(target).__name__} has a function for each"
             )
         if found is None:
+            reason = boxes.reason(target)
+            if reason is not None:
+                raise TypeError(reason)
             python = callable(target) and type(target).__module__ != "_cffi_backend"
             way = "; nativecall.callback makes C functions of Python's" if python else ""
+            if isinstance(target, str):
+                way = "; nativecall.load finds functions by their names"
+            elif hasattr(target, "_FuncPtr") or type(target).__name__.startswith("FFILibrary"):
+                way = ", a library; pass one of its functions"
             raise TypeError(
                 "'target' must be an address, a native callable, a ctypes or cffi function "
                 "pointer, a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
                 f"(got {type(target).__name__}{way})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name
-        policies = found.policies
+        policies, machine = found.policies, found.machine
         if address == 0:
             raise ValueError(f"'target' must hold a C function; {target!r} is NULL")
-        flags = _inherit(options, found.flags)
+        flags = _inherit(options, found.flags, found.supposed)
+        if wanted is None and found.reason is not None:
+            raise TypeError(f"'signature' must be given: {found.reason}")
+        if wanted is not None and found.partial is not None:
+            refuse_contradiction(wanted, found.partial)
     if wanted is None:
         if known is None:
-            raise TypeError(
-                f"'signature' must be given: a {type(target).__name__} does not tell its own"
-            )
+            reason = None if isinstance(target, int) else boxes.reason(target)
+            hint = "" if reason is None else f": {reason}"
+            raise TypeError(f"'signature' must be given: {_a(target)} does not tell its own{hint}")
         wanted = known
-    elif known is not None and known.text != wanted.text:
+    elif (
+        known is not None
+        and not _means(known, wanted)
+        and not (machine and _is_machines(known, wanted))
+    ):
         raise SignatureError(
             f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
             hint="leave 'signature' out to take the target's own",
@@ -294,12 +367,18 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     policies = policies._replace(**options.policies)
     if policies.out:
         hidden = convention(flags).hidden + (len(lengths(wanted)) if policies.fortran else 0)
-        policies = policies._replace(out=resolved(wanted, hidden, policies.out))
+        outs = resolved(wanted, hidden, policies.out, policies.fortran)
+        policies = policies._replace(out=outs)
     if policies.keep != "call":
         policies = policies._replace(keep=kept_for(wanted, policies.keep))
         if policies.keep == "library" and not hasattr(owner, "handle"):
             raise ValueError("keep='library' needs a function that nativecall.load found")
     return NewEntry(address, wanted, flags, owner, name, policies)
+
+
+def _a(target: object) -> str:
+    """What a target is, for messages."""
+    return "an address" if isinstance(target, int) else f"a {type(target).__name__}"
 
 
 def kept_for(signature: Signature, keep: str | int) -> str | int:

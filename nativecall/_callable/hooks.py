@@ -1,7 +1,8 @@
 """What the core asks Python for: trampolines, fallbacks, missing entries, call specs, exceptions.
 
-Importing this module tells the core, once and for all. Trampolines, thunks and calls through libffi
-are imported when the core asks, so that functions with an ahead-of-time trampoline load none.
+The core imports this module when it first asks for one of them, or of those of arguments.py, which
+it imports: functions of numbers with an ahead-of-time trampoline need neither. Trampolines, thunks
+and calls through libffi are imported when the core asks for these.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from .. import _lib
 from .._errors import refuse_reload
 from .._fifo import Fifo
-from .._values import boxes, callspec
+from .._values import boxes
 from .._values.failure import raise_failure
-from . import composed, specialize
+from . import (
+    composed,
+    passing,  # noqa: F401  # says what becomes of functions that are passed
+    specialize,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +38,11 @@ def _generate(callable: Native, fixed: int | None = None) -> object:
     policies = callable._entry()[0].policies
     if policies.check is not None or policies.keep != "call":
         return None
+    if _lib.types.calls_traced:
+        from .trace import hides
+
+        if hides(callable):
+            return None
     from .._codegen.trampoline import trampoline
 
     return trampoline(callable, fixed)
@@ -50,6 +60,10 @@ def _make_fallback(callable: Native) -> object:
         return composed.keeping(callable)
     if policies.out:
         return composed.with_outs(callable)
+    if _lib.types.calls_traced:
+        from .trace import traced
+
+        return traced(callable)
     from .._libffi import call
 
     if callable._generated is not None:
@@ -80,7 +94,6 @@ _lib.types.set_call_hooks(
     _make_fallback,
     raise_failure,
     specialize.ask_for_native,
-    callspec.of_text,
     _no_entry,
     boxes.bridge,
     _thunks,

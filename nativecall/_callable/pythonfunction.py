@@ -12,7 +12,7 @@ from __future__ import annotations
 from .. import _lib
 from .._fifo import Cache, Fifo
 from .._signature import bufferformat
-from .._signature.ctype import CType, Scalar
+from .._signature.ctype import VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, Struct, View, object_offsets
 from .._signature.signature import Signature
 from .._values import callspec, storage
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .._types import CallbackOptions as Options
-    from .._types import CallbackSpec, Memory, PyCallback, Record
+    from .._types import CallbackSpec, CallSpec, Memory, PyCallback, Record
 
     #: Makes a Python object of what is at an address; of a scalar, the core's letter.
     Reader: TypeAlias = Callable[[int], object] | str
@@ -38,7 +38,9 @@ _MOST_PARTS = 256  # of a struct or array that is described part by part
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def reader(ctype: CType, readonly: bool) -> Reader | None:
+def reader(
+    ctype: CType, readonly: bool, text: str = "", encoding: str | None = None
+) -> Reader | None:
     """What makes a Python object of an argument that is no number.
 
     Parameters
@@ -46,6 +48,10 @@ def reader(ctype: CType, readonly: bool) -> Reader | None:
     ctype : CType
     readonly : bool
         Whether the function promises not to write through a pointer.
+    text : str
+        Which characters it leads to, ``""`` for none.
+    encoding : str or None
+        Of such text; None for pointers, which text is then, too.
 
     Returns
     -------
@@ -62,6 +68,10 @@ def reader(ctype: CType, readonly: bool) -> Reader | None:
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
         array = ctype.pointee
         return _array_reader(array.item, array.shape, readonly)
+    if text and text[0] not in "(*" and encoding is not None:
+        result = Signature(ctype, characters=(text,))
+        given = callspec.of(result, 0, DEFAULT._replace(encoding=encoding))
+        return _types.PointerReader(ctype, given)
     if ctype.kind in ("pointer", "voidptr", "function"):
         return _types.PointerReader(ctype)
     return _record(ctype) or (lambda address: storage.load(ctype, address))
@@ -126,7 +136,7 @@ class _Shared:
 
     __slots__ = ("key", "letter", "objects", "readers", "record", "result", "writer")
 
-    def __init__(self, signature: Signature, tells_last: bool) -> None:
+    def __init__(self, signature: Signature, tells_last: bool, encoding: str | None) -> None:
         from .._codegen.callback import key
 
         result = signature.result
@@ -136,14 +146,27 @@ class _Shared:
 
         is_struct = result.kind == "struct"
         count = len(signature.args) - tells_last
-        pairs = zip(signature.args[:count], signature.readonly[:count], strict=True)
-        self.readers = tuple([reader(arg, readonly) for arg, readonly in pairs])
+        text = (signature.characters or ("",) * len(signature.args))[:count]
+        told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
+        self.readers = tuple([reader(*one, encoding) for one in told])
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
-        self.result = None if result.kind in ("void", "object") else callspec.of_argument(result)
+        self.result = _result_spec(signature, encoding)
         self.record = _record(result) if is_struct else None
         self.writer = write if is_struct else None
         self.key = key(signature, tells_last)
+
+
+def _result_spec(signature: Signature, encoding: str | None) -> CallSpec | None:
+    """The call spec of a function that takes the result, by which it is converted."""
+    result = signature.result
+    if result.kind in ("void", "object"):
+        return None
+    text = signature.characters[-1] if signature.characters and encoding is not None else ""
+    if not text or text[0] in "(*":
+        return callspec.of_argument(result)
+    taking = Signature(VOID, (result,), readonly=(True,), characters=(text, ""))
+    return callspec.of(taking, 0, DEFAULT._replace(encoding=encoding))
 
 
 _shared: Cache[object, _Shared] = Cache(1024)
@@ -159,6 +182,7 @@ def spec_of(
     python_errors: bool = False,
     passed: bool = False,
     tells_last: bool = False,
+    encoding: str | None = None,
 ) -> CallbackSpec:
     """What all callbacks of a signature and of the same options share.
 
@@ -178,6 +202,8 @@ def spec_of(
     tells_last : bool
         Whether the functions do not get the last argument, an int's address: that int is made 1
         when there is no result.
+    encoding : str or None
+        Of arguments and results that are text; None for pointers.
 
     Raises
     ------
@@ -185,14 +211,15 @@ def spec_of(
         When only libffi could make such callbacks, and cannot.
     """
     types = (signature.result.named, *[arg.named for arg in signature.args])
-    named = types, signature.readonly, tells_last
+    named = types, signature.readonly, tells_last, encoding and (signature.characters, encoding)
     wanted = named, sentinel, has_gil, python_errors, passed
     known = _specs.get(wanted) if not keep else None
-    if known is not None:
+    # Stubs may have come to an end where no more memory may become executable.
+    if known is not None and (known.pointer_type is not None or not _types.stubs_refused()):
         return known
     from .._codegen.callback import code
 
-    shared = _shared.get(named) or _shared.keep(named, _Shared(signature, tells_last))
+    shared = _shared.get(named) or _shared.keep(named, _Shared(signature, tells_last, encoding))
     found = code(signature, shared.key, tells_last)
     options: Options = {
         "keep": keep or None,
@@ -204,7 +231,7 @@ def spec_of(
     if found is None:
         from .._libffi import callback
 
-        made = callback.spec_of(signature, shared.readers, sentinel, options)
+        made = callback.spec_of(signature, shared.readers, shared.result, sentinel, options)
     else:
         made = _types.CallbackSpec(
             shared.readers,

@@ -19,15 +19,21 @@ from _thread import RLock, allocate_lock, get_ident
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
 from .._fifo import Fifo
+from .._signature.ctype import SCALARS, Scalar
+from .._signature.derived import Pointer, pointer
+from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values.failure import check_errors
+from .._values import boxes
+from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import inspect
+    from collections.abc import Callable, Sequence
 
-    from .._signature.signature import Signature
+    from .._signature.ctype import CType
+    from .._types import Foreign
     from .._values.boxes import Native
     from .entry import HowKept, NewEntry
 
@@ -49,6 +55,69 @@ class Specializer:
             )
         self.hook = hook
         self.missing: Fifo[str, None] = Fifo()
+
+    def count(self) -> int:
+        """How many arguments there will be; -1 where that differs, or nobody knows."""
+        count = self.hook.count() if isinstance(self.hook, OnDemand) else None
+        return -1 if count is None else count
+
+    def python_signature(self) -> inspect.Signature | None:
+        """What calls from Python follow, by names too; None where that is not known."""
+        import inspect
+
+        target: Foreign = self.hook.target if isinstance(self.hook, OnDemand) else None
+        try:
+            return None if target is None else inspect.signature(target)
+        except (TypeError, ValueError):
+            return None
+
+    def refusal(self, whole: Native, text: str) -> str | None:
+        """Why there is no entry of a signature, None where the hook does not say."""
+        return self.hook.refusal(whole, text) if isinstance(self.hook, OnDemand) else None
+
+    def kin(self, wanted: Signature) -> list[str]:
+        """The signatures that are converted to a wanted one without a loss, likeliest first:
+        itself, and those of as many arguments as there are, one by one for an array with its
+        length, without what follows, such as user data, and by value for references.
+        """
+        args = wanted.args
+        count = self.count()
+        forms: list[Sequence[CType]] = [args]
+        if count > 0 and len(args) > 1 and args[0].kind == "int" and args[1].kind == "pointer":
+            item, rest = _referred(args[1]), args[2:]
+            forms += [[item] * count, [*[item] * (count - len(rest)), *rest]]
+        if 0 <= count <= len(args):
+            forms += [args[:count], [_referred(one) for one in args[:count]]]
+        return [*dict.fromkeys([Signature(wanted.result, form).text for form in forms])]
+
+    def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
+        """What the core calls where no entry takes the arguments of a call exactly; None: that the
+        core chooses one."""
+        hook = self.hook
+        return hook.for_call(whole, values) if isinstance(hook, OnDemand) else None
+
+    def by_position(
+        self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
+    ) -> tuple[object, ...] | None:
+        """The arguments of a call in their order, of which the last have names; None where the hook
+        does not know these."""
+        hook = self.hook
+        if not isinstance(hook, OnDemand):
+            return None
+        first = len(values) - len(names)
+        named = dict(zip(names, values[first:], strict=True))
+        try:
+            return boxes.by_position(hook.target, values[:first], named)
+        except TypeError as error:
+            reason = str(error)
+        raise TypeError(f"{whole.__name__!r} cannot be called so: {reason}")
+
+
+def _referred(ctype: CType) -> CType:
+    """The scalar that a pointer is to; a type itself where it is none of these."""
+    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Scalar):
+        return ctype.pointee
+    return ctype
 
 
 class _Flight:
@@ -93,7 +162,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def ask(whole: Native, text: str) -> None:
+def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
     """Ask the hook of a callable, if it has one, for a signature that is missing from its table.
 
     Returns when the entry is there, or when there is none. What the hook raises is raised.
@@ -103,13 +172,17 @@ def ask(whole: Native, text: str) -> None:
     whole : Native
     text : str
         Canonical.
+    meant : Signature, optional
+        The same with what its text does not say, such as the names of fields, for a compiler.
     """
     if not _types.call_table_offset(type(whole)):
         return  # a subclass with a __call__ of its own, which offers no entries
     key = id(whole), text
     while True:
         specializer: Specializer | None = whole._specializer
-        if specializer is None or text in specializer.missing or _has(whole, text):
+        if specializer is None or _has(whole, text):
+            return
+        if text in specializer.missing and meant is None:
             return
         mine = _Flight()
         try:
@@ -117,14 +190,28 @@ def ask(whole: Native, text: str) -> None:
                 flight = _flights.setdefault(key, mine)
             if flight is mine:
                 # The answer may have come since we looked.
-                if not _has(whole, text) and text not in specializer.missing:
-                    _answer(whole, specializer, text)
+                if not _has(whole, text) and (meant or text not in specializer.missing):
+                    _answer(whole, specializer, text, meant)
                 return
         finally:
             if _flights.get(key) is mine:
                 del _flights[key]
             mine.answered.release()
         _wait(flight, whole, text)
+
+
+def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
+    """Ask the hook of a callable, if it has one, for a signature, and where there is none for those
+    that are converted to it without a loss. All that were asked for; the last one may be there.
+    """
+    specializer: Specializer | None = whole._specializer
+    asked: list[str] = []
+    for text in [wanted.text] if specializer is None else specializer.kin(wanted):
+        asked.append(text)
+        ask(whole, text)
+        if _has(whole, text):
+            break
+    return asked
 
 
 def ask_for_native(whole: Native, text: str) -> None:
@@ -167,17 +254,19 @@ def _wait(flight: _Flight, whole: Native, text: str) -> None:
                 _waits[me] = before
 
 
-def _answer(whole: Native, specializer: Specializer, text: str) -> None:
+def _answer(whole: Native, specializer: Specializer, text: str, meant: Signature | None) -> None:
     """Ask the hook, and add what it answers."""
     hook = specializer.hook
-    answer = hook(whole, text)
-    if answer is None:
-        # A hook may have added the entry by itself.
-        if not _has(whole, text):
-            specializer.missing.put(text, None)
-        return
-    found = _checked(whole, hook, text, answer)
-    whole._add_missing(found)
+    found: NewEntry | None
+    if isinstance(hook, OnDemand):
+        found = hook.entry(whole, meant or text)
+    else:
+        answer = hook(whole, text)
+        found = None if answer is None else _checked(whole, hook, text, answer)
+    if found is not None:
+        whole._add_missing(found)
+    elif not _has(whole, text):  # a hook may have added the entry by itself
+        specializer.missing.put(text, None)
 
 
 def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
@@ -211,26 +300,74 @@ def compiled(target: object, signatures: list[Signature], options: Options) -> l
     return found
 
 
-def on_demand(target: object, options: HowKept) -> Hook:
+class OnDemand:
     """A hook that has a compiler's function compiled for the signatures that are asked for.
 
     Those that it is not compiled for, and those whose results cannot show the error convention,
-    have no entry: a consumer asks for all that it can use, and takes the first that there is.
+    have no entry: a consumer asks for all that it can use, and takes the first that there is. A
+    call whose arguments no entry takes exactly has it compiled for them.
     """
 
-    def compile(whole: Native, text: str) -> object:
-        signature = parse(text)
+    __slots__ = ("options", "target")
+
+    def __init__(self, target: object, options: HowKept) -> None:
+        self.target = target
+        self.options = options
+
+    def __call__(self, whole: Native, text: str) -> object:
+        found = self.entry(whole, text)
+        return None if found is None else whole._derived(*found.arguments())
+
+    def entry(self, whole: Native, wanted: str | Signature) -> NewEntry | None:
+        """The entry of a signature, None where it is not compiled for it."""
+        signature = parse(wanted)
         try:
-            check_errors(signature, options["errors"])
+            check_errors(signature, self.options["errors"])
         except ValueError:
             return None
         try:
-            found = resolve(target, signature, Options(whole.__name__, None, **options))
+            return resolve(self.target, signature, self._options(whole))
         except SignatureError:
             return None
-        return whole._derived(*found.arguments())
 
-    return compile
+    def refusal(self, whole: Native, wanted: str | Signature) -> str | None:
+        """Why it is not compiled for a signature."""
+        try:
+            resolve(self.target, wanted, self._options(whole))
+        except ValueError as error:
+            return error.reason if isinstance(error, SignatureError) else str(error)
+        return None
+
+    def count(self) -> int | None:
+        """How many arguments it takes, -1 where that differs; None for what no call compiles."""
+        return boxes.count(self.target)
+
+    def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
+        """The entry for the arguments of a call; TypeError with the reason where there is none, and
+        None where the compiler does not say for what it would compile.
+        """
+        signature = boxes.called(self.target, values)
+        if signature is None:
+            return None
+        errors = self.options["errors"]
+        if CONVENTIONS[errors].hidden:
+            signature = Signature(signature.result, [*signature.args, pointer(SCALARS["i"])])
+        try:
+            check_errors(signature, errors)
+        except ValueError as error:
+            raise TypeError(f"{whole.__name__!r} cannot be called: {error}") from None
+        ask(whole, signature.text, signature)
+        reason = None if _has(whole, signature.text) else self.refusal(whole, signature)
+        if reason is not None:
+            raise TypeError(f"{whole.__name__!r} cannot be called: {reason}")
+        return whole[signature]
+
+    def _options(self, whole: Native) -> Options:
+        return Options(whole.__name__, None, **self.options)
+
+    def again(self, name: str, doc: str | None) -> tuple[object, ...]:
+        """For `pickle`: the arguments that make such a callable."""
+        return self.target, None, name, doc, self.options
 
 
 _PLAIN = Options(None, None, None, "hold", "none", False)

@@ -20,6 +20,7 @@ import struct
 
 from .. import _lib
 from .._adapt import messages, rules
+from .._adapt.draft import losses
 from .._adapt.plan import Bound, Plan
 from .._errors import NoEntryError, SignatureError
 from .._signature.derived import FunctionPointer
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # as code: the function itself does
+_TAKING_GIL = "+gil"  # stands for an error convention where the GIL is what is missing
 # Thunks call one another without a look at the C stack, which would cost more than they do: so a
 # chain of them ends before it can use up the stack of a small thread. Bytes.
 _MOST_STACK = 32 << 10
@@ -160,11 +162,14 @@ def spec_of(
 ) -> ThunkSpec:
     """What all thunks share that call a function of a call spec by another one, or with values.
 
-    `rest` names the error convention, if one is wanted; where nothing else is, it says of each
-    argument whether it is bound. `stack` is what the function takes of the C stack for thunks.
+    `rest` names the error convention, if one is wanted, or says that the GIL is to be taken; where
+    nothing else is wanted, it says of each argument whether it is bound. `stack` is what the
+    function takes of the C stack for thunks.
     """
     errors: Foreign = None
-    if wanted is None:
+    if rest == _TAKING_GIL.encode():
+        plan = rules.taking_gil(inner.signature, flags)
+    elif wanted is None:
         fixed = [*map(bool, rest)] + [False] * (len(inner.signature.args) - len(rest))
         plan = rules.bind(inner.signature, flags, fixed)
     else:
@@ -242,11 +247,13 @@ def convert(
     if errors is not None:
         check_errors(wanted, errors)
     # A function that is made for the signature is better than one that is converted to it.
-    specialize.ask(function, wanted.text)
+    asked = specialize.ask_for_kin(function, wanted)
     entries = function._resolved()
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
+    # The first of those that lose least: no float for a double while there is one for doubles.
+    entries.sort(key=lambda entry: (entry[1].text not in asked, losses(entry[1], wanted)))
     refused: list[SignatureError] = []
     for entry, _, _, flags in exact or entries:
         single = entry
@@ -263,6 +270,14 @@ def convert(
     if len(refused) == 1:
         raise refused[0]
     raise SignatureError("; ".join(map(str, refused)))
+
+
+def taking_gil(function: Native) -> Native:
+    """The only entry of a function that needs the GIL, for callers that may not have it."""
+    found: Foreign = function._converted(function._entry()[0], _TAKING_GIL, None)
+    assert found is not None
+    made: Native = found
+    return made
 
 
 def bind(function: Native, /, *values: object, **named: object) -> object:

@@ -5,7 +5,7 @@ What is a native callable already is taken as it is; all else becomes a new one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from _collections_abc import Mapping
 from types import ModuleType
 
 from .. import _lib
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from .._values.policies import Check, Order, Outs
     from .entry import Gil
 
-_wrap_address = _lib.types.wrap_address
 
-
+@_lib.types.wrap_shortcut
 def wrap(
     target: object,
     signature: str | Signature | None = None,
@@ -53,9 +52,11 @@ def wrap(
         another provider's; a ctypes or cffi function pointer (both of cffi's modes); a PyCapsule
         named by a C declaration; a `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by
         `numba.njit`, which is compiled for `signature`, or without one has the entries that it was
-        compiled for already, and others on demand (`specialize`), as another provider's callable
-        has; what `register_box` made known; a mapping from signatures to such targets, for
-        overloads; or a module of Cython's that exports C functions.
+        compiled for already, and others on demand (`specialize`), also for the arguments of calls
+        that no entry takes; another provider's callable, whose entries are looked up so; a NumPy
+        ufunc; a function of Cython's (`cpdef`), f2py's, pybind11's or LLVM IR, as far as
+        docs/boxes.md says; what `register_box` made known; a mapping from signatures to such
+        targets, for overloads; or a module of Cython's that exports C functions.
     signature : str or Signature, optional
         The name of a function, where `target` is a module: the variants of one with fused types
         are overloads. For others
@@ -69,14 +70,16 @@ def wrap(
         What keeps the function alive; kept as long as the callable.
     gil : {"hold", "release", "need"}
         What calls from Python do with the GIL, and what native callers are told: ``"hold"``
-        keeps it, ``"release"`` drops it for functions that run long or block, ``"need"`` says that
-        the function must not be called without it, as it is for ``errors="python"`` and Python
-        objects in the signature.
-    errors : {"none", "python", "nonzero", "zero", "null", "errno", "argument"}
-        How the function reports failure, which calls from Python turn into an exception: a Python
-        exception that it set, a result that is not zero, is zero or is NULL (`NativeFailure`),
-        errno (`OSError`), or an int that its last argument, an ``int *``, points to, 0 before the
-        call and not after it (`NativeFailure`): Python does not pass that argument.
+        keeps it, unless `target` says otherwise, ``"release"`` drops it for functions that run long
+        or block, ``"need"`` says that the function must not be called without it, as it is for
+        ``errors="python"`` and Python objects in the signature.
+    errors : str
+        How the function reports failure, which calls from Python turn into an exception: one of the
+        conventions in docs/errors.md. ``"none"`` says nothing, ``"python"`` that it set a Python
+        exception; ``"nonzero"`` and others are about the result (`NativeFailure`), ``"errno"`` is
+        about errno (`OSError`), ``"argument"`` about an int that its last argument, an ``int *``,
+        points to, 0 before the call and not after it (`NativeFailure`): Python does not pass that
+        argument.
     errno : bool
         Whether to save errno after each call, for `get_errno`.
     order : {"C", "F", "A"}, optional
@@ -85,7 +88,8 @@ def wrap(
         of these. What `target` says by default, else ``"C"``. Other arrays are refused, not copied.
     encoding : str, optional
         Of text behind ``const char *``: such results are `str` instead of `bytes`, and such
-        arguments may be `str`. Wide characters (``const wchar_t *`` and the like) need none.
+        arguments may be `str`; Python functions that are passed get `str` for theirs. Wide
+        characters (``const wchar_t *`` and the like) need none, but for those functions.
     check : callable, optional
         Called with each result, this callable and the tuple of its arguments; what it returns is
         what the call from Python returns. What it raises the call raises. Native callers do not
@@ -113,7 +117,8 @@ def wrap(
         lives that was passed for it. A function that is passed again is the same C function. What
         it raises then, where no call from Python is under way, goes to `sys.unraisablehook`.
     types : Library or its types, optional
-        What has the structs, unions, enums and typedefs that `signature` names in C.
+        What has the structs, unions, enums and typedefs that `signature` names in C, or without
+        one the name of a capsule.
 
     Returns
     -------
@@ -139,19 +144,15 @@ def wrap(
     12.0
     """
     plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
-    if types is not None:
+    if types is not None and not isinstance(target, ModuleType):
         if isinstance(target, Mapping):
             target = {parse_with(text, types): one for text, one in target.items()}
-        elif signature is not None:
-            signature = parse_with(signature, types)
+        else:
+            signature = _named(target, signature, types)
     plain = plain and order is None and encoding is None and check is None
     plain = plain and fortran is None and out is None and keep is None
-    if plain:
-        made = _wrap_address(target, signature, name)
-        if made is not None:
-            return made
     if isinstance(target, ModuleType):
-        target, name = _exported(target, signature, name)
+        target, name = _exported(target, signature, name, types)
         signature = None
     if plain and name is None and not isinstance(target, Mapping):
         native = boxes.native(target)
@@ -175,8 +176,17 @@ def wrap(
     )
 
 
+def _named(
+    target: object, signature: str | Signature | None, types: object
+) -> str | Signature | None:
+    """A signature with the types of a library; where there is none, that of a capsule's name."""
+    if signature is None and type(target).__name__ == "PyCapsule":
+        signature = boxes.bridge("PyCapsule").declared(target)
+    return None if signature is None else parse_with(signature, types)
+
+
 def _exported(
-    module: ModuleType, wanted: str | Signature | None, name: str | None
+    module: ModuleType, wanted: str | Signature | None, name: str | None, types: object
 ) -> tuple[object, str | None]:
     """The capsule that a module exports by a name, or those of its variants by their signatures."""
     if not isinstance(wanted, str):
@@ -184,14 +194,17 @@ def _exported(
             f"a module has many functions: name one, as in wrap({module.__name__}, 'name') "
             f"(got {type(wanted).__name__})"
         )
-    capsules = boxes.bridge("PyCapsule").exported(module, wanted)
-    if len(capsules) == 1:
-        return capsules[0], name or wanted
+    capsules = boxes.bridge("_cython").exported(module, wanted)
     variants: dict[object, object] = {}
-    for capsule in capsules:
-        found = boxes.function(capsule)
-        if found is not None and found.signature is not None:
-            variants.setdefault(found.signature, capsule)
+    if types is not None:
+        variants = {_named(capsule, None, types): capsule for capsule in capsules}
+    elif len(capsules) == 1:
+        return capsules[0], name or wanted
+    else:
+        for capsule in capsules:
+            found = boxes.function(capsule)
+            if found is not None and found.signature is not None:
+                variants.setdefault(found.signature, capsule)
     if not variants:
         raise SignatureError(f"no capsule of {wanted!r} tells its type")
     return variants, name or wanted
@@ -230,11 +243,17 @@ def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | Non
             return (native, None, False) if isinstance(native, NativeCallable) else None
         found = boxes.function(obj)
         if found is None:
-            return None
+            if boxes.loops(obj):
+                return NativeCallable(obj), None, False
+            why = None if callable(obj) else boxes.reason(obj)
+            return None if why is None else (why, None, False)
         if not found.address:
             raise ValueError(f"{obj!r} is a function pointer that is NULL")
         if found.signature is None:
-            return "it does not tell its type; nativecall.wrap(it, signature) does", None, False
+            unknown = (
+                found.reason or "it does not tell its type; nativecall.wrap(it, signature) does"
+            )
+            return unknown, None, False
     except SignatureError as error:
         return str(error), None, False
     native = plain(

@@ -1,8 +1,10 @@
-"""The `nativecall` command: ``demo``, ``inspect MODULE:NAME``, ``cache``, ``--cflags``.
+"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``pxd``, ``doctor``, ``cache``,
+``--cflags``.
 
 Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
 nothing native to inspect, a cache directory that is not used); 2 when the command cannot be carried
-out, with one line on stderr that says why. What only one command needs is imported by that command.
+out, with one line on stderr that says why. A command is `run` of the module of its name, which is
+given the command's options; what only one command needs is imported by that module.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 
 from .._slots import get_include
 from .._version import __version__
@@ -18,6 +21,13 @@ from .output import CommandError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+#: What build systems ask for: where it is in the package, and who looks there.
+_FOLDERS = {
+    "cmakedir": (os.path.join("share", "cmake", "nativecall"), "CMake"),
+    "pkgconfigdir": (os.path.join("share", "pkgconfig"), "pkg-config, and Meson by it,"),
+}
 
 
 def _cflags() -> str:
@@ -39,6 +49,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print the compiler options for C code that includes <nativecall/...> and exit",
     )
+    for name, folder in _FOLDERS.items():
+        parser.add_argument(
+            f"--{name}",
+            action="store_true",
+            help=f"print the folder that {folder[1]} looks for nativecall in, and exit",
+        )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser(
         "demo",
@@ -50,20 +66,43 @@ def _parser() -> argparse.ArgumentParser:
     inspecting = commands.add_parser(
         "inspect",
         help="show what native code finds in an object",
-        description="Shows the entries and slots of a native callable, and what nativecall.wrap "
-        "would find in an object of another library.",
+        description="Shows the entries and slots of a native callable, what nativecall.wrap finds "
+        "in an object of another library, and the functions of a module, a shared library (by its "
+        "debug information, or a header) or a header: signatures, flags, and which consumers "
+        "accept them.",
     )
     inspecting.add_argument(
-        "object",
+        "place",
         metavar="MODULE:NAME",
-        help="a module to import and the dotted name of an object in it",
+        help="a module to import, by its name or its file, and the dotted name of an object in "
+        "it; or a module, the file or the name of a shared library, or a header",
     )
     inspecting.add_argument(
-        "--llvm", action="store_true", help="show the LLVM IR of code generated for its calls"
+        "--header",
+        dest="headers",
+        action="append",
+        default=[],
+        help="what declares the functions of a library",
     )
     inspecting.add_argument(
-        "--asm", action="store_true", help="show the assembly of code generated for its calls"
+        "--json", dest="as_json", action="store_true", help="print all that is found as JSON"
     )
+    for form, what in (("llvm", "LLVM IR"), ("asm", "assembly")):
+        inspecting.add_argument(
+            f"--{form}",
+            dest="forms",
+            action="append_const",
+            const=form,
+            default=[],
+            help=f"show the {what} of code generated for its calls",
+        )
+    commands.add_parser(
+        "doctor",
+        help="show what works on this machine, what falls back, and why",
+        description="Tries calls, callbacks and conversions, and shows what carries them out, "
+        "where generated code is kept, and which compiler and packages there are.",
+    )
+    _writers(commands)
     keeping = commands.add_parser(
         "cache",
         help="show or clear the generated code that is kept on disk",
@@ -72,7 +111,49 @@ def _parser() -> argparse.ArgumentParser:
         "if platformdirs is installed, else none.",
     )
     keeping.add_argument("--clear", action="store_true", help="delete what is kept")
+    keeping.add_argument(
+        "--warm",
+        nargs="+",
+        metavar="MODULE[:NAME]",
+        help="generate now what first calls of these native callables, libraries or modules need",
+    )
     return parser
+
+
+def _writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands that write files about libraries."""
+    for name, what, description in (
+        (
+            "stubs",
+            "write what type checkers need to know of a library's functions",
+            "Writes the .pyi of a module, in which the functions of its libraries have types: "
+            "m.cos('x') is then an error to mypy and pyright. What else the module has is taken "
+            "from its source. The file stands beside the module unless --output says otherwise.",
+        ),
+        (
+            "pxd",
+            "write a library's declarations for Cython's cimport",
+            "Writes a cdef extern block with the functions, types and constants of a library, to "
+            "standard output unless --output says otherwise.",
+        ),
+    ):
+        writing = commands.add_parser(name, help=what, description=description)
+        writing.add_argument(
+            "place",
+            metavar="MODULE:LIB" if name == "stubs" else "LIB",
+            help="a module and the name of a library in it that nativecall.load made"
+            + ("" if name == "stubs" else ", or the name of a library, with --header"),
+        )
+        writing.add_argument("--output", metavar="FILE", help="where to write; - for here")
+        writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
+        if name == "pxd":
+            for option, dest, metavar, help in (
+                ("--header", "headers", "HEADER", "a header of the library"),
+                ("--only", "only", "PATTERN", "of names in it"),
+            ):
+                writing.add_argument(
+                    option, dest=dest, action="append", default=[], metavar=metavar, help=help
+                )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,32 +163,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.cflags:
         print(_cflags())
         return 0
-    if options.command is None:
+    for name, (folder, _) in _FOLDERS.items():
+        if getattr(options, name):
+            print(os.path.join(os.path.dirname(get_include()), folder))
+            return 0
+    command = options.command
+    if command is None:
         parser.print_help()
         return 0
-    status = 0
+    own = ("command", "cflags", *_FOLDERS)
+    given = {name: value for name, value in vars(options).items() if name not in own}
+    name = "inspection" if command == "inspect" else command
     try:
-        if options.command == "demo":
-            from . import demo
-
-            status = demo.run()
-        if options.command == "inspect":
-            from . import inspection
-
-            forms = [form for form in ("llvm", "asm") if getattr(options, form)]
-            status = inspection.run(options.object, forms)
-        if options.command == "cache":
-            from . import cache
-
-            status = cache.run(clear=options.clear)
+        status: int = import_module(f"{__name__}.{name}").run(**given)
         sys.stdout.flush()
     except CommandError as error:
-        print(f"nativecall {options.command}: {error}", file=sys.stderr)
+        print(f"nativecall {command}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         # Standard output takes no more; what it still holds must not be tried again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            print(f"nativecall {options.command}: {error}", file=sys.stderr)
+            print(f"nativecall {command}: {error}", file=sys.stderr)
         return 1
     return status

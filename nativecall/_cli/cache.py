@@ -1,6 +1,7 @@
-"""``nativecall cache``: what is kept between processes, where, how much, and clearing it.
+"""``nativecall cache``: what is kept between processes, where, how much; clearing and warming it.
 
-Generates no code and imports no llvmlite.
+To warm it is to generate now what the first calls of functions would generate. Nothing else
+generates code here, or imports llvmlite.
 """
 
 from __future__ import annotations
@@ -8,11 +9,19 @@ from __future__ import annotations
 import time
 
 from .._cache import Cache, directory
-from .output import Output
+from .output import CommandError, Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .._callable.callable import NativeCallable
 
 
-def run(*, clear: bool) -> int:
-    """Show the cache, or clear it; 1 when there is a directory that cannot be used."""
+def run(*, clear: bool, warm: Sequence[str] | None) -> int:
+    """Show the cache, clear or warm it; 1 when there is a directory that cannot be used."""
+    if warm:
+        return _warm(warm)
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -33,6 +42,55 @@ def run(*, clear: bool) -> int:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.oldest))
         output.text(f"all used   since {used}")
     return 0
+
+
+def _warm(places: Sequence[str]) -> int:
+    """Generate the code of the first calls of what is at each ``MODULE:NAME``, or in a module; 1
+    when there is no cache that can keep it.
+
+    A library's functions are those that were declared; of overload sets, every entry is warmed.
+    """
+    from collections import Counter
+
+    from .place import find, imported
+
+    output = Output()
+    kept = Cache(directory())
+    refusal = "kept in memory only" if kept.where is None else kept.refusal()
+    if refusal:
+        output.text(f"not used   {refusal}", "bad")
+        return 1
+    before = kept.usage().files
+    ways: Counter[str] = Counter()
+    for place in places:
+        found = list(_callables(find(place) if ":" in place else imported(place)))
+        if not found:
+            raise CommandError(f"{place!r} is no library, no native callable, and has none")
+        for callable in output.progress(found, place):
+            ways.update([entry.trampoline for entry in callable.entries])
+    for way, count in ways.most_common():
+        output.text(f"{way:<14}  {count} entr{'y' if count == 1 else 'ies'}")
+    output.text(f"written         {_count(max(0, kept.usage().files - before))}")
+    return 0
+
+
+def _callables(obj: object) -> Iterator[NativeCallable]:
+    """The native callables that an object is, or has."""
+    from types import ModuleType
+
+    from .._callable.callable import NativeCallable
+    from .._library import Library
+    from .place import functions
+
+    if isinstance(obj, NativeCallable):
+        yield obj
+    elif isinstance(obj, Library):
+        if obj.declarations is not None:
+            yield from functions(obj).values()
+    elif isinstance(obj, ModuleType):
+        for one in vars(obj).values():
+            if isinstance(one, (NativeCallable, Library)):
+                yield from _callables(one)
 
 
 def _count(files: int) -> str:

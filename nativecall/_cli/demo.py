@@ -29,7 +29,7 @@ from .._library import load
 from .._slots import customslots
 from .._version import __version__
 from .describe import address_text, entry_rows, slot_rows
-from .output import Column, CommandError, Output, Row
+from .output import CommandError, Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def _machine() -> str:
 
 
 def _show_tables(output: Output, functions: Mapping[str, NativeCallable]) -> None:
-    columns, rows = entry_rows(functions.values())
-    output.table(columns, rows)
+    output.table(*entry_rows(functions.values()))
     cos = functions["cos"]
     output.space()
     output.text("What their type says to native code, its slots:", "dim")
@@ -207,14 +206,6 @@ def _checks(functions: Mapping[str, NativeCallable]) -> list[_Check]:
 
 
 def _show_values(output: Output, functions: Mapping[str, NativeCallable]) -> bool:
-    columns = [
-        Column("for example"),
-        Column("entry"),
-        Column("f(x)"),
-        Column("f.builtin(x)"),
-        Column("C: offset"),
-        Column("C: slot"),
-    ]
     rows = []
     all_right = True
     for check in _checks(functions):
@@ -239,7 +230,8 @@ def _show_values(output: Output, functions: Mapping[str, NativeCallable]) -> boo
         f"each with {_POINTS} arguments; the largest difference, in units in the last place",
         "dim",
     )
-    output.table(columns, rows)
+    titles = ["for example", "entry", "f(x)", "f.builtin(x)", "C: offset", "C: slot"]
+    output.table(titles, rows)
     return all_right
 
 
@@ -340,13 +332,6 @@ def _cost_table(
     extra: tuple[str, Sequence[str]] | None = None,
 ) -> None:
     """Times of `ways`, and how they compare with the first; `extra` is one more column."""
-    columns = [
-        Column(title),
-        *([Column(extra[0])] if extra else []),
-        Column(unit, right=True),
-        Column("ratio", right=True),
-        Column(""),
-    ]
     largest = max([way.median for way in ways])
     rows = [
         Row(
@@ -359,7 +344,7 @@ def _cost_table(
         )
         for n, way in enumerate(ways)
     ]
-    output.table(columns, rows)
+    output.table([title, *([extra[0]] if extra else []), f">{unit}", ">ratio", ""], rows)
 
 
 def _peers(native: NativeCallable) -> tuple[Callable[..., object], Callable[..., object]]:

@@ -7,7 +7,7 @@ import os
 from .._callable.callable import NativeCallable
 from .._library import Symbol
 from .._slots import PADDING
-from .output import Column, Row
+from .output import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,16 +41,8 @@ def owner_text(owner: object) -> str:
     return text if len(text) <= 60 else f"a {type(owner).__name__}"
 
 
-def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[Row]]:
-    """The entries of native callables."""
-    columns = [
-        Column("callable"),
-        Column("signature"),
-        Column("flags", right=True),
-        Column("address", right=True),
-        Column("trampoline"),
-        Column("kept alive by"),
-    ]
+def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row]]:
+    """The titles and rows of a table of the entries of native callables."""
     rows = []
     for callable in callables:
         for n, entry in enumerate(callable.entries):
@@ -64,18 +56,11 @@ def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[Column], list[
                     owner_text(entry.owner),
                 )
             )
-    return columns, rows
+    return ["callable", "signature", ">flags", ">address", "trampoline", "kept alive by"], rows
 
 
-def slot_rows(slots: Iterable[Slot]) -> tuple[list[Column], list[Row]]:
-    """The rows of a slot table."""
-    columns = [
-        Column("row", right=True),
-        Column("key"),
-        Column("flags", right=True),
-        Column("data", right=True),
-        Column("meaning"),
-    ]
+def slot_rows(slots: Iterable[Slot]) -> tuple[list[str], list[Row]]:
+    """The titles and rows of a table of the rows of a slot table."""
     rows = []
     for n, slot in enumerate(slots):
         if isinstance(slot.key, bytes):
@@ -89,4 +74,4 @@ def slot_rows(slots: Iterable[Slot]) -> tuple[list[Column], list[Row]]:
             key, meaning = address_text(slot.key), "an address as a key"
         data = str(slot.data) if slot.key in _KNOWN_SLOTS else address_text(slot.data)
         rows.append(Row(str(n), key, f"{slot.flags:#x}", data, meaning))
-    return columns, rows
+    return [">row", "key", ">flags", ">data", "meaning"], rows

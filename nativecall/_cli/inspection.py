@@ -1,37 +1,56 @@
-"""``nativecall inspect MODULE:NAME``: what native code and `nativecall.wrap` find in an object."""
+"""``nativecall inspect``: what native code and `nativecall.wrap` find in an object.
+
+Modules, libraries and headers, which have many functions, are survey.py's.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
-from importlib import import_module
+from contextlib import suppress
+from types import ModuleType
 
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
+from .._library import Library
 from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
+from . import offers, survey
 from .describe import address_text, entry_rows, owner_text, slot_rows
-from .output import Column, CommandError, Output, Row
+from .output import Output, Row
+from .place import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._types import Foreign
+    from .offers import Plain
 
 
 _CALL_TABLES = (0x04000001, 0x04000003)
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
-def run(place: str, forms: Sequence[str] = ()) -> int:
-    """Show the object at ``MODULE:NAME``; 0 when it has something native, 1 when not.
+def run(
+    place: str, forms: Sequence[str] = (), *, headers: Sequence[str] = (), as_json: bool = False
+) -> int:
+    """Show what is at a place; 0 when it has something native, 1 when not.
 
-    `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
+    A place is ``MODULE:NAME``, a module, a shared library, or a header. `forms` is which forms of
+    generated code to show of an object: ``"llvm"``, ``"asm"``.
     """
+    surveyed = survey.of_place(place, headers)
+    if surveyed is not None:
+        return survey.show(place, *surveyed, as_json)
     obj = find(place)
+    if isinstance(obj, ModuleType):
+        return survey.show(place, "a module", [*survey.of_module(obj)], "", as_json)
+    if isinstance(obj, Library):
+        return survey.show(place, "a library", survey.of_library(obj), "", as_json)
+    return _plain(place, obj) if as_json else _show(place, obj, forms)
+
+
+def _show(place: str, obj: object, forms: Sequence[str]) -> int:
     output = Output()
     native = boxes.native(obj)
     made: NativeCallable | None
@@ -39,6 +58,8 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
         found, made = _show_callable(output, place, native, obj), native
     else:
         found, made = _show_foreign(output, place, obj)
+    if made is not None:
+        _show_calls(output, made)
     if made is not None and forms:
         _show_code(output, made, forms)
     found |= _show_slots(output, obj if native is None else native, found)
@@ -47,47 +68,61 @@ def run(place: str, forms: Sequence[str] = ()) -> int:
     return 0 if found else 1
 
 
-# -- finding --------------------------------------------------------------------------------------
-
-
-def find(place: str) -> object:
-    """The object at ``MODULE:NAME``."""
-    module, colon, name = place.partition(":")
-    if not colon or not module or not name or module.startswith("."):
-        raise CommandError(f"the object must be given as MODULE:NAME (got {place!r})")
-    # As for `python -m`, modules of the present directory count.
-    sys.path.insert(0, os.getcwd())
+def _plain(place: str, obj: object) -> int:
+    """The same as JSON."""
+    reason = None
+    rows: list[dict[str, Plain]] = []
+    takes = False
     try:
-        found: Foreign = import_module(module)
-    except Exception as error:
-        raise CommandError(_import_failure(module, error)) from None
-    so_far = module
-    for part in name.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            raise CommandError(f"no {part!r} in {so_far!r}{_like(part, found)}") from None
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise CommandError(f"{part!r} of {so_far!r} cannot be read: {reason}") from None
-        so_far = f"{so_far}.{part}"
-    return found
+        rows = offers.entries(wrap(obj))
+        takes = True
+    except (TypeError, ValueError, LookupError) as error:
+        reason = str(error)
+        address = _address(obj)
+        takes = address != 0 or (not isinstance(obj, int) and _wants_signature(reason))
+        if takes:
+            rows = [{"name": place, "signature": None, "c": None, "address": address or None}]
+    slots = [
+        {
+            "key": slot.key.decode("utf-8", "backslashreplace")
+            if isinstance(slot.key, bytes)
+            else slot.key,
+            "flags": slot.flags,
+            "data": slot.data,
+        }
+        for slot in customslots(obj)
+    ]
+    survey.print_json(
+        {
+            "object": place,
+            "what": f"a {_type_name(type(obj))}",
+            "note": reason or "",
+            "entries": [*rows],
+            "slots": [*slots],
+        }
+    )
+    return 0 if takes or slots else 1
 
 
-def _import_failure(module: str, error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        if f"{module}.".startswith(f"{error.name}."):
-            return f"no module named {error.name!r}"
-        return f"module {module!r} cannot be imported: it needs {error.name!r}, which is missing"
-    return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
+def _wants_signature(reason: str | None) -> bool:
+    """Whether `wrap` takes something with a signature, by what it said without one."""
+    return reason is not None and reason.startswith("'signature' must be given")
 
 
-def _like(name: str, holder: object) -> str:
-    """What `holder` has that may have been meant."""
-    from difflib import get_close_matches
+def _address(obj: object) -> int:
+    """The address of the function in a box, or of one that a number is; 0 where there is none."""
+    if isinstance(obj, int) and not isinstance(obj, bool):
+        return 0 if _origin(obj) is None else obj
+    with suppress(TypeError, ValueError):
+        found = boxes.function(obj)
+        return 0 if found is None else found.address
+    return 0
 
-    matches = get_close_matches(name, dir(holder), n=3)
-    return "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
+
+def _origin(address: int) -> tuple[str, str | None] | None:
+    """The file, and the symbol, that an address is in; None for others, and for no addresses."""
+    is_address = 0 < address < 2 ** (8 * _lib.ffi.sizeof("void *"))
+    return _lib.address_origin(address) if is_address else None
 
 
 def _type_name(kind: type) -> str:
@@ -116,25 +151,37 @@ def _show_callable(output: Output, place: str, native: NativeCallable, obj: obje
     return bool(offset and count)
 
 
+def _show_calls(output: Output, native: NativeCallable) -> None:
+    """How the entries of a native callable are called, and by whom."""
+    rows = offers.entries(native)
+    if not rows:
+        return
+    table = [Row(str(row["signature"]), str(row["c"]), *offers.cells(row)) for row in rows]
+    output.table(["signature", "in C", "GIL", "failure", "accepted by"], table)
+    for row in rows:
+        refused = row["refused"]
+        assert isinstance(refused, dict)
+        for name, why in refused.items():
+            output.text(f"not by {name}: {why}")
+
+
 def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> None:
     """The code that was generated for the entries of a native callable."""
     from .._codegen import engine, trampoline
 
     for entry in native.entries:
+        spec = native[entry.signature]._entry()[0]
+        how = spec.signature, entry.flags, *trampoline.not_passed(spec)
         if entry.trampoline != "generated":
             why = f"calls go through {entry.trampoline}"
             if entry.trampoline == "ahead of time":
                 why = "calls go through code that was compiled ahead of time"
             else:
-                spec = native[entry.signature]._entry()[0]
-                unpassed = trampoline.not_passed(spec)
-                reason = trampoline.refusal(spec.signature, entry.flags, *unpassed)
+                reason = trampoline.refusal(*how)
                 why = f"{why}, because {reason}" if reason else why
             output.text(f"no code was generated for {entry.signature!r}: {why}")
             continue
-        spec = native[entry.signature]._entry()[0]
-        unpassed = trampoline.not_passed(spec)
-        text = trampoline.intermediate(spec.signature, entry.flags, *unpassed) or ""
+        text = trampoline.intermediate(*how) or ""
         for form in forms:
             what = "LLVM IR" if form == "llvm" else "assembly"
             output.heading(f"generated code for {entry.signature!r}, {what}")
@@ -147,7 +194,7 @@ def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, Native
     """An object of another library: whether there is a C function or data in it, and what `wrap`
     makes of it."""
     output.heading(f"{place} is a {_type_name(type(obj))}")
-    columns = [Column("nativecall finds"), Column("")]
+    titles = ["nativecall finds", ""]
     try:
         offer = _lib.types.native_offer(obj)
         if offer is not None:
@@ -165,12 +212,12 @@ def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, Native
             Row("in C", "unknown" if known is None else known.c_declaration(function.name or "f")),
             Row("kept alive by", "the object" if function.owner is obj else owner_text(obj)),
         ]
-        output.table(columns, rows)
+        output.table(titles, rows)
         return True, _show_wrapped(output, obj, known is None)
     if pointer is not None:
         pointee = "unknown data" if pointer.pointee is None else pointer.pointee.text
         rows = [Row("a pointer", address_text(pointer.address)), Row("to", pointee)]
-        output.table(columns, rows)
+        output.table(titles, rows)
         output.text("it can be an argument of a native call, but is no function")
         return True, None
     return _show_wrappable(output, obj)
@@ -182,20 +229,15 @@ def _show_offer(
     """What another provider's object offers: whether there are entries; what `wrap` makes of it."""
     where = "by '__nativecall_api__'" if offset is None else f"in a call table {offset} bytes in"
     output.text(f"a native callable of another provider, which offers {where}:")
-    columns = [Column("signature"), Column("flags", right=True), Column("address", right=True)]
-    output.table(
-        columns,
-        [Row(text, f"{flags:#x}", address_text(address)) for text, flags, address in rows],
-    )
+    shown = [Row(text, f"{flags:#x}", address_text(address)) for text, flags, address in rows]
+    output.table(["signature", ">flags", ">address"], shown)
     return bool(rows), _show_wrapped(output, obj, False)
 
 
 def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable | None]:
     """What has no C function of its own that native code finds, but that `wrap` takes."""
     if isinstance(obj, int) and not isinstance(obj, bool):
-        origin = (
-            _lib.address_origin(obj) if 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *")) else None
-        )
+        origin = _origin(obj)
         if origin is None:
             return False, None
         file, symbol = origin
@@ -205,7 +247,10 @@ def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable |
         output.text("native code finds no function in it; nativecall.wrap compiles one for each")
         output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
     elif not isinstance(obj, Mapping):
-        return False, None
+        why = boxes.reason(obj)
+        if why is not None:
+            output.text(f"nativecall.wrap says: {why}")
+        return _wants_signature(why), None
     made = _show_wrapped(output, obj, False)
     return made is not None, made
 

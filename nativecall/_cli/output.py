@@ -7,13 +7,15 @@ aligned text. Signs that the encoding of standard output lacks are replaced by p
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import Literal, TypeVar
 
     from rich.console import Console
+
+    _One = TypeVar("_One")
 
 _GAP = "  "
 _INDENT = "  "
@@ -25,10 +27,6 @@ _STYLES = {"good": "green", "bad": "bold red", "ours": "bold cyan", "": ""}
 
 class CommandError(Exception):
     """What keeps a command from being carried out, in one line for a person."""
-
-
-#: A column of a table: whether its cells are aligned to the right, as numbers are.
-Column = namedtuple("Column", ["title", "right"], defaults=[False])
 
 
 class Row:
@@ -45,17 +43,20 @@ class _Text:
     def line(self, text: str, style: str) -> None:
         print(_shown(text))
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        lines = [tuple([column.title for column in columns]), *[row.cells for row in rows]]
+    def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
+        lines = [tuple([title.lstrip(">") for title in titles]), *[row.cells for row in rows]]
         shown = [[_shown(cell) for cell in cells] for cells in lines]
         widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
         shown.insert(1, ["-" * width for width in widths])
         for cells in shown:
             aligned = [
-                cell.rjust(width) if column.right else cell.ljust(width)
-                for cell, width, column in zip(cells, widths, columns, strict=True)
+                cell.rjust(width) if title[:1] == ">" else cell.ljust(width)
+                for cell, width, title in zip(cells, widths, titles, strict=True)
             ]
             print((_INDENT + _GAP.join(aligned)).rstrip())
+
+    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
+        return work
 
 
 class _Rich:
@@ -69,7 +70,12 @@ class _Rich:
             _shown(text), style=style or None, markup=False, highlight=False, soft_wrap=True
         )
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
+        from rich.progress import track
+
+        return track(work, title, console=self._console, transient=True)
+
+    def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
         from rich import box
         from rich.padding import Padding
         from rich.table import Table
@@ -83,12 +89,9 @@ class _Rich:
             header_style="dim",
             border_style="dim",
         )
-        for column in columns:
-            table.add_column(
-                Text(_shown(column.title)),
-                justify="right" if column.right else "left",
-                no_wrap=True,
-            )
+        for title in titles:
+            justify: Literal["left", "right"] = "right" if title[:1] == ">" else "left"
+            table.add_column(Text(_shown(title.lstrip(">"))), justify=justify, no_wrap=True)
         for row in rows:
             cells = [Text(_shown(cell), style=_cell_style(cell)) for cell in row.cells]
             table.add_row(*cells, style=_STYLES[row.style])
@@ -137,6 +140,10 @@ class Output:
         """A line of text; styles as for `Row`, and ``"dim"``."""
         self._way.line(f"{_INDENT}{text}", _STYLES.get(style, style))
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """A table with a heading row."""
-        self._way.table(columns, rows)
+    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
+        """The work, one after the other; a terminal shows how far it is."""
+        return self._way.progress(work, title)
+
+    def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
+        """A table with a heading row; columns whose titles begin with ``>`` end at the right."""
+        self._way.table(titles, rows)

@@ -21,7 +21,8 @@ from .. import _lib
 from .._fifo import Fifo
 from .._values.callspec import letter
 from . import engine
-from .writer import LINKED, WORD, Operand, Writer, is_inline, layout, shape
+from .shape import layout, made, shape
+from .writer import WORD, Operand, Writer, is_inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,29 +53,26 @@ def code(
     `wanted` is the signature's `key`, where that is known. With `tells_last` the Python function
     does not get the last argument, the address of an int which is made 1 when it fails.
     """
-    if signature.variadic:
+    if signature.variadic or _lib.types.stubs_refused():
         return None
     wanted = key(signature, tells_last) if wanted is None else wanted
     found = _made.get(wanted)
     if found is not None:
         return found.address(_EXPORT), found
-    called = f"callback {wanted}"
-    found = engine.kept(called, LINKED, (_EXPORT,), effort=0)
-    if (found is None and not engine.available()) or _lib.types.stubs_refused():
+
+    def text() -> str:
+        from .abi import known
+
+        lowering = known().lower(signature.result, signature.args)
+        return _CallbackCode(signature, lowering, tells_last).text()
+
+    try:
+        found = made(f"callback {wanted}", text, _EXPORT, 0)
+    except (engine.Unsupported, engine.Unloadable):
+        # Nothing else: an error in the code here must not pass for a signature without code.
         return None
     if found is None:
-
-        def text() -> str:
-            from .abi import known
-
-            lowering = known().lower(signature.result, signature.args)
-            return _CallbackCode(signature, lowering, tells_last).text()
-
-        try:
-            found = engine.compile(called, text, LINKED, (_EXPORT,), effort=0)
-        except (engine.Unsupported, engine.Unloadable):
-            # Nothing else: an error in the code here must not pass for a signature without code.
-            return None
+        return None
     found = _made.setdefault(wanted, found)
     _recent.put(wanted, found)
     return found.address(_EXPORT), found

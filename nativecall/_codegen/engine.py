@@ -11,7 +11,9 @@ Guarantees:
 
 - llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0;
   `kept` never imports it.
-- Where memory cannot be made executable, LLVM is not asked for code: `available` is False.
+- Where memory cannot be made executable, LLVM is not asked for code, and the first who wants some
+  is warned: `available` is False. A process that gives up that right later keeps the code that it
+  has, and gets no more.
 - Why there is no code is remembered where that lasts. Too little memory does not last: then
   `available` is False this time, and a MemoryError while LLVM starts is the caller's.
 - One lock of this module exists, `_starting`. It is held while LLVM starts, and by a thread that
@@ -22,7 +24,7 @@ Guarantees:
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
   at the end of the process it stays, since what else is torn down may call it.
 - An object file that refers to nothing outside is loaded by the core where it can
-  (csrc/codegen/objectfile.h), without LLVM; LLVM links the others.
+  (csrc/codegen/objectfile.c), without LLVM; LLVM links the others.
 - LLVM keeps about 10 KB for every library that was ever linked, until the LLJIT that linked it is
   disposed of. Hence an LLJIT links a limited number of libraries, then another follows, and the
   first is disposed of with the last `Code` from it. LLVM's optimizer keeps 1.5 KB for every module
@@ -35,19 +37,18 @@ Guarantees:
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import sys
-import threading
 import weakref
+from _thread import RLock, _local, allocate_lock  # threading is more, and takes its time
 
 from .. import _cache, _lib
 from . import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType, RLock
+    from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypeAlias, TypeVar
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
+_NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
 
@@ -89,7 +91,7 @@ class Code:
     def __init__(self, key: str, addresses: dict[str, int], kept: object = None) -> None:
         self.key = key
         self._addresses = addresses
-        self._kept = kept  # what has the code's memory, where LLVM has not
+        self._kept = kept  # what has its memory, where LLVM has not, and what tells its name
 
     def address(self, name: str) -> int:
         """The address of an exported function or variable, valid as long as this object is
@@ -145,7 +147,7 @@ class _Machine:
                 *identity.python(),
             )
         )
-        self.hashed = _cache.sha256(self.identity.encode())  # to be copied
+        self.hashed = _cache.hashed(self.identity.encode())  # to be copied
 
     def target_machine(self, effort: int) -> llvm.TargetMachine:
         """The code generator of an effort."""
@@ -213,7 +215,8 @@ class _Machine:
             tracker, linker = self._load(data, symbols, exports)
         except RuntimeError as error:
             raise Unloadable(str(error)) from error
-        code = Code(key, {name: tracker[name] for name in exports})
+        addresses = {name: tracker[name] for name in exports}
+        code = Code(key, addresses, _named(key, data, addresses))
         weakref.finalize(code, _unload, tracker, linker).atexit = False
         return code
 
@@ -252,7 +255,8 @@ def _unload(
 # -- whether code can be generated ----------------------------------------------------------------
 
 _outcome: tuple[_Machine | None, str] | None = None
-_starting = threading.RLock()
+_warned = False  # that this system refuses executable memory
+_starting = RLock()
 
 
 def available() -> bool:
@@ -297,18 +301,18 @@ def _tried() -> tuple[_Machine | None, str]:
 
 
 def _probe() -> tuple[_Machine | None, str]:
-    refused = _refusal()
-    if refused:
-        return None, f"this system refuses executable memory ({refused})"
     try:
         import ctypes
 
         _require_memory()
+        _require_permission()
         machine = _Machine()
     except (ImportError, OSError) as error:
         return None, f"llvmlite cannot be imported ({error})"
     except NoRoom:
         raise
+    except Unloadable as error:
+        return None, str(error)
     except (RuntimeError, AttributeError) as error:
         return None, f"this llvmlite cannot generate code here ({error})"
     try:
@@ -328,33 +332,30 @@ def _require_memory() -> None:
         raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
 
 
-def _refusal() -> str:
-    """Why a page that was written cannot be made executable, which is how LLVM loads code."""
-    if os.name != "posix":
-        return ""
-    import mmap
+def _require_permission() -> None:
+    """Refuse to begin where memory cannot be made executable: LLVM would end the process.
 
-    try:
-        import ctypes
+    The first time, a warning says what that means; a process may lose the right while it runs.
+    """
+    global _warned
+    refused = _lib.types.code_refused()
+    if not refused:
+        return
+    if not _warned:
+        _warned = True
+        import warnings
 
-        change = ctypes.CDLL(None, use_errno=True).mprotect
-    except (ImportError, OSError, AttributeError) as error:
-        return f"ctypes cannot ask for it: {error}"
-    change.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    change.restype = ctypes.c_int
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    try:
-        page = mmap.mmap(-1, mmap.PAGESIZE, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    except OSError as error:
-        if error.errno == errno.ENOMEM:
-            raise NoRoom(f"there is no memory for a page of code: {error}") from error
-        return f"mmap: {error.strerror}"
-    first = ctypes.c_char.from_buffer(page)
-    failed = change(ctypes.addressof(first), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
-    # The page goes with the last that refers to it. Closing it would be refused where `first` still
-    # exports it: near the end of the C stack, CPython puts off what is to die.
-    number = ctypes.get_errno()
-    return f"mprotect: {os.strerror(number)}" if failed else ""
+        skip: Foreign = {}
+        if sys.version_info >= (3, 12):
+            skip = {"skip_file_prefixes": (os.path.dirname(os.path.dirname(__file__)),)}
+        warnings.warn(
+            f"{refused}: calls, callbacks and conversions that need generated code go through "
+            "libffi, with the same results, and slower; 'nativecall doctor' shows which",
+            RuntimeWarning,
+            stacklevel=2,
+            **skip,
+        )
+    raise Unloadable(refused)
 
 
 # No fork happens while LLVM starts, or works, in another thread: .._fork sees to it.
@@ -391,13 +392,13 @@ class _Flight:
     __slots__ = ("done", "made")
 
     def __init__(self) -> None:
-        self.done = threading.Lock()  # held while it is made
+        self.done = allocate_lock()  # held while it is made
         self.done.acquire()
         self.made: Foreign = None
 
 
 _flights: dict[object, _Flight] = {}
-_this_thread = threading.local()
+_this_thread = _local()
 
 
 def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
@@ -503,7 +504,7 @@ def kept(
         return None
     if _noted is None:
         told = identity.noted()
-        _noted = "" if told is None else _cache.sha256(told.encode())
+        _noted = "" if told is None else _cache.hashed(told.encode())
     if isinstance(_noted, str):
         return None
     wanted = _wanted(_noted, key, symbols, exports, effort)
@@ -534,8 +535,18 @@ def _loaded(key: str, data: bytes, exports: Sequence[str]) -> Code | None:
     loaded = _lib.types.load_object(data, tuple(exports))
     if loaded is None:
         return None
-    pages, addresses = loaded
-    return Code(key, dict(zip(exports, addresses, strict=True)), pages)
+    pages, found = loaded
+    addresses = dict(zip(exports, found, strict=True))
+    return Code(key, addresses, (pages, _named(key, data, addresses)))
+
+
+def _named(key: str, data: bytes, addresses: Mapping[str, int]) -> object:
+    """What tells debuggers and profilers the names of code, where they are wanted."""
+    if not _NAMED:
+        return None
+    from .naming import named
+
+    return named(key, data, addresses)
 
 
 def _linked(
@@ -547,6 +558,7 @@ def _linked(
     effort: Effort,
 ) -> Code:
     """Code from the kept object file of the digest, or from the module."""
+    _require_permission()
     objects = _cache.shared()
     kept = objects.get(digest)
     if kept is not None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from .._signature.ctype import Scalar
 from .._signature.derived import Array, Struct, View, inner_types
 from .._values.callspec import letter
-from .writer import WORD, is_inline, layout
+from .shape import layout
+from .writer import WORD, is_inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

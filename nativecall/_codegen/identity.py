@@ -26,34 +26,38 @@ def python() -> tuple[object, ...]:
     )
 
 
+#: Folders that no code comes from: commands, checks of other projects, headers.
+_ELSEWHERE = {"__pycache__", "_cli", "conformance", "include"}
+
+
 def _edition() -> list[tuple[str, int, int]]:
     """Which edition of the package this is: code of one is not for another with its version.
 
-    All of it counts: what code does is also said by C types, call specs and plans.
+    All else of it counts: what code does is also said by C types, call specs and plans.
     """
     package = os.path.dirname(os.path.dirname(__file__))
     status = os.stat(_lib.FILE)
     found = [(os.path.basename(_lib.FILE), status.st_size, status.st_mtime_ns)]
     folders = [package]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
+    for folder in folders:
+        with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
                     name = entry.path[len(package) + 1 :]
                     found.append((name, status.st_size, status.st_mtime_ns))
-                elif entry.is_dir() and entry.name != "__pycache__":
+                elif entry.name not in _ELSEWHERE and entry.is_dir():
                     folders.append(entry.path)
     return sorted(found)
 
 
 def _seen() -> bytes | None:
     """What can be seen without LLVM, as the key of the note; None where that is not enough."""
-    from importlib.util import find_spec
+    from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 
     processor = _lib.types.processor()
     try:
-        spec = find_spec("llvmlite")
+        spec = PathFinder.find_spec("llvmlite")
         if not processor or spec is None or spec.origin is None:
             return None
         folder = os.path.dirname(spec.origin)
@@ -64,7 +68,7 @@ def _seen() -> bytes | None:
         said = repr((llvmlite, processor, python()))
     except (ImportError, OSError, ValueError, AttributeError):
         return None
-    return _cache.sha256(f"what LLVM is {said}".encode()).digest()
+    return _cache.hashed(f"what LLVM is {said}".encode()).digest()
 
 
 def noted() -> str | None:

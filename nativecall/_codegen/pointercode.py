@@ -6,7 +6,8 @@ what is wanted, contiguous and aligned; the core does all others, and every erro
 
 from __future__ import annotations
 
-from .writer import Writer, layout
+from .shape import layout
+from .writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,12 @@ class PointerCode(Writer):
         # An owner of its own has what Python code returned as a buffer.
         object = self.new(f"ptrtoint ptr {value} to i64")
         other = self.new(f"xor i64 {self.load('i64', '%frame', part('pointer_object'))}, {object}")
+        wrong = self.new(f"or i64 {wrong}, {other}")
+        # Classes of Python's may be masked arrays.
+        kind = self.load(f"i{8 * layout['long_bytes']}", type, layout["type_flags"])
+        if layout["long_bytes"] < 8:
+            kind = self.new(f"zext i32 {kind} to i64")
+        other = self.new(f"and i64 {kind}, {layout['heap_type']}")
         wrong = self.new(f"or i64 {wrong}, {other}")
         self.require(self.new(f"icmp eq i64 {wrong}, 0"), rest)
         self.go(ready)

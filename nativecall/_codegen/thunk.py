@@ -11,8 +11,8 @@ from __future__ import annotations
 from .._adapt import plan as nodes
 from .._signature.signature import Signature
 from . import abi, engine
+from .shape import LINKED, shape
 from .thunkcode import EXPORT, ThunkCode
-from .writer import LINKED, shape
 
 # -- one for each shape --------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def key(plan: nodes.Plan) -> str:
             ";".join([f"{one.index}={one.count}/{one.step}" for one in plan.checks]),
             ";".join([f"{index}<{_described(node)}" for index, node in plan.stores]),
             _described(plan.result),
-            f"{plan.before.name}>{plan.after.name}/{plan.tested}",
+            f"{plan.before.name}>{plan.after.name}/{plan.tested}{' gil' * plan.takes_gil}",
         ]
     )
 
@@ -90,7 +90,7 @@ def changes_nothing(plan: nodes.Plan, convention: abi.Convention | None = None) 
     """
     if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
         return False
-    if plan.clears_errno_before or plan.clears_errno_after:
+    if plan.clears_errno_before or plan.clears_errno_after or plan.takes_gil:
         return False
     try:
         outer, inner = _lowerings(plan, convention)

@@ -40,7 +40,9 @@ from .._values.callspec import letter
 from .._values.storage import sentinel_of
 from . import abi
 from .abi.lowering import POINTER, float_type, reserve
-from .writer import PLACES, WORD, layout
+from .failurecode import failed
+from .shape import layout
+from .writer import PLACES, WORD
 
 #: The name of the function in its object file.
 EXPORT: Final = "thunk"
@@ -84,7 +86,11 @@ class ThunkCode:
         arguments = [self.value(node) for node in plan.arguments]
         if plan.clears_errno_before:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
+        taken = self.take_gil() if plan.takes_gil else None
         self.call(target, arguments)
+        if taken is not None:
+            keep = _INT(int(plan.after.shown_by == "exception"))
+            self.serve("nc_thunk_drop_gil", ir.VoidType(), data, taken, keep)
         if plan.tested >= 0:
             self.test()
         values = [(index, self.value(node)) for index, node in plan.stores]
@@ -120,6 +126,15 @@ class ThunkCode:
         pointer = self.load(POINTER, table, PLACES[name])
         function = ir.FunctionType(result, [value.type for value in values])
         return self.builder.call(abi.Callee(pointer, function), values)
+
+    def take_gil(self) -> ir.Value:
+        """Take the GIL, or return the sentinel where the function must not be called."""
+        taken = self.serve("nc_thunk_take_gil", _INT)
+        here = self.builder.append_basic_block()
+        had = self.builder.icmp_signed(">=", taken, _INT(0))
+        self.builder.cbranch(had, here, self.sentinel()).set_weights([1000, 1])
+        self.builder.position_at_end(here)
+        return taken
 
     def require(self, condition: ir.Value, step: int, bits: ir.Value) -> None:
         """Go on where the condition holds, as it nearly always does."""
@@ -263,36 +278,30 @@ class ThunkCode:
                 else:
                     code = self.serve("nc_thunk_errno", _INT)
                 bits = builder.sext(code, _LONG)
-                passed = builder.icmp_unsigned("==", code, _INT(0))
+                passed = builder.not_(failed(builder, plan.before, None, code))
             case _:
-                value = ir.Constant(self.answer.type, plan.before.value or None)
-                failed = builder.icmp_signed(plan.before.relation, self.answer, value)
-                passed = builder.not_(failed)
+                passed = builder.not_(failed(builder, plan.before, self.answer, None))
                 if plan.before.needs == "integer":
                     bits = self.word(plan.inner.result, self.answer)
         if not plan.after.reaches_c:
             self.require(passed, plan.tested, bits)
             return
         here = builder.append_basic_block()
-        if plan.tells:
-            failed = builder.append_basic_block()
-            builder.cbranch(passed, here, failed).set_weights([1000, 1])
-            builder.position_at_end(failed)
-            says = _INT(1) if code is None else code
-            builder.store(says, self.prologue.arguments[-1], align=4)
+        is_told = plan.tells or plan.after.shown_by == "errno"
+        failing = builder.append_basic_block() if is_told else self.sentinel()
+        builder.cbranch(passed, here, failing).set_weights([1000, 1])
+        if is_told:
+            builder.position_at_end(failing)
+            if plan.tells:
+                says = _INT(1) if code is None else code
+                builder.store(says, self.prologue.arguments[-1], align=4)
+            else:
+                # What the function left there may say why.
+                code = self.serve("nc_thunk_errno", _INT)
+                said = builder.icmp_unsigned("!=", code, _INT(0))
+                code = builder.select(said, code, _INT(INPUT_OUTPUT_ERROR))
+                self.serve("nc_thunk_set_errno", ir.VoidType(), code)
             builder.branch(self.sentinel())
-        elif plan.after.shown_by == "errno":
-            failed = builder.append_basic_block()
-            builder.cbranch(passed, here, failed).set_weights([1000, 1])
-            builder.position_at_end(failed)
-            # What the function left there may say why.
-            code = self.serve("nc_thunk_errno", _INT)
-            said = builder.icmp_unsigned("!=", code, _INT(0))
-            code = builder.select(said, code, _INT(INPUT_OUTPUT_ERROR))
-            self.serve("nc_thunk_set_errno", ir.VoidType(), code)
-            builder.branch(self.sentinel())
-        else:
-            builder.cbranch(passed, here, self.sentinel()).set_weights([1000, 1])
         builder.position_at_end(here)
 
     # -- values ----------------------------------------------------------------------------------

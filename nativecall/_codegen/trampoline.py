@@ -17,15 +17,14 @@ import weakref
 
 from .. import _lib
 from .._fifo import Cache, Fifo
+from .._namedtuple import namedtuple
 from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.failure import convention
 from .._values.fortran import lengths
 from .._values.outs import fits_stack, pointee, visible
-from .._values.variadic import extra_argument
 from . import engine
-from .trampolinecode import EXPORT, FLAGS, TrampolineCode
-from .writer import LINKED, layout, shape
+from .shape import CALL_FLAGS, METHOD, layout, made, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,25 +44,52 @@ EFFORT: engine.Effort = 0
 # -- one for each shape --------------------------------------------------------------------------
 
 
-def key(
-    signature: Signature,
-    flags: int,
-    fixed: int | None = None,
-    texts: Sequence[int] = (),
-    outs: Sequence[Out] = (),
-) -> str:
+class Shape(
+    namedtuple("Shape", ["signature", "flags", "fixed", "texts", "outs"], defaults=[None, (), ()])
+):
     """What determines the code of a trampoline.
 
-    `texts` are the arguments whose lengths are the last ones, which Python does not pass.
+    Attributes
+    ----------
+    signature : Signature
+    flags : int
+        Of an entry.
+    fixed : int or None
+        How many arguments of a variadic function are the fixed ones.
+    texts : sequence of int
+        The arguments whose lengths are the last ones, which Python does not pass.
+    outs : sequence of Out
+        The out-parameters.
     """
-    args = [shape(arg) for arg in signature.args]
-    for out in outs:
-        inner = pointee(signature, out)
-        args[out.index] = f"<{shape(inner)}>" if out.given else f">{inner.size}>"
-    if fixed is not None:
-        args.insert(fixed, ".")
-    told = f" lengths of {texts}" if texts else ""
-    return f"{shape(signature.result)}:{''.join(args)} {flags & FLAGS:#x}{told}"
+
+    __slots__ = ()
+    signature: Signature
+    flags: int
+    fixed: int | None
+    texts: Sequence[int]
+    outs: Sequence[Out]
+
+    @property
+    def key(self) -> str:
+        """What is the same for all of one code."""
+        args = [shape(arg) for arg in self.signature.args]
+        for out in self.outs:
+            inner = pointee(self.signature, out)
+            args[out.index] = f"<{shape(inner)}>" if out.given else f">{inner.size}>"
+        if self.fixed is not None:
+            args.insert(self.fixed, ".")
+        told = f" lengths of {self.texts}" if self.texts else ""
+        result = shape(self.signature.result)
+        return f"{result}:{''.join(args)} {self.flags & CALL_FLAGS:#x}{told}"
+
+    def text(self) -> str:
+        """The code, as LLVM IR."""
+        from .abi import known
+        from .trampolinecode import TrampolineCode
+
+        signature, flags, fixed, *unpassed = self
+        lowering = known().lower(signature.result, signature.args, fixed)
+        return TrampolineCode(signature, flags, lowering, *unpassed).text()
 
 
 _made: dict[str, weakref.ref[Trampoline]] = {}
@@ -97,32 +123,26 @@ def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
     texts, outs = not_passed(spec)
     if outs and not fits_stack(signature, outs, texts):
         return None
-    return _find(signature, flags, fixed, texts, outs)
+    return _find(Shape(signature, flags, fixed, texts, outs))
 
 
-def _find(
-    signature: Signature,
-    flags: int,
-    fixed: int | None,
-    texts: Sequence[int] = (),
-    outs: Sequence[Out] = (),
-) -> Trampoline | None:
-    wanted = key(signature, flags, fixed, texts, outs)
-    known = _made.get(wanted)
+def _find(wanted: Shape) -> Trampoline | None:
+    key = wanted.key
+    known = _made.get(key)
     found = None if known is None else known()
     if found is None:
-        if wanted in _refused:
+        if key in _refused:
             return None
         try:
-            made = _make(wanted, signature, flags, fixed, texts, outs)
+            made = _make(key, wanted)
         except engine.NoRoom:
             return None  # now; that does not last
         except (engine.Unsupported, engine.Unloadable) as error:
             # Nothing else: an error in the code here must not pass for a signature without code,
             # nor a moment without memory for one that lasts.
-            _refused.put(wanted, str(error))
+            _refused.put(key, str(error))
             return None
-        found = None if made is None else _remember(wanted, made)
+        found = None if made is None else _remember(key, made)
     return found
 
 
@@ -133,33 +153,20 @@ def refusal(
     if not engine.available():
         return engine.reason()
     fixed = len(signature.args) if signature.variadic else None
-    return _refused.get(key(signature, flags, fixed, texts, outs), "")
+    return _refused.get(Shape(signature, flags, fixed, texts, outs).key, "")
 
 
-def _make(
-    wanted: str,
-    signature: Signature,
-    flags: int,
-    fixed: int | None,
-    texts: Sequence[int],
-    outs: Sequence[Out],
-) -> Trampoline | None:
+def _make(key: str, wanted: Shape) -> Trampoline | None:
     """The trampoline of a key; None where no code can be made at all."""
-
-    def text() -> str:
-        return _text(signature, flags, fixed, texts, outs)
-
-    called = f"trampoline {wanted}"
-    code = engine.kept(called, LINKED, (EXPORT,), effort=EFFORT)
-    if code is None and not engine.available():
-        return None
+    code = made(f"trampoline {key}", wanted.text, METHOD, EFFORT)
     if code is None:
-        code = engine.compile(called, text, LINKED, (EXPORT,), effort=EFFORT)
+        return None
+    signature, flags, fixed, texts, outs = wanted
     count = len(visible(signature, convention(flags).hidden + len(texts), outs))
     method = {0: "METH_NOARGS", 1: "METH_O"}.get(count, "METH_FASTCALL")
     if fixed is not None:
         method = "METH_FASTCALL"
-    return _types.Trampoline(layout[method], code.address(EXPORT), code)
+    return _types.Trampoline(layout[method], code.address(METHOD), code)
 
 
 def _remember(wanted: str, made: Trampoline) -> Trampoline:
@@ -194,6 +201,7 @@ def variadic(
     callable of fixed arguments for each tuple of types. `fallback_for`, that of _libffi/call.py, is
     for types that there is no trampoline for.
     """
+    from .._values.variadic import extra_argument
     from .abi import MAX_ARGUMENTS
 
     fewest, address, flags = callable._entry()
@@ -201,6 +209,7 @@ def variadic(
     name = callable.__name__
     owner = weakref.ref(callable)
     fixed = len(signature.args)
+    encoding = fewest.policies.encoding
     calls: Cache[str, Callable[..., object]] = Cache(_MAX_VARIADIC)
     others: Callable[..., object] | None = None
 
@@ -214,7 +223,7 @@ def variadic(
             characters=with_more(signature.characters, len(types)),
         )
         entry = owner()
-        if entry is None or _find(whole, flags, fixed) is None:
+        if entry is None or _find(Shape(whole, flags, fixed)) is None:
             return None
         made = entry._derived(callspec.of(whole, 0, fewest.policies), address, flags, None)
         made._choose(fixed)
@@ -226,7 +235,7 @@ def variadic(
         given = [*values]
         if len(values) <= MAX_ARGUMENTS:
             for index in range(fixed, len(values)):
-                ctype, given[index] = extra_argument(values[index], index, name)
+                ctype, given[index] = extra_argument(values[index], index, name, encoding)
                 types.append(ctype)
         wanted = "".join([ctype.text for ctype in types])
         call = calls.get(wanted)
@@ -247,24 +256,11 @@ def intermediate(
 ) -> str | None:
     """The LLVM IR of a trampoline, for people to read; None where there is none.
 
-    `flags` are an entry's, `texts` and `outs` as for `key`. That of a variadic function takes the
+    `flags` are an entry's, `texts` and `outs` as for `Shape`. That of a variadic function takes the
     fixed arguments only.
     """
     try:
         fixed = len(signature.args) if signature.variadic else None
-        return _text(signature, flags, fixed, texts, outs)
+        return Shape(signature, flags, fixed, texts, outs).text()
     except engine.Unsupported:
         return None
-
-
-def _text(
-    signature: Signature,
-    flags: int,
-    fixed: int | None,
-    texts: Sequence[int] = (),
-    outs: Sequence[Out] = (),
-) -> str:
-    from .abi import known
-
-    lowering = known().lower(signature.result, signature.args, fixed)
-    return TrampolineCode(signature, flags, lowering, texts, outs).text()

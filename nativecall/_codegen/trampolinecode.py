@@ -19,7 +19,8 @@ from .._values.failure import convention
 from .._values.outs import drops_result, offsets, visible
 from .frame import Place, is_padded, is_record, lay_out
 from .pointercode import PointerCode
-from .writer import EXACT, PLACES, WORD, Operand, asking, is_inline, layout
+from .shape import CALL_FLAGS, METHOD, layout
+from .writer import EXACT, PLACES, WORD, Operand, asking, is_inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from .._values.outs import Out
     from .abi import Lowering
 
-#: The name of the function in its object file.
-EXPORT = "method"
-#: Flags that change the code of a call.
-FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 #: LLVM's names of relations between integers with a sign.
 _RELATIONS = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _MAX_DIRECT = 4  # pointers whose conversions and releases are calls of their own
@@ -87,10 +84,12 @@ class TrampolineCode(PointerCode):
         if signature.result.kind != "void":
             numbers.append(signature.result)
         self.short = (
-            flags & FLAGS == 0
+            flags & CALL_FLAGS == 0
             and all(map(is_inline, numbers))
             and all([place.inline for place in self.places])
         )
+        # Whether the result is a pointer, of which the core is told where the call raises.
+        self.gives_pointer = letter(result) == "P"
         self.code = "0"  # errno, or what the function wrote to the argument that says how it ended
         self.tables: list[str] = []
         self.declared: list[str] = []
@@ -104,11 +103,11 @@ class TrampolineCode(PointerCode):
         self.body()
         result = self.signature.result
         bytes = self.frame + (result.size if "T" in result.text else 0)
-        export, asked = EXPORT, []
+        export, asked = METHOD, []
         if bytes > MOST_UNASKED:
             # Once the function runs, its frame is there.
-            export = f"{EXPORT}_asked"
-            asked = asking(EXPORT, parameters, export, 3 * bytes)
+            export = f"{METHOD}_asked"
+            asked = asking(METHOD, parameters, export, 3 * bytes)
         return "\n".join(
             [
                 *self.tables,
@@ -141,6 +140,9 @@ class TrampolineCode(PointerCode):
             self.line("%args = alloca ptr, align 8")
         if self.out_bytes:
             self.line(f"%outs = alloca [{self.out_bytes} x i8], align 16")
+        if self.gives_pointer:
+            self.line("%pointer = alloca ptr, align 8")
+            self.store("ptr", "null", "%pointer", 0)
         entry = len(self.lines)
         self.find_symbols()
         if self.listed:
@@ -164,7 +166,13 @@ class TrampolineCode(PointerCode):
             self.go("end")
             self.end(answer, succeeded)
         else:
-            self.line(f"ret ptr {answer}")
+            self.give(answer)
+        if self.gives_pointer:
+            self.begin("lost")
+            self.call(
+                "nc_result_lose", "void", "ptr %self", f"ptr {self.load('ptr', '%pointer', 0)}"
+            )
+            self.line("ret ptr null")
         if self.listed:
             self.begin("irregular")
             values = ("ptr %self", "ptr %args", "i64 %given", "ptr null")
@@ -175,6 +183,12 @@ class TrampolineCode(PointerCode):
         if self.short and not self.looking and self.signature.result.kind != "object":
             self.begin("left")
             self.line("ret ptr null")
+
+    def give(self, value: str) -> None:
+        """Return a value, NULL with an exception."""
+        if self.gives_pointer:
+            self.require(self.new(f"icmp ne ptr {value}, null"), "lost")
+        self.line(f"ret ptr {value}")
 
     def end(self, answer: str, succeeded: str) -> None:
         """Release what the arguments hold."""
@@ -188,7 +202,7 @@ class TrampolineCode(PointerCode):
             value = self.call(
                 "nc_release_and_return", "ptr", f"ptr {value}", "ptr %frame", f"i64 {self.owners}"
             )
-        self.line(f"ret ptr {value}")
+        self.give(value)
 
     def release_buffers(self, value: str) -> None:
         """Return `value`; the core is asked where an argument keeps more than a buffer."""
@@ -198,7 +212,7 @@ class TrampolineCode(PointerCode):
         for place in self.places:
             if place.owner >= 0:
                 self.release_buffer(place)
-        self.line(f"ret ptr {value}")
+        self.give(value)
         self.begin("kept")
         self.leave(value)
         if self.failures:
@@ -332,6 +346,8 @@ class TrampolineCode(PointerCode):
         raw = self.lowered(entry, target, values)
         if self.errno:
             kept = self.call("nc_errno_keep", "i32")
+        if self.gives_pointer:
+            self.store("ptr", raw, "%pointer", 0)
         self.code = self.load("i32", "%told", 0, 4) if self.errors.hidden else kept
         if self.release:
             self.call("PyEval_RestoreThread", "void", f"ptr {state}")

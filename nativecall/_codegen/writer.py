@@ -11,10 +11,9 @@ a table of the core, ``%symbols``. What inline conversions do not take goes to t
 
 from __future__ import annotations
 
-from .. import _lib
 from .._signature.ctype import Scalar, is_native
-from .._signature.derived import Array, Struct, View
 from .._values.callspec import letter
+from .shape import layout, symbols
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,26 +21,11 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
 
-layout: dict[str, int] = _lib.types.code_layout()
 WORD = 8  # bytes of a pointer, wherever a convention is known
-_symbols: dict[str, int] = _lib.types.code_symbols()
-#: Where in that table each address is.
-PLACES = {name: index * WORD for index, name in enumerate(_symbols)}
-#: What LLVM itself refers to.
-LINKED = {"memcpy": _symbols["memcpy"]}
+#: Where in the core's table each address is.
+PLACES = {name: index * WORD for index, name in enumerate(symbols)}
 #: The type of which objects are converted inline, by kind.
 EXACT = {"float": "PyFloat_Type", "int": "PyLong_Type"}
-
-
-def shape(ctype: CType) -> str:
-    """A type's text with every pointer written ``P``."""
-    if isinstance(ctype, Struct):
-        return f"{'=' if ctype.packed else ''}T{{{''.join([shape(f.type) for f in ctype.fields])}}}"
-    if isinstance(ctype, Array):
-        return f"({','.join(map(str, ctype.shape))}){shape(ctype.item)}"
-    if isinstance(ctype, View):
-        return f"[{ctype.ndim}]"
-    return "P" if letter(ctype) == "P" else ctype.text
 
 
 def is_inline(ctype: CType) -> bool:

@@ -14,7 +14,7 @@ from itertools import islice
 from weakref import ref
 
 from .. import _lib
-from .._signature.ctype import VOID, VOIDPTR, CType
+from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .._values.boxes import Native
 
 _types = _lib.types
-_EXTRA_POINTER = Signature(VOID, (VOIDPTR,), readonly=(True,))
 
 
 def foreign_function(type_: Foreign, address: int) -> Foreign:
@@ -54,6 +53,28 @@ def called(function: Foreign, arguments: Sequence[object]) -> Foreign:
         raise MemoryError from None
 
 
+def lose(address: int, result: Foreign) -> None:
+    """Have the core know the pointer that a function gave whose call raises."""
+    word = int(_lib.ffi.cast("uintptr_t *", ctypes.addressof(result))[0])
+    _types.lose_result(address, word)
+
+
+def _pointer_function(type_: Foreign, address: int) -> Foreign:
+    """`foreign_function` of one that gives a pointer."""
+    function = foreign_function(type_, address)
+    raise_left = function.errcheck
+
+    def look(result: Foreign, called: Foreign, arguments: tuple[Foreign, ...]) -> Foreign:
+        try:
+            return raise_left(result, called, arguments)
+        except BaseException:
+            lose(address, result)
+            raise
+
+    function.errcheck = look
+    return function
+
+
 def make_fallback(callable: Native) -> Callable[..., object]:
     """A function of Python arguments that calls the only entry of `callable` through libffi."""
     spec, address, flags = callable._entry()
@@ -70,7 +91,6 @@ def fallback_for(
     errors = convention(flags)
     errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
     type_ = types.prototype(signature, hold=hold, errno=errno)
-    function = foreign_function(type_, address)
     types.check_result(signature)
     texts = lengths(signature) if spec.policies.fortran else ()
     fixed = errors.passed(signature.args)
@@ -82,6 +102,9 @@ def fallback_for(
     kinds = [tuple(islice(declared, 2 if i in halved else 1)) for i in range(len(fixed))]
     result_type = signature.result
     is_text = bool(signature.characters and signature.characters[-1])
+    gives_pointer = callspec.letter(result_type) == "P"
+    make = _pointer_function if gives_pointer else foreign_function
+    function = make(type_, address)
     # ctypes' copies, libffi's, and those of a thunk on the way.
     needed = 3 * types.bytes_passed(signature)
     asks = needed > 3 * callspec.MOST_UNASKED
@@ -96,7 +119,7 @@ def fallback_for(
             else:
                 # const cannot be said after the fixed arguments: memory of any kind passes.
                 who = f"argument {index + 1} of '{name}'"
-                held = pin(callspec.of(_EXTRA_POINTER, 0, spec.policies), who, -1, value)
+                held = pin(callspec.of_argument(ctype, spec.policies, True), who, -1, value)
             keep.append(held)
             _lib.ffi.cast("uintptr_t *", at)[0] = held.address
             return
@@ -121,7 +144,7 @@ def fallback_for(
             types.check_count(len(values))
             given: list[object] = []
             for i in range(len(fixed), len(values)):
-                ctype, number = extra_argument(values[i], i, name)
+                ctype, number = extra_argument(values[i], i, name, spec.policies.encoding)
                 extra.append(ctype)
                 given.append(number)
             values = (*values[: len(fixed)], *given)
@@ -153,18 +176,15 @@ def fallback_for(
             arguments.append(types.RAW_POINTER(ctypes.addressof(told)))
         callee = function
         entry = owner()
-        if entry is not None and entry._target != address:
+        target = address if entry is None else entry._target
+        if target != address:
             # What an argument ran while it was converted has replaced the entry.
-            callee = foreign_function(type_, entry._target)
+            callee = make(type_, target)
         code = 0
         others = set_errno(0) if errno else 0
         answer: Foreign = None
         raised: BaseException | None = None
-        callback = (
-            object_callbacks.get(address if entry is None else entry._target)
-            if holds_objects
-            else None
-        )
+        callback = object_callbacks.get(target) if holds_objects else None
         if callback is not None:
             callback.forget_sentinels()
         try:
@@ -186,6 +206,8 @@ def fallback_for(
         except BaseException:
             if holds_objects and answer is not None:
                 storage.load(result_type, ctypes.addressof(answer), owned=True)
+            if gives_pointer and answer is not None:
+                lose(target, answer)
             raise
         finally:
             raised = None
@@ -200,7 +222,12 @@ def fallback_for(
         if errors.reaches_c:
             # What took an object has looked for NULL; None is an object.
             shown = answer if result_type.kind == "object" else value
-            raise_failure(name, errors.flags, shown, code)
+            try:
+                raise_failure(name, errors.flags, shown, code)
+            except BaseException:
+                if gives_pointer:
+                    lose(target, answer)
+                raise
         return value
 
     return fallback

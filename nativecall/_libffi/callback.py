@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import CallbackOptions, CallbackSpec, CtypesCallback, Foreign
+    from .._types import CallbackOptions, CallbackSpec, CallSpec, CtypesCallback, Foreign
 
 _types = _lib.types
 
@@ -97,12 +97,14 @@ def for_ctypes(restype: Foreign) -> tuple[Foreign, type | None]:
 def spec_of(
     signature: Signature,
     readers: tuple[object, ...],
+    converted: CallSpec | None,
     sentinel: bytes,
     options: CallbackOptions,
 ) -> CallbackSpec:
     """What the callbacks of a signature share; see _callable/pythonfunction.py.
 
-    `readers` make Python objects of the arguments. SignatureError for results that ctypes does
+    `readers` make Python objects of the arguments, `converted` says how results are converted.
+    SignatureError for results that ctypes does
     not give to C, and arguments that libffi does not know.
     """
     result = signature.result
@@ -123,7 +125,7 @@ def spec_of(
         tuple([_reader(*pair) for pair in zip(signature.args, readers, strict=False)]),
         object_offsets(result),
         callspec.letter(result),
-        None if result.kind in ("void", "object") else callspec.of_argument(result),
+        converted,
         None,
         write,
         sentinel,
@@ -140,9 +142,22 @@ def callback_of(
     name: str,
     who: str | tuple[str, int] | None,
 ) -> tuple[int, CtypesCallback, Owner]:
-    """C code that runs a Python function, made by ctypes; see _callable/pythonfunction.py."""
+    """C code that runs a Python function, made by ctypes; see _callable/pythonfunction.py.
+
+    RuntimeError where the system lets not even libffi have executable memory, which as a rule it
+    maps from its own file.
+    """
     made = _types.CtypesCallback(spec, function, name, who)
-    pointer = spec.pointer_type(made)
+    try:
+        pointer = spec.pointer_type(made)
+    except MemoryError:
+        refused = _types.code_refused()
+        if not refused:
+            raise
+        raise RuntimeError(
+            f"{refused}, and libffi has none for a C function pointer to {name!r}; allow the "
+            "process memory that is executable, or a libffi of 3.4 or newer to map its own file"
+        ) from None
     address = ctypes.c_void_p.from_address(ctypes.addressof(pointer)).value or 0
     if spec.objects:
         object_callbacks[address] = made

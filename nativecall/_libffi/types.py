@@ -295,7 +295,7 @@ def prototype(
 ) -> Foreign:
     """A ctypes function type, whose calls keep the GIL (`hold`) or drop it, and swap errno with
     ctypes' copy (`errno`). A `plain` one is for people to use: ctypes converts arguments and
-    results.
+    results, and takes it wherever it takes a CFUNCTYPE of these types.
     """
     _check_limits(signature)
     key = (signature.function.named, hold, errno, plain)
@@ -304,15 +304,16 @@ def prototype(
         flags = FUNCFLAG_CDECL
         flags |= FUNCFLAG_PYTHONAPI if hold else 0
         flags |= FUNCFLAG_USE_ERRNO if errno else 0
-        result = signature.result
-        members = {
+        members: dict[str, Foreign] = {
             "_flags_": flags,
             "_argtypes_": tuple(_argument_types(signature, plain)),
-            "_restype_": _result_type(result, plain),
+            "_restype_": _result_type(signature.result, plain),
         }
+        base: Foreign = CFuncPtr
         if plain:
             members["__setattr__"] = _set
-        found = _prototypes.keep(key, type("NativeFunction", (CFuncPtr,), members))
+            base = foreign_type(signature.function, plain=True)
+        found = _prototypes.keep(key, type("NativeFunction", (base,), members))
     return found
 
 

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 
+import _cffi_backend
+
+from .. import _lib
 from .._errors import SignatureError
+from .._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +26,16 @@ if TYPE_CHECKING:
         def type(self, text: str) -> FFIType: ...
 
 
+#: Methods of cffi's that give a text's type to a function, and that function.
+_QUICK = {
+    "sizeof": _cffi_backend.sizeof,
+    "alignof": _cffi_backend.alignof,
+    "cast": _cffi_backend.cast,
+    "new": _cffi_backend.newp,
+    "from_buffer": _cffi_backend.from_buffer,
+}
+
+
 @cache
 def _class() -> type[FFI]:
     from cffi import FFI
@@ -32,11 +46,19 @@ def _class() -> type[FFI]:
         def __init__(self, owner: Owner) -> None:
             super().__init__()
             self._owner = owner
+            self._known: Cache[str, FFIType] = Cache(1024)
+            # As cffi has them, without a step of Python code for texts that are known.
+            for name, function in _QUICK.items():
+                other = getattr(super(), name)
+                setattr(self, name, _lib.types.typed_shortcut(other, self._known, function))
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.
+            found = self._known.get(cdecl)
+            if found is not None:
+                return found
             try:
-                return self._owner.type(cdecl)
+                return self._known.keep(cdecl, self._owner.type(cdecl))
             except SignatureError:
                 if not self._cdefsources:
                     raise

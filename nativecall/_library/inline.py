@@ -1,4 +1,8 @@
-"""Inline functions of headers: compiled where a C compiler is there, and found in what it made."""
+"""Inline functions of headers: compiled where a C compiler is there, and found in what it made.
+
+All that a library's headers have are compiled together, so that one run of the compiler does for
+most headers; where one of them cannot be had, the others are found without it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from .._signature.inlines import PREFIX, compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._signature.declared import Declarations
     from .._types import Library as OpenLibrary
 
@@ -19,21 +25,62 @@ def found(
     """The library that has an inline function, and the function's address.
 
     `opened` is what was compiled before. All that the headers have are compiled together, or this
-    one alone where the compiler refuses another.
+    one alone where another cannot be had.
     """
-    assert declarations.wanted is not None
     if opened is None or not _lib.library_symbol(opened, PREFIX + name):
-        given = declarations.wanted, declarations.files
-        several = [other for other in declarations.inlines if other not in declarations.symbols]
         try:
-            made = compiled(*given, sorted({*several, name}), path)
-        except SignatureError:
             try:
-                made = compiled(*given, [name], path)
-            except SignatureError as error:
-                raise SymbolError(f"{name!r} is an inline function: {error}", name) from None
-        except LibraryError as error:
-            raise SymbolError(f"{name!r} cannot be offered: {error}", name) from None
-        opened = open_bytes(made)
+                opened = _made(declarations, sorted({*several(declarations), name}), path)
+            except SignatureError:
+                opened = _made(declarations, [name], path)
+        except (SignatureError, LibraryError) as error:
+            raise SymbolError(_reason(error, name), name) from None
     pointer = _lib.library_symbol(opened, PREFIX + name)
     return opened, int(_lib.ffi.cast("uintptr_t *", pointer)[0])
+
+
+def refused(
+    declarations: Declarations, handle: OpenLibrary | None, path: str | None
+) -> dict[str, str]:
+    """Why there is none of some inline functions of the headers, by their names."""
+    names = several(declarations)
+    if handle is not None:
+        names = [name for name in names if not _lib.library_symbol(handle, name)]
+    return _refused(names, declarations, path) if names else {}
+
+
+def _refused(names: Sequence[str], declarations: Declarations, path: str | None) -> dict[str, str]:
+    try:
+        _made(declarations, names, path)
+    except LibraryError as error:
+        return {name: _reason(error) for name in names}
+    except SignatureError as error:
+        if len(names) == 1:
+            return {names[0]: _reason(error)}
+        half = len(names) // 2
+        parts = [_refused(part, declarations, path) for part in (names[:half], names[half:])]
+        return {name: reason for part in parts for name, reason in part.items()}
+    return {}
+
+
+def several(declarations: Declarations) -> list[str]:
+    """The inline functions that are compiled together."""
+    names = declarations.inlines & declarations.rows.keys()
+    return sorted(names - declarations.symbols.keys())
+
+
+def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
+    """Inline functions in a shared object; SignatureError where one cannot be had."""
+    assert declarations.wanted is not None
+    made = compiled(declarations.wanted, declarations.files, names, path)
+    try:
+        return open_bytes(made)
+    except LibraryError as error:
+        reason = str(error).rpartition(".so: ")[2]
+        raise SignatureError(f"the loader refuses it: {reason}") from None
+
+
+def _reason(error: Exception, name: str = "") -> str:
+    if isinstance(error, LibraryError):
+        return f"{name!r} cannot be offered: {error}" if name else str(error)
+    return f"{name!r} is an inline function: {error}" if name else f"an inline function: {error}"

@@ -6,15 +6,18 @@ only ends the looking-up.
 
 from __future__ import annotations
 
+from types import MethodType
+
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import exported_like
+from .._signature.ctype import Single
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import callspec
-from .options import Options, check_options, gives_pointer, names_of
+from .options import Options, check_options
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
-    from .._types import CallSpec, Foreign
+    from .._signature.grammar import Row
+    from .._types import CallSpec
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 _Opened = _lib.types.Library
 
 
-class Library:
+class Library(Single):
     """An open shared library. Made by `load`.
 
     Declared functions are attributes, made once; so are the constants of declared enums and
@@ -59,6 +63,7 @@ class Library:
     declarations : Declarations or None
     """
 
+    __module__ = "nativecall"
     # For instances that were never initialised.
     name: str | None = None
     path: str | None = None
@@ -66,10 +71,15 @@ class Library:
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
+    _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
     _options: Options = Options()
     _ending: set[str] = set()  # the functions that free or close what others return
     _undeclared = False  # whether nothing is known of any function
+    #: The rows of functions of which no more is said, and the call specs of all that rows say but
+    #: the declaration itself.
+    _plain: dict[str, Row] = {}
+    _specs: dict[tuple[object, ...], CallSpec] = {}
 
     def __init__(
         self,
@@ -82,6 +92,7 @@ class Library:
     ) -> None:
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
+        owner = owner_of(declarations, base)
         self.__dict__.update(
             name=name,
             path=_lib.library_path(handle),
@@ -89,17 +100,14 @@ class Library:
             _handle=handle,
             _given=given,
             _hidden={},
-            _owner=owner_of(declarations, base),
+            _owner=owner,
+            new=_lib.types.memory_shortcut(MethodType(_new, owner), owner.plans),
             _options=options,
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
+            _plain={} if options or declarations is None else declarations.plain,
+            _specs={},
         )
-
-    def __copy__(self) -> Library:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Library:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         """By name and declarations: another process opens the library itself."""
@@ -230,55 +238,19 @@ class Library:
         address, owner = self._found(symbol, version)
         given |= check_options(free=free, close=close)
         how |= {option: value for option, value in given.items() if value is not None}
-        self._handle_policies(symbol, signature, how)
+        if "free" in how or "close" in how or symbol in self._ending:
+            from .ending import Asked, take
+
+            known = {} if self.declarations is None else self.declarations.functions
+            asked = Asked(self._ending, known, self._found, self._options.all_names)
+            for one in take(asked, symbol, signature, how):
+                # Those that were made before tell nothing.
+                self.__dict__.pop(one, None)
+                self.__dict__["_hidden"].pop(one, None)
         if not how and name is None and doc is None:
             return plain(address, callspec.of(signature), symbol, owner)
         named = name or symbol
         return wrap(address, signature, name=named, doc=doc, owner=owner, **how)  # type: ignore[arg-type]  # each option was checked
-
-    def _handle_policies(self, symbol: str, signature: Signature, how: dict[str, object]) -> None:
-        """Make what `free` and `close` say of a function a check of its results."""
-        free, close = how.pop("free", None), how.pop("close", None)
-        if free is None and close is None and symbol not in self._ending:
-            return
-        from .._values import handles
-
-        if free is not None and close is not None:
-            raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
-        told = free if free is not None else close
-        if told is not None and not how.get("out") and not gives_pointer(signature):
-            what = "free" if free is not None else "close"
-            raise ValueError(
-                f"{what!r} is for functions that return pointers; {symbol!r} is {signature.text!r}"
-                + (", which returns text" if any(signature.characters[-1:]) else "")
-            )
-        for name in names_of(told) - self._ending:
-            self._ending.add(name)
-            # Those that were made before tell nothing.
-            self.__dict__.pop(name, None)
-            self.__dict__["_hidden"].pop(name, None)
-        check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
-        if free is not None:
-            function = self._freeing(free)
-            check = handles.Owned(function.__name__, function, check)
-        elif close is not None:
-            check = handles.Owned("", None, check)
-        if symbol in self._ending:
-            kinds = [arg.kind for arg in signature.args]
-            places = [at for at, kind in enumerate(kinds) if kind in ("pointer", "voidptr")]
-            if not places:
-                raise ValueError(f"{symbol!r} takes no pointer, and cannot free or close one")
-            check = handles.Ending(symbol, places[0], check)
-        how["check"] = check
-
-    def _freeing(self, free: object) -> Foreign:
-        """What frees a pointer, without telling."""
-        if not isinstance(free, str):
-            return free
-        known = {} if self.declarations is None else self.declarations.functions
-        signature = known[free] if free in known else parse("v:P")
-        address, owner = self._found(free)
-        return plain(address, callspec.of(signature), free, owner)
 
     def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
         """What the declarations, or else the library, call a procedure of Fortran; None for what
@@ -356,9 +328,8 @@ class Library:
         >>> at.f(at.x)
         9.0
         """
-        from .memory import new
-
-        return new(self._owner, ctype, init)
+        # A library has a maker instead, which takes no step of Python code.
+        return _new(self._owner, ctype, init)
 
     def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
         """A NumPy array over memory of cffi's, without a copy; it keeps the memory if `value` does.
@@ -404,16 +375,13 @@ class Library:
         found = self.address(symbol, version)
         return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
-    def _declared(self, name: str, spec: CallSpec) -> NativeCallable:
-        """A declared function without options."""
-        declarations = self.declarations
-        assert declarations is not None
-        if not (name in declarations.symbols or name in declarations.places):
-            made = self._open().function(name, spec, self.path or self.name, Symbol)
-            if made is not None:
-                return made
-        address, owner = self._found(name)
-        return plain(address, spec, name, owner)
+    def _spec(self, row: Row) -> CallSpec:
+        """The call spec of a declared function without options."""
+        found = self._specs.get(row[:-1])
+        if found is None:
+            assert self.declarations is not None
+            found = self._specs[row[:-1]] = callspec.of_row(self.declarations.bound(row))
+        return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
         """The address of an inline function, compiled with the others of the headers or alone."""
@@ -438,7 +406,17 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return self._named(name, self.__dict__)
+        # Each attribute of `self` costs as much as a hundred steps of Python, for this method.
+        known = self.__dict__
+        row = known["_plain"].get(name) if "_plain" in known else None
+        handle = None if row is None or name in known["_ending"] else known["_handle"]
+        if row is not None and handle is not None:
+            spec = known["_specs"].get(row[:-1]) or self._spec(row)
+            made = handle.function(name, spec, known["path"] or known["name"], Symbol)
+            if made is not None:
+                known[name] = made
+                return made
+        return self._named(name, known)
 
     def __getitem__(self, name: str) -> Any:
         """What C calls `name`, also where a method is called so."""
@@ -458,7 +436,8 @@ class Library:
                 if self._options or name in self._ending:
                     function = self.function(name)
                 else:
-                    function = self._declared(name, callspec.of_row(declarations.bound(row)))
+                    address, owner = self._found(name)
+                    function = plain(address, self._spec(row), name, owner)
                 made[name] = function
                 return function
             if name in declarations.constants:
@@ -494,13 +473,20 @@ class Library:
     def skipped(self) -> dict[str, str]:
         """What the declarations have and cannot be offered: reasons by name.
 
-        Asking for such a name is a `SymbolError` with the reason.
+        Asking for such a name is a `SymbolError` with the reason. Inline functions are compiled to
+        know.
         """
         declarations = self.declarations
         if declarations is None:
             return {}
         refused = {name: error.reason for name, error in declarations.refused.items()}
-        return {**declarations.skipped, **refused}
+        members = self._owner.left_out if declarations.wanted is None else {}
+        if self._not_inlined is None:
+            from . import inline
+
+            inlines = inline.refused(declarations, self._handle, self.path)
+            self.__dict__["_not_inlined"] = inlines
+        return {**declarations.skipped, **members, **refused, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""
@@ -561,3 +547,28 @@ class Library:
     def __repr__(self) -> str:
         state = "closed " if self.closed else ""
         return f"<{state}library {self.name!r} at {self.path!r}>"
+
+    def _repr_html_(self) -> str:
+        """What is declared as a table, for notebooks."""
+        from .._callable.html import table
+
+        known = self.declarations
+        if known is None:
+            return table(repr(self), ("function", "signature"), (), "nothing is declared")
+        others = (
+            (len(known.constants), "constants"),
+            (len(known.variables), "variables"),
+            (len(self.skipped), "left out, with reasons in .skipped"),
+        )
+        rest = "; ".join([f"{count} {what}" for count, what in others if count])
+        functions = [(name, one.text) for name, one in sorted(known.functions.items())]
+        return table(repr(self), ("function", "signature"), functions, rest)
+
+
+def _new(owner: Owner, ctype: object, init: object = None) -> FFIData:
+    from .memory import new
+
+    return new(owner, ctype, init)
+
+
+_new.__doc__ = Library.new.__doc__

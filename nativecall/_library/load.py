@@ -6,10 +6,11 @@ C declarations or headers, where they are given, say which functions it has and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from operator import index
+from _collections_abc import Iterable, Mapping
+from _operator import index
 from types import MappingProxyType
 
+from .. import _lib
 from .._errors import LibraryError
 from .library import Library
 from .options import Options
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._types import Foreign
+    from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
 
@@ -55,6 +57,10 @@ def _procedures(given: object) -> object:
             f"(got {type(given).__name__})"
         )
     return dict.fromkeys(several, True)
+
+
+def _exports(handle: OpenLibrary, name: str) -> bool:
+    return "\0" not in name and bool(_lib.library_symbol(handle, name))
 
 
 def _folders(given: object) -> list[str]:
@@ -122,7 +128,8 @@ def load(
         ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
         before others. What is said of all functions, or of a pattern, holds for those that it
         suits: ``errors="nonzero"`` for those whose result is an integer, ``out=["info"]`` for those
-        with such an argument.
+        with such an argument. It holds by every name that macros give a function. A name or a
+        pattern that nothing declared has is a ValueError.
     fortran : bool, str or sequence of str
         Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
         those that are. They are found by their names without ``_``, too.
@@ -225,7 +232,10 @@ def load(
 
             known = read(declarations)
     given = _again, declarations, options
-    library = Library(name, opened(name, _flags(flags), places), known, given, how, base)
+    handle = opened(name, _flags(flags), places)
+    if known is not None and how:
+        how.apply_to(known, lambda name: _exports(handle, name))
+    library = Library(name, handle, known, given, how, base)
     if lenient:
         return library
     if known is not None:

@@ -13,11 +13,21 @@ import _cffi_backend
 
 from .. import _lib
 from .._errors import SignatureError
-from .._signature.cffitype import c_name_of, from_ffi, is_same_name
+from .._signature.cffitype import c_name_of, element, from_ffi, is_same_name
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
-from .._values import boxes, callspec
+from .._values import boxes, callspec, handles
+from .memoryplan import (
+    CFFI_ALIGNS,
+    CHARACTERS,
+    IGNORED,
+    RECORDS,
+    alignment_of,
+    array_of,
+    plan_of,
+    pointer_to,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +45,6 @@ if TYPE_CHECKING:
     NDArray = ndarray[Foreign, Foreign]
 
 _types = _lib.types
-_RECORDS = ("struct", "union")
-_CFFI_ALIGNS = 16  # what cffi's own memory is aligned to
-_IGNORED = 1  # cffi's flag of members that initialisers by position pass over
-_CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 
 
 def new(owner: Owner, given: object, init: object) -> FFIData:
@@ -48,7 +54,11 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         return _checked(owner, owner.type(text))
 
     if isinstance(given, str):
-        ctype = owner.plan(str.__str__(given), of_text)
+        text = str.__str__(given)
+        ctype = owner.plan(text, of_text)
+        made = owner.plans.keep(text, plan_of(owner, ctype))(init)
+        if made is not None:
+            return made
     elif is_ffi_type(given):
         ctype = _checked(owner, given)
     else:
@@ -59,12 +69,12 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     if init is None:
         if ctype.kind == "array" and ctype.length is None:
             raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
-        if owner.plan(ctype.item, _plan)[0] <= _CFFI_ALIGNS:
+        if owner.plan(ctype.item, alignment_of)[0] <= CFFI_ALIGNS:
             return _lib.ffi.new(ctype)  # it leads to nothing
         return maker.allocate(ctype, None)
     if ctype.kind == "array":
         return maker.array(ctype, init, repr(ctype.cname))
-    if ctype.item.kind in _RECORDS:
+    if ctype.item.kind in RECORDS:
         return maker.record(ctype, init, repr(ctype.item.cname))
     made = maker.allocate(ctype, None)
     maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
@@ -77,14 +87,15 @@ def _checked(owner: Owner, ctype: FFIType) -> FFIType:
         if ctype.kind == "void":
             raise TypeError("'void' has no size; nothing of it can be made")
         ctype = pointer_to(ctype)
-    item = _element(ctype.item)
-    if item.kind in _RECORDS and item.fields is None:
+    item = element(ctype.item)
+    if item.kind in RECORDS and item.fields is None:
         reason = owner.names.reason(item.cname)
         if reason is not None:
             raise TypeError(f"the layout of {item.cname!r} is not known: {reason}")
         raise TypeError(
-            f"{item.cname!r} is not declared in full, so none can be made here; a function of the "
-            f"library may make one, and '{item.cname} *[1]' has room for a pointer to it"
+            f"{item.cname!r} is incomplete: it is not declared in full, so none can be made here; "
+            f"a function of the library may make one, and '{item.cname} *[1]' has room for a "
+            "pointer to it"
         )
     if item.kind == "void":
         raise TypeError("'void' has no size; make 'char[n]' instead")
@@ -98,7 +109,11 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
     """
     maker = _Maker(owner)
     if ctype.kind != "array":
-        made = maker.record(pointer_to(ctype), init, who)
+        made = plan_of(owner, pointer_to(ctype))(init)
+        if made is not None:
+            maker.kept.append(made)
+        else:
+            made = maker.record(pointer_to(ctype), init, who)
     else:
         if ctype.length is None:
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
@@ -124,13 +139,13 @@ class _Maker:
 
     def allocate(self, ctype: FFIType, init: object) -> FFIData:
         """Zeroed memory that keeps what is kept."""
-        alignment, leads_on = self.owner.plan(ctype.item, _plan)
-        if not leads_on and alignment <= _CFFI_ALIGNS:
+        alignment, leads_on = self.owner.plan(ctype.item, alignment_of)
+        if not leads_on and alignment <= CFFI_ALIGNS:
             return self.ffi.new(ctype, init)
         ffi, kept = self.ffi, self.kept
 
         def room(size: int) -> FFIData:
-            if alignment <= _CFFI_ALIGNS:
+            if alignment <= CFFI_ALIGNS:
                 return ffi.gc(ffi.new("char[]", size), _types.Keep(kept))
             raw = ffi.new("char[]", size + alignment)
             start = int(ffi.cast("uintptr_t", raw))
@@ -148,9 +163,7 @@ class _Maker:
             return self.allocate(ctype, init)
         if isinstance(init, (bytes, str)) and item.kind == "primitive":
             return self.ffi.new(ctype, init)
-        found = self._at_once(ctype, init) if type(init) is list else None
-        if found is None:
-            found = self._copied(ctype, init, who)
+        found = self._copied(ctype, init, who)
         if found is not None:
             return found
         values = _items(init, who)
@@ -168,7 +181,7 @@ class _Maker:
 
     def _copied(self, ctype: FFIType, init: object, who: str) -> FFIData | None:
         """An array that is a copy of a buffer; None where `init` has no such buffer."""
-        if isinstance(init, (list, tuple, dict, bytes)) or _is_cdata(init):
+        if isinstance(init, (list, tuple, dict, bytes)) or handles.is_cdata(init):
             return None
         try:
             view = memoryview(init)  # type: ignore[arg-type]  # what has no buffer raises TypeError
@@ -177,8 +190,7 @@ class _Maker:
         ffi = self.ffi
         with view:
             size, count = view.nbytes, view.nbytes // max(ffi.sizeof(ctype.item), 1)
-        element = _element(ctype)
-        wanted = self._type(pointer_to(element))
+        wanted = self._type(pointer_to(element(ctype)))
         held = _types.pin(callspec.of_argument(wanted, readonly=True), who, -1, init)
         if ctype.length is not None and count > ctype.length:
             raise IndexError(f"{who} has {ctype.length} items (got {count})")
@@ -189,13 +201,10 @@ class _Maker:
     def record(self, ctype: FFIType, init: object, who: str) -> FFIData:
         """A struct or union, and a pointer to it."""
         struct = ctype.item
-        if _is_cdata(init):
+        if handles.is_cdata(init):
             made = self.allocate(ctype, None)
             self._assign(made, 0, init, who)
             return made
-        found = self._at_once(ctype, init) if type(init) in (dict, list, tuple) else None
-        if found is not None:
-            return found
         values = _members(struct, init, who)
         last = self.owner.plan(struct, _flexible)
         sized = None
@@ -209,40 +218,6 @@ class _Maker:
         made = self.allocate(ctype, sized)
         self._fill_record(made, struct, values, who)
         return made
-
-    def _at_once(self, ctype: FFIType, init: Foreign) -> FFIData | None:
-        """What cffi makes of plain values, and of pointers to what is kept; None where it is to be
-        done member by member, which says what is wrong.
-        """
-        alignment, leads_on = self.owner.plan(ctype.item, _plan)
-        if alignment > _CFFI_ALIGNS:
-            return None
-        if leads_on:
-            if ctype.item.kind != "struct" or type(init) is not dict:
-                return None
-            init = self._pointed(ctype.item, init)
-            if init is None:
-                return None
-        try:
-            return self.allocate(ctype, init)
-        except (TypeError, ValueError, OverflowError, IndexError, KeyError):
-            return None
-
-    def _pointed(self, struct: FFIType, init: dict[str, Foreign]) -> dict[str, Foreign] | None:
-        """The values with pointers for what pointers lead to, where nothing else needs a look."""
-        types = self.owner.plan(struct, _types_of_members)
-        values = {}
-        for name, value in init.items():
-            member = types.get(name)
-            kind = "" if member is None else member.kind
-            if kind in ("pointer", "function"):
-                who = f"field {name!r} of {struct.cname!r}"
-                values[name] = self._pointer(member, value, who)
-            elif kind == "primitive":
-                values[name] = value
-            else:
-                return None
-        return values
 
     def _fill_record(
         self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
@@ -259,12 +234,13 @@ class _Maker:
             value = self._pointer(ctype, value, who)
         elif ctype.kind == "enum" and isinstance(value, str):
             value = _enumerator(ctype, value, who)
-        elif ctype.kind in _RECORDS and not _is_cdata(value):
+        elif ctype.kind in RECORDS and not handles.is_cdata(value):
             inner = getattr(place, key) if isinstance(key, str) else place[key]
             self._fill_record(inner, ctype, _members(ctype, value, who), who)
             return
         elif ctype.kind == "array" and not (
-            _is_cdata(value) or (isinstance(value, (bytes, str)) and ctype.item.kind == "primitive")
+            handles.is_cdata(value)
+            or (isinstance(value, (bytes, str)) and ctype.item.kind == "primitive")
         ):
             self._fill_array(place, key, ctype, value, who)
             return
@@ -297,17 +273,20 @@ class _Maker:
         ffi = self.ffi
         if value is None:
             return ffi.NULL
-        if _is_cdata(value):
+        if handles.is_cdata(value):
+            closer = handles.ended_by(value)
+            if closer is not None:
+                raise ValueError(f"{who} must be open, but {closer!r} was called with it")
             return self._cdata(ctype, value)
         if ctype.kind == "function":
             return self._function(ctype, value, who)
-        if isinstance(value, bytes) and ctype.item.cname in _CHARACTERS:
+        if isinstance(value, bytes) and ctype.item.cname in CHARACTERS:
             made = ffi.new("char[]", value)
             self.kept.append(made)
             return ffi.cast(ctype, made)
-        is_record = ctype.item.kind in _RECORDS
+        is_record = ctype.item.kind in RECORDS
         if isinstance(value, list) or (isinstance(value, tuple) and not is_record):
-            kind = _array_of(ctype)
+            kind = array_of(ctype)
             return self._kept(_Maker(self.owner).array(kind, value, who), ctype)
         if isinstance(value, (dict, tuple)) and is_record:
             return self._kept(_Maker(self.owner).record(ctype, value, who), ctype)
@@ -323,7 +302,7 @@ class _Maker:
     def _cdata(self, ctype: FFIType, value: FFIData) -> FFIData:
         """A pointer of cffi's; one of another FFI by the name of what it points to."""
         self.kept.append(value)
-        given = self.ffi.typeof(value)
+        given = _cffi_backend.typeof(value)
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
             name, wanted = c_name_of(given.item), c_name_of(ctype.item)
             if name and wanted and is_same_name(name, wanted, self.owner):
@@ -376,39 +355,6 @@ def _flexible(struct: FFIType) -> tuple[str, ...]:
     return (last[0][0],) if is_flexible else ()
 
 
-def _plan(ctype: FFIType) -> tuple[int, bool]:
-    """The alignment of a type, and whether memory of it has pointers in it."""
-    return _lib.ffi.alignof(ctype), _leads_on(ctype)
-
-
-def _is_cdata(value: object) -> bool:
-    cls = type(value)
-    return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
-
-
-def pointer_to(ctype: FFIType) -> FFIType:
-    """cffi's type of pointers to a type."""
-    return _cffi_backend.new_pointer_type(ctype)
-
-
-def _array_of(ctype: FFIType) -> FFIType:
-    return _cffi_backend.new_array_type(ctype, None)
-
-
-def _element(ctype: FFIType) -> FFIType:
-    while ctype.kind == "array":
-        ctype = ctype.item
-    return ctype
-
-
-def _leads_on(ctype: FFIType) -> bool:
-    """Whether memory of a type has pointers in it."""
-    ctype = _element(ctype)
-    if ctype.kind in _RECORDS:
-        return any([_leads_on(field.type) for _, field in ctype.fields or ()])
-    return ctype.kind in ("pointer", "function")
-
-
 def _enumerator(ctype: FFIType, name: str, who: str) -> int:
     known: dict[str, int] = ctype.relements
     if name not in known:
@@ -444,7 +390,7 @@ def _members(struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
             f"{who} must be a mapping, a list, a tuple or such a {struct.kind} "
             f"(got {type(value).__name__})"
         )
-    taken = [name for name, field in struct.fields if not field.flags & _IGNORED]
+    taken = [name for name, field in struct.fields if not field.flags & IGNORED]
     if struct.kind == "union":
         taken = taken[:1]
     if len(value) > len(taken):
@@ -461,11 +407,11 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     import numpy
 
     ffi = owner.ffi
-    if not _is_cdata(value):
+    if not handles.is_cdata(value):
         raise TypeError(
             f"'value' must be a pointer or an array of cffi's (got {type(value).__name__})"
         )
-    ctype = ffi.typeof(value)
+    ctype = _cffi_backend.typeof(value)
     if ctype.kind not in ("pointer", "array"):
         raise TypeError(
             f"'value' must be a pointer or an array (got {ctype.cname!r}); ffi.addressof() "
@@ -498,9 +444,9 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
 
 def dtype(ctype: FFIType) -> DTypeLike:
     """What NumPy calls a type of cffi's: pointers are integers, bit-fields are left out."""
-    if ctype.kind in _RECORDS:
+    if ctype.kind in RECORDS:
         if ctype.fields is None:
-            raise TypeError(f"{ctype.cname!r} is not declared in full")
+            raise TypeError(f"{ctype.cname!r} is incomplete: it is not declared in full")
         fields = [
             (name, field)
             for name, field in ctype.fields

@@ -2,25 +2,27 @@
 
 A mapping has names of functions, or patterns such as ``"sqlite3_*"`` (`fnmatch`, case counts), as
 its keys. The name itself goes before patterns, the first pattern that matches before the others.
-A value for all, or for a pattern, holds for the functions that it suits; what is said of one
-function by name must suit it.
+What is said of a function holds by all its names, where macros give it others. A value for all, or
+for a pattern, holds for the functions that it suits; what is said of one function by name must suit
+it. A name or pattern that nothing has which was declared is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from _collections_abc import Mapping
 from types import MappingProxyType
 
 from .._callable.entry import GIL, kept_for
 from .._values.failure import CONVENTIONS
+from .._values.fortran import symbols
 from .._values.outs import resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
+    from .._signature.declared import Declarations
     from .._signature.signature import Signature
 
 
@@ -39,6 +41,7 @@ class ByName:
     """
 
     # For instances that were never initialised.
+    option: str = ""
     given: object = None
     _everything: object = None
     _named: Mapping[str, object] = MappingProxyType({})
@@ -47,6 +50,7 @@ class ByName:
     def __init__(self, option: str, given: object, check: Callable[[object], object]) -> None:
         named: dict[str, object] = {}
         patterns: dict[str, object] = {}
+        self.option = option
         self.given, self._named, self._patterns = given, named, patterns
         if not isinstance(given, Mapping):
             self._everything = check(given)
@@ -62,24 +66,51 @@ class ByName:
                 kept = check(value)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} for {name!r}") from None
-            is_pattern = any([character in name for character in "*?["])
-            (patterns if is_pattern else named)[name] = kept
+            (patterns if _is_pattern(name) else named)[name] = kept
 
-    def of(self, name: str) -> tuple[object, bool]:
-        """What is said of a function, None for nothing, and whether of it by name."""
-        if name in self._named:
-            return self._named[name], True
+    def of(self, *names: str) -> tuple[object, bool]:
+        """What is said of a function of these names, None for nothing, and whether by name."""
+        for name in names:
+            if name in self._named:
+                return self._named[name], True
         if self._patterns:
             from fnmatch import fnmatchcase  # brings the module `re`
 
-            for pattern, value in self._patterns.items():
-                if fnmatchcase(name, pattern):
-                    return value, False
+            for name in names:
+                for pattern, value in self._patterns.items():
+                    if fnmatchcase(name, pattern):
+                        return value, False
         return self._everything, False
+
+    @property
+    def tells_names(self) -> bool:
+        """Whether anything is said of some functions, or by the names of others."""
+        everything = names_of(self._everything) if self.option in ("free", "close") else ()
+        return bool(self._named or self._patterns or everything)
+
+    def unmatched(self, known: Collection[str], has: Callable[[str], bool]) -> str | None:
+        """The first name that is not there, or pattern that none of the `known` matches."""
+        names = [*self._named]
+        if self.option in ("free", "close"):
+            names += sorted({name for value in self.values() for name in names_of(value)})
+        for name in names:
+            if not has(name):
+                return name
+        if self._patterns:
+            from fnmatch import filter as matching
+
+            for pattern in self._patterns:
+                if not matching(known, pattern):
+                    return pattern
+        return None
 
     def values(self) -> list[object]:
         """All that is said of any function."""
         return [self._everything, *self._named.values(), *self._patterns.values()]
+
+
+def _is_pattern(name: str) -> bool:
+    return any([mark in name for mark in "*?["])
 
 
 def _checked_free(free: object) -> object:
@@ -141,13 +172,14 @@ class Options:
 
     # For instances that were never initialised.
     _by_name: Mapping[str, ByName] = MappingProxyType({})
+    _alike: Callable[[str], tuple[str, ...]] = staticmethod(lambda name: ())
 
     def __init__(self, **given: object) -> None:
         self._by_name = found = {}
         for option, value in given.items():
             if value is None or (isinstance(value, Mapping) and not value):
                 continue
-            check = _CHECKS.get(option) or partial(_policy, option)
+            check = _CHECKS.get(option) or _policy(option)
             made = ByName(option, value, check)
             if isinstance(value, Mapping) or value != _DEFAULTS.get(option):
                 found[option] = made
@@ -172,7 +204,7 @@ class Options:
         one = self._by_name.get(option)
         if one is None:
             return None, False
-        value, by_name = one.of(name)
+        value, by_name = one.of(name, *self._alike(name))
         if not by_name and name.endswith("_") and "fortran" in self._by_name:
             bare, is_named = one.of(name[:-1])
             if is_named or value is None:
@@ -185,8 +217,42 @@ class Options:
         for option in ("free", "close"):
             one = self._by_name.get(option)
             for value in () if one is None else one.values():
-                found |= names_of(value)
+                found |= self.all_names(names_of(value))
         return found
+
+    def all_names(self, names: Iterable[str]) -> set[str]:
+        """All names of functions of which one name each is given."""
+        return {other for name in names for other in (name, *self._alike(name))}
+
+    def apply_to(self, declarations: Declarations, exports: Callable[[str], bool]) -> None:
+        """Check what is said of names against those that are declared, or that a library exports.
+
+        Raises
+        ------
+        ValueError
+            For a name, or a pattern, of nothing; close matches are named.
+        """
+        self._alike = declarations.alike
+        if not any([one.tells_names for one in self._by_name.values()]):
+            return
+        known = {*declarations.rows, *declarations.variables, *declarations.skipped}
+        known.update(declarations.refused)
+        spellings = symbols if "fortran" in self._by_name else lambda name: (name,)
+
+        def has(name: str) -> bool:
+            return any([one in known or exports(one) for one in spellings(name)])
+
+        for option, one in self._by_name.items():
+            missing = one.unmatched(known, has)
+            if missing is not None:
+                from difflib import get_close_matches
+
+                close = get_close_matches(missing.strip("*?"), sorted(known), n=3)
+                hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+                nothing = "which neither the declarations nor the library have"
+                if _is_pattern(missing):
+                    nothing = "which matches no name that is declared"
+                raise ValueError(f"{option!r} has {missing!r}, {nothing}{hint}")
 
     @property
     def given(self) -> dict[str, object]:
@@ -204,7 +270,7 @@ class Options:
         found: dict[str, object] = {}
         for option in self._by_name:
             value, by_name = self._of(option, name)
-            if value is not None and (by_name or _suits(option, value, signature)):
+            if value is not None and (by_name or _suits(option, value, signature, found)):
                 found[option] = value
         return found
 
@@ -227,20 +293,22 @@ def names_of(value: object) -> set[str]:
     return {*value} if isinstance(value, tuple) else set()
 
 
-def _policy(option: str, value: object) -> object:
-    return check(**{option: value}).get(option)
+def _policy(option: str) -> Callable[[object], object]:
+    return lambda value: check(**{option: value}).get(option)
 
 
-def _suits(option: str, value: object, signature: Signature) -> bool:
-    """Whether a function of a signature can have it."""
+def _suits(option: str, value: object, signature: Signature, said: Mapping[str, object]) -> bool:
+    """Whether a function of a signature can have it, beside what else is `said`."""
     if option == "errors":
         return CONVENTIONS[str(value)].fits(signature)
     if option in ("out", "keep"):
-        read = partial(resolved, signature, 0) if option == "out" else partial(kept_for, signature)
         try:
-            read(value)  # type: ignore[arg-type]  # it was checked
+            if option == "out":
+                resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
+            else:
+                kept_for(signature, value)  # type: ignore[arg-type]  # it was checked
         except ValueError:
             return False
     if option in ("free", "close"):
-        return gives_pointer(signature)
+        return gives_pointer(signature) or "out" in said
     return option != "gil" or value != "release" or "O" not in signature.text

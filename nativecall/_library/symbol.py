@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+import os
 
 from .. import _lib
 from .._callable.wrap import wrap
-from .._errors import SymbolError
+from .._errors import LibraryError, SymbolError
 from .._locate import exported_like, find
+from .._namedtuple import namedtuple
+from .._signature.ctype import Single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def address(
 
 
 class Symbol(
-    namedtuple("Symbol", ["handle", "library", "name", "place", "version"], defaults=[None])
+    namedtuple("Symbol", ["handle", "library", "name", "place", "version"], defaults=[None]), Single
 ):
     """What owns a function that was found in a library: the open library and the names, the file
     and line of a header that declares it, or None, and the version of the symbol that it is.
@@ -65,12 +67,6 @@ class Symbol(
 
     def __repr__(self) -> str:
         return f"<symbol {self.name!r} of {self.library!r}>"
-
-    def __copy__(self) -> Symbol:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Symbol:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
@@ -91,8 +87,34 @@ class Symbol(
         """For `pickle`: how another process finds the function."""
         if self.library is None and self.place is not None:
             raise TypeError(f"cannot pickle {name!r}, which was compiled here; load it there")
-        found = self.library, self.name, signature, name, doc, options
-        return _restore, found if self.version is None else (*found, self.version)
+        return restored(self.library, self.name, signature, name, doc, options, self.version)
+
+
+def restored(
+    library: str | None,
+    symbol: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: HowCalled,
+    version: str | None = None,
+) -> tuple[object, ...]:
+    """For `pickle`: a function by library and symbol, as what finds it and the arguments."""
+    found = library, symbol, signature, name, doc, options, version
+    return _restore, (*found, _by_name(library))
+
+
+def _by_name(path: str | None) -> str | None:
+    """The name by which the loader finds a file by itself, which another machine may have
+    elsewhere; None for one that was named by its path.
+    """
+    name = os.path.basename(path or "")
+    if name in ("", path):
+        return None
+    try:
+        return name if _lib.library_path(_lib.library_open(name, 0)) == path else None
+    except LibraryError:
+        return None
 
 
 def _restore(
@@ -103,9 +125,21 @@ def _restore(
     doc: str | None,
     options: HowCalled,
     version: str | None = None,
+    file: str | None = None,
 ) -> NativeCallable:
-    """For `pickle`."""
-    handle = opened(library)
+    """For `pickle`: by the library's path, or where that is not here by the file's name."""
+    try:
+        handle = opened(library)
+    except LibraryError as error:
+        try:
+            if file is None:
+                raise
+            handle = opened(file)
+        except LibraryError:
+            raise LibraryError(
+                f"the native callable {name!r} was pickled as {symbol!r} of the library "
+                f"{library!r}, which this process cannot load: {error}"
+            ) from None
     path = _lib.library_path(handle)
     owner = Symbol(handle, path or library, symbol, None, version)
     found = address(handle, library, path, symbol, version)

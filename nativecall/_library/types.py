@@ -6,11 +6,13 @@ of them returns is what another takes. Everything is made when it is first asked
 
 from __future__ import annotations
 
+from _weakref import ref
 from itertools import count
 
 from .._errors import SignatureError, SymbolError
 from .._fifo import Cache, Fifo
 from .._signature.cffitype import naming
+from .._signature.ctype import Single
 from .._signature.grammar import owners
 from .._signature.signature import Signature
 from .._signature.spelling import is_c, is_ffi_type, parse
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from .._signature.cnodes import Node
     from .._signature.declared import Declarations
     from .._signature.typenames import TypeNames
-    from .._types import Foreign
+    from .._types import Foreign, MemoryPlan
 
 _numbers = count(1)
 
@@ -44,7 +46,10 @@ class Owner:
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
         self._plans: Cache[object, Foreign] = Cache(1024)
-        owners[self.serial] = self
+        #: What makes memory of types, by the texts that they were asked for by.
+        self.plans: Cache[str, MemoryPlan] = Cache(1024)
+        serial = self.serial
+        owners[serial] = ref(self, lambda _: owners.pop(serial, None))
 
     @property
     def names(self) -> TypeNames:
@@ -78,6 +83,13 @@ class Owner:
         key = ctype, make.__name__
         found = self._plans.get(key)
         return self._plans.keep(key, make(ctype)) if found is None else found
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The members of structs that no type of cffi has, with reasons."""
+        _ = self.names  # what was read strictly is read again, with layouts
+        known = {} if self._read is None else self._read.skipped
+        return {name: reason for name, reason in known.items() if "." in name}
 
     def variable(self, name: str) -> tuple[FFIType, str] | None:
         """cffi's type for a variable that is no number, and what characters it has if it is text;
@@ -166,7 +178,7 @@ def ffi_type(node: Node) -> FFIType:
     return ffitypes.ffi_type(node)
 
 
-class Types:
+class Types(Single):
     """The types of a library by name, as attributes and items: structs, unions, enums, typedefs
     and types of functions.
 
@@ -179,12 +191,6 @@ class Types:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-
-    def __copy__(self) -> Types:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Types:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r} of a library; pickle the library")

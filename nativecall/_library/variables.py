@@ -13,7 +13,8 @@ against C code in other threads is for who runs these.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.cffitype import CHARACTERS, pointer_from
+from .._signature.cffitype import element, pointer_from
+from .._signature.characters import CHARACTERS
 from .._signature.ctype import Scalar
 from .._signature.derived import pointer
 from .._signature.grammar import read_type
@@ -84,7 +85,7 @@ class Variable:
         if kind.kind in _RECORDS:
             return self._at(kind)
         if text and (word := self._word()):
-            return self._text(self._owner.ffi.cast(kind, word))
+            return string(self._owner.ffi.cast(kind, word), self._encoding)
         return self._pointer()
 
     def _word(self) -> int:
@@ -98,12 +99,9 @@ class Variable:
         # What it points to is often the library's own.
         return None if word == 0 else pointer_from(self._ctype, word, owner=self._handle)
 
-    def _text(self, found: object) -> object:
-        return string(found, self._encoding)
-
     def _at(self, kind: FFIType) -> object:
         """A pointer to something at the address, which keeps the library."""
-        from .memory import pointer_to
+        from .memoryplan import pointer_to
 
         ffi = self._owner.ffi
         return ffi.gc(ffi.cast(pointer_to(kind), self._address), _lib.types.Keep(self._handle))
@@ -112,15 +110,13 @@ class Variable:
         ffi = self._owner.ffi
         if kind.length is None:
             start = self._at(kind.item)
-            return self._text(start) if text else start
+            return string(start, self._encoding) if text else start
         memory = ffi.buffer(self._at(kind), ffi.sizeof(kind))
         array = ffi.from_buffer(kind, memory)
         if text:
-            return self._text(array)
-        element = kind
-        while element.kind == "array":
-            element = element.item
-        if element.kind not in ("primitive", "enum") or element.cname in CHARACTERS:
+            return string(array, self._encoding)
+        item = element(kind)
+        if item.kind not in ("primitive", "enum") or item.cname in CHARACTERS:
             return array
         from .memory import asarray
 

@@ -2,16 +2,17 @@
 
 Guarantee: a format suits a struct only if every member is what the struct has there: the same type
 in the machine's byte order at the same offset, nested structs and arrays member by member. What
-cannot be read for certain suits nothing. Names are not compared: they are no part of a C type.
+cannot be read for certain suits nothing. Names are no part of a C type and may differ; but where
+both have the same names they have them in one order, or members would be mistaken for each other.
 Scalars of numbers alone are known to the core (csrc/values/buffers.c).
 """
 
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 
 from .._fifo import Cache
+from .._namedtuple import namedtuple
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
 from .derived import Array, Pointer, Struct
 
@@ -31,7 +32,7 @@ def suits(ctype: CType, format: str, itemsize: int) -> bool:
     >>> suits(parse_type("T{dq}"), "T{d:x:q:n:}", 16), suits(parse_type("T{dq}"), "T{>d>q}", 16)
     (True, False)
     """
-    key = (format, itemsize, ctype.text)
+    key = (format, itemsize, ctype.named)
     known = _answers.get(key)
     if known is None:
         try:
@@ -60,8 +61,8 @@ class _Unreadable(Exception):
 
 #: What a format describes: a scalar or a pointer of a type, or without one the members of a struct.
 _Layout = namedtuple("_Layout", ["type", "size", "alignment", "members"], defaults=[()])
-#: A member: where it is, and the lengths of its dimensions if it is an array.
-_Member = namedtuple("_Member", ["offset", "shape", "layout"])
+#: A member: where it is, the lengths of its dimensions if it is an array, and its name if any.
+_Member = namedtuple("_Member", ["offset", "shape", "layout", "name"])
 
 
 class _Reader:
@@ -173,11 +174,13 @@ class _Reader:
                 # Exporters disagree on whether padding at the end of a struct is written.
                 if layout.members and shape and layout.size % layout.alignment:
                     raise _Unreadable
-                members.append(_Member(offset, shape, layout))
-                offset += count * layout.size
+                at, offset = offset, offset + count * layout.size
+            name = None
             if self.source[self.at : self.at + 1] == ":":
                 self.at += 1
-                self.until(":")
+                name = self.until(":")
+            if layout is not None:
+                members.append(_Member(at, shape, layout, name))
         self.at += 1
         return _Layout(None, offset, alignment, tuple(members))
 
@@ -191,11 +194,15 @@ def _number(text: str) -> int:
 
 def _same(layout: _Layout, ctype: CType) -> bool:
     if isinstance(ctype, Struct):
-        return len(layout.members) == len(ctype.fields) and all(
-            [
-                member.offset == field.offset and _same_member(member, field.type)
-                for member, field in zip(layout.members, ctype.fields, strict=True)
-            ]
+        return (
+            len(layout.members) == len(ctype.fields)
+            and not _mixed_up([one.name for one in layout.members], [*ctype.field_names])
+            and all(
+                [
+                    member.offset == field.offset and _same_member(member, field.type)
+                    for member, field in zip(layout.members, ctype.fields, strict=True)
+                ]
+            )
         )
     found = layout.type
     if found is None:
@@ -203,6 +210,11 @@ def _same(layout: _Layout, ctype: CType) -> bool:
     if ctype.kind in _POINTERS and found.kind in _POINTERS:
         return ctype in (found, VOIDPTR) or found == VOIDPTR
     return found == ctype or same_bytes(found.text, ctype.text)
+
+
+def _mixed_up(given: list[str | None], names: list[str]) -> bool:
+    """Whether members have the names of a struct's fields, and each those of another one."""
+    return given != names and set(given) == set(names)
 
 
 def _same_member(member: _Member, ctype: CType) -> bool:

@@ -21,6 +21,20 @@ class Unknown(Exception):
     """An expression is none, or one whose value is not known here; it says what is wrong, or ""."""
 
 
+class Unclosed(Unknown):
+    """A bracket is never closed, so that what follows it cannot be told from what is in it.
+
+    Attributes
+    ----------
+    at : int
+        The token's index.
+    """
+
+    def __init__(self, at: int, bracket: str) -> None:
+        super().__init__(f"{bracket!r} is never closed")
+        self.at = at
+
+
 def of_int(value: int) -> Integer:
     """An enumerator's value with its type: int, or the first longer type that has it."""
     _, bits, signed = typed_integer(str(abs(value)))

@@ -38,6 +38,7 @@ _BUILTINS = {
     "__builtin_inf": (float("inf"), "d"),
     "__builtin_huge_valf": (float("inf"), "f"),
     "__builtin_huge_val": (float("inf"), "d"),
+    "__builtin_huge_vall": (float("inf"), "g"),
     "__builtin_nanf": (float("nan"), "f"),
     "__builtin_nan": (float("nan"), "d"),
 }

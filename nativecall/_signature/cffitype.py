@@ -20,7 +20,7 @@ from itertools import count
 from .. import _lib
 from .._errors import SignatureError
 from .csource import KEYWORDS
-from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar
+from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
 from .signature import Signature
 
@@ -161,7 +161,7 @@ class Converter:
             try:
                 fields.append((name or None, self._member(field.type, ctype)))
             except SignatureError as error:
-                path, why = self._faults.get(_element(field.type), ([], error.reason))
+                path, why = self._faults.get(element(field.type), ([], error.reason))
                 path = [name, *path]
                 if len(path) > 2 * _SHOWN:
                     path[_SHOWN : -_SHOWN + 1] = ["…"]
@@ -179,7 +179,7 @@ class Converter:
 
     def _member(self, ctype: FFIType, holder: FFIType) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
-        inner = _element(ctype)
+        inner = element(ctype)
         if inner.kind == "struct" and inner not in self._structs:
             self._structs[inner] = self._attempt(inner)
         return self.type(ctype, holder)
@@ -254,21 +254,11 @@ def is_whole(ctype: FFIType) -> bool:
     return all([one.kind not in ("struct", "union") or one.fields is not None for one in found])
 
 
-def _element(ctype: FFIType) -> FFIType:
+def element(ctype: FFIType) -> FFIType:
     """What an array of cffi consists of in the end; other types are their own."""
     while ctype.kind == "array":
         ctype = ctype.item
     return ctype
-
-
-#: The types whose characters make text, behind pointers to const ones.
-CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
-
-
-def characters(ctype: FFIType, const: bool) -> str:
-    """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
-    text = const and ctype.kind == "pointer" and ctype.item.kind == "primitive"
-    return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
 
 
 def c_name_of(ctype: FFIType) -> str:
@@ -358,12 +348,10 @@ _PRIMITIVES = {
 
 def scalar_of(ctype: FFIType) -> Scalar:
     code = _PRIMITIVES.get(ctype.cname)
-    if code is None:
-        code = {1: "b", 2: "h", 4: "i", 8: "q"}[ffi().sizeof(ctype)]
-        # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
-        if int(ffi().cast(ctype, -1)) >= 0:
-            code = code.upper()
-    return SCALARS[code]
+    if code is not None:
+        return SCALARS[code]
+    # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
+    return integer(ffi().sizeof(ctype), int(ffi().cast(ctype, -1)) < 0)
 
 
 def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:

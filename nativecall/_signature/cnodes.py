@@ -11,7 +11,11 @@ from collections import namedtuple
 
 from .._errors import SignatureError
 from .cffitype import Converter, default_abi, name_of
+from .characters import texts
+from .csource import CODES
 from .ctype import SCALARS, WORD, CType, Scalar
+from .derived import FunctionPointer
+from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +119,7 @@ class PointerTo(Node):
 class ArrayOf(Node):
     kind = "array"
 
-    def __init__(self, item: Node, length: int | None) -> None:
+    def __init__(self, item: Node, length: int | None, written: str = "") -> None:
         super().__init__()
         if item.kind == "raw":
             raise SignatureError("an array of functions is none")
@@ -123,6 +127,7 @@ class ArrayOf(Node):
             raise SignatureError(f"an array of {length} elements is none")
         self.item = item
         self.length = length
+        self.written = written  # the length of a parameter that is no constant
         self.alignment = item.alignment
         if length is not None and item.size is not None:
             self.size = length * item.size
@@ -144,6 +149,7 @@ class FunctionOf(Node):
         ellipsis: bool,
         names: Sequence[str | None],
         readonly: Sequence[bool],
+        lengths: Sequence[int | str | None] = (),
         reason: str = "",
     ) -> None:
         super().__init__()
@@ -152,6 +158,7 @@ class FunctionOf(Node):
         self.ellipsis = ellipsis
         self.names = names
         self.readonly = readonly
+        self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
         self.abi = default_abi()
 
@@ -267,7 +274,20 @@ class NodeConverter(Converter):
             raise SignatureError(ctype.reason)
         return super().function(ctype, holder)
 
-    def argument(self, node: Node) -> CType:
+    def signature(self, function: FunctionOf, written: str) -> Signature:
+        """The signature of functions that are declared so."""
+        if function.reason:
+            raise SignatureError(function.reason)
+        made = FunctionPointer(
+            self.type(function.result),
+            [self._argument(arg) for arg in function.args],
+            function.ellipsis,
+        )
+        text = texts(function.args, function.readonly, function.result)
+        names, readonly = tuple(function.names), tuple(function.readonly)
+        return Signature.of(made, names, readonly, text, tuple(function.lengths), written)
+
+    def _argument(self, node: Node) -> CType:
         if isinstance(node, Record) and node.transparent and node.fields:
             node = node.fields[0][1].type
         return self.type(node)
@@ -281,24 +301,6 @@ class NodeConverter(Converter):
 
 #: What C calls its own types, by the words of `csource.basic_type`.
 BASICS: dict[str, Node] = {
-    name: Number(SCALARS[code], cname=name)
-    for name, code in {
-        "_Bool": "?",
-        "char": "c",
-        "signed char": "b",
-        "unsigned char": "B",
-        "short": "h",
-        "unsigned short": "H",
-        "int": "i",
-        "unsigned": "I",
-        "unsigned int": "I",
-        "long": "l",
-        "unsigned long": "L",
-        "long long": "q",
-        "unsigned long long": "Q",
-        "float": "f",
-        "double": "d",
-        "long double": "g",
-    }.items()
+    name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}
 BASICS |= {f"__nc_{code}": Number(SCALARS[code]) for code in ("Zf", "Zd", "Zg")}

@@ -13,7 +13,8 @@ import copy
 from .._errors import SignatureError
 from .cconstant import Unknown
 from .cexpression import cast
-from .cffitype import ANONYMOUS, CHARACTERS
+from .cffitype import ANONYMOUS
+from .characters import CHARACTERS
 from .cnodes import (
     ArrayOf,
     Enumeration,
@@ -271,22 +272,26 @@ class Parser(Specifiers):
     def _suffixes(self, node: Node, const: bool) -> Node:
         """`node` with the brackets that follow a name."""
         if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
+            opening = self.at
             self.at += 1
             while WORDS.get(self.tokens[self.at], ("",))[0] in ("const", "ignored", "storage"):
                 self.at += 1
             length: int | None = None
+            written = ""
             if self.tokens[self.at] == "*" and self.tokens[self.at + 1] == "]":
                 self.at += 1
             elif self.tokens[self.at] != "]":
-                closing = self.closing(self.at - 1)
+                closing = self.closing(opening) - 1
+                begun = self.at
                 try:
                     length = self.integer()
                 except Unknown:
                     if not self._in_parameters:
                         raise
-                    self.at = closing - 1  # a parameter's length means nothing
+                    written = " ".join(self.tokens[begun:closing])
+                    self.at = closing
             self.expect("]")
-            return ArrayOf(self._suffixes(node, const), length)
+            return ArrayOf(self._suffixes(node, const), length, written)
         if self.accept("("):
             return self._function(node, const)
         return node
@@ -298,6 +303,7 @@ class Parser(Specifiers):
         args: list[Node] = []
         names: list[str | None] = []
         readonly: list[bool] = []
+        lengths: list[int | str | None] = []
         ellipsis = False
         reason = ""
         if self.accept(")"):
@@ -312,22 +318,26 @@ class Parser(Specifiers):
                 name, node, constant = self.declarator(node, said.const)
                 self.trailing(said)
                 node = said.type(node)
+                length: int | str | None = None
                 if isinstance(node, ArrayOf):
+                    length = node.written or node.length
                     node = node.item.pointer(constant)
                 elif isinstance(node, Raw):
                     node = node.function
                 args.append(node)
                 names.append(name)
                 readonly.append(isinstance(node, PointerTo) and node.const)
+                lengths.append(length)
                 if self.accept(","):
                     continue
                 self.expect(")")
                 break
             if len(args) == 1 and args[0].kind == "void" and names == [None]:
-                args, names, readonly = [], [], []
+                args, names, readonly, lengths = [], [], [], []
         self._in_parameters = outer
         result = self._suffixes(result, const)
-        return Raw(FunctionOf(result, args, ellipsis, names, readonly, reason))
+        lengths = lengths if any(lengths) else []
+        return Raw(FunctionOf(result, args, ellipsis, names, readonly, lengths, reason))
 
     # -- what was written -------------------------------------------------------------------------
 

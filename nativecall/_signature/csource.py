@@ -51,6 +51,25 @@ _SYNONYMS = {
 }
 _FOREIGN = {one.c_name: f"__nc_{one.text}" for one in SCALARS.values() if not one.native}
 _FOREIGN["__fp16"] = "__nc_e"
+#: The codes of C's own numbers, by their words as `basic_type` has them.
+CODES = {
+    "_Bool": "?",
+    "char": "c",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned": "I",
+    "unsigned int": "I",
+    "long": "l",
+    "unsigned long": "L",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+}
 BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
 _STORAGE = _words("typedef extern static register auto")
 _NESTING = frozenset("*[(!~+-/%?&|^<>")  # tokens that nest without closing

@@ -9,12 +9,12 @@ import copy
 from abc import abstractmethod
 
 from .._errors import SignatureError
-from .cconstant import Unknown, of_int
+from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS
 from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
 from .csource import BASIC, basic_type
-from .ctype import SCALARS, WORD
+from .ctype import SCALARS, WORD, integer
 
 _MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
 
@@ -90,8 +90,7 @@ class Said:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
                 return Unusable(f"mode {self.mode!r} is not known")
-            code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
-            return Number(SCALARS[code if node.scalar.signed else code.upper()])
+            return Number(integer(size, node.scalar.signed))
         if self.vector:
             return Unusable("a vector type cannot be passed", self.vector, self.vector)
         return node
@@ -125,7 +124,7 @@ class Specifiers(Expressions):
 
     def closing(self, at: int) -> int:
         """The index after the bracket that closes the one at `at`."""
-        tokens = self.tokens
+        tokens, opening = self.tokens, at
         depth = 0
         while True:
             token = tokens[at]
@@ -134,7 +133,7 @@ class Specifiers(Expressions):
             elif token in (")", "]", "}"):
                 depth -= 1
             elif not token:
-                raise Unknown("a bracket is never closed")
+                raise Unclosed(opening, tokens[opening])
             at += 1
             if depth <= 0:
                 return at
@@ -403,8 +402,7 @@ class Specifiers(Expressions):
                 ),
                 8,
             )
-            code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
-            scalar = SCALARS[code if signed else code.upper()]
+            scalar = integer(size, signed)
         node = Enumeration(tag, scalar, values)
         found = self.tags.get(tag)
         if isinstance(found, Enumeration) and not found.is_kept:

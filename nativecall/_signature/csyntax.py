@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cffitype import STAND_INS
-from .csource import KEYWORDS, CSource
+from .csource import BASIC, KEYWORDS, CSource
 from .ctype import SCALARS
 
 TYPE_CHECKING = False
@@ -56,6 +56,7 @@ def syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Node
     import pycparser
 
     known = known_names(source)
+    _require_types(source, known)
     lines = [f"typedef int {name};" for name in known]
     lines += [f'{before}\n# 1 "c"', f"{source.clean}\n{after}\n"]
     try:
@@ -66,6 +67,38 @@ def syntax_tree(source: CSource, before: str = "", after: str = "") -> list[Node
         # Whatever another parser raises on a malformed text, the text is at fault.
         raise _syntax_error(source, str(error), known) from None
     return list(tree.ext[len(known) :])
+
+
+# What may stand before a type, and what is an int to old C where none follows.
+_BEFORE_TYPES = frozenset(["const", "register", "static", "extern", "auto"])
+
+
+def _require_types(source: CSource, known: Sequence[str]) -> None:
+    """Refuse ``const foo`` where `foo` is no type: old C, and pycparser, read an int named so."""
+    tokens = source.tokens
+    begins = True  # where specifiers may
+    for index, (token, start) in enumerate(tokens):
+        if token not in _BEFORE_TYPES:
+            begins = token in (";", "(", ",", "{", "}")
+            continue
+        after, at = tokens[index + 1] if index + 1 < len(tokens) else ("", start)
+        if not begins or after in _BEFORE_TYPES:
+            continue
+        if after in (",", ")", ""):
+            raise source.error(f"expected a type after {token!r}", start)
+        following = tokens[index + 2][0] if index + 2 < len(tokens) else ""
+        if not _is_name(after) or after in KEYWORDS or after in known or after == "__int128":
+            continue
+        if following in (",", ")", ";", "(", "[", "=", "") and not _is_declared(
+            tokens, index, after
+        ):
+            raise unknown_type(source, after, at)
+
+
+def _is_declared(tokens: Sequence[tuple[str, int]], before: int, name: str) -> bool:
+    """Whether a name is declared before a place, as far as its end tells."""
+    ends = (";", ",", ")", "[", "(")
+    return any([tokens[i][0] == name and tokens[i + 1][0] in ends for i in range(before)])
 
 
 def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> SignatureError:
@@ -82,6 +115,9 @@ def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> Signat
                 if i >= 0 and _looks_unknown(source, i, known):
                     return unknown_type(source, *tokens[i])
             found, start = tokens[index]
+            alone = alone_in_parentheses(source, known)
+            if alone is not None and alone[1] < start and found in BASIC:
+                return unknown_type(source, *alone)
             return source.error(f"unexpected {SPELLINGS.get(found, found)!r}", start)
     elif "end of input" not in message.lower():
         # pycparser does not say where, so the commonest mistakes are looked for.
@@ -90,8 +126,25 @@ def _syntax_error(source: CSource, message: str, known: Sequence[str]) -> Signat
                 return unknown_type(source, *tokens[i])
             if tokens[i][0] == "," and (i == 0 or tokens[i - 1][0] in ("(", ",", "{", ";")):
                 return source.error("unexpected ','", tokens[i][1])
+        alone = alone_in_parentheses(source, known)
+        if alone is not None:
+            return unknown_type(source, *alone)
         return source.error("not a C declaration", source.first())
     return source.error("unexpected end of the declaration", source.end())
+
+
+def alone_in_parentheses(source: CSource, known: Sequence[str] = ()) -> tuple[str, int] | None:
+    """The first parameter that is one word, no type, and where: old C takes it for a name."""
+    tokens = source.tokens
+    depth = 0
+    for index, (token, start) in enumerate(tokens[:-1]):
+        depth += (token == "(") - (token == ")")
+        if depth and _is_name(token) and token not in KEYWORDS and token not in known:
+            before, after = tokens[index - 1][0], tokens[index + 1][0]
+            is_alone = before in ("(", ",") and after in (",", ")")
+            if is_alone and not _is_declared(tokens, index, token):
+                return token, start
+    return None
 
 
 def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
@@ -106,9 +159,7 @@ def _looks_unknown(source: CSource, index: int, known: Sequence[str]) -> bool:
         return False
     if after != "*" and not _is_name(after):
         return False
-    return not any(
-        [tokens[i][0] == word and tokens[i + 1][0] in (";", ",", ")") for i in range(index)]
-    )
+    return not _is_declared(tokens, index, word)
 
 
 def _is_name(token: str) -> bool:

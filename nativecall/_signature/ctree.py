@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown, evaluate, of_int
-from .cffitype import ANONYMOUS, MAX_SCALARS, Converter, characters, is_variadic
+from .cffitype import ANONYMOUS, MAX_SCALARS, Converter, is_variadic
+from .characters import characters, characters_behind, together
 from .csource import INTEGER, KEYWORDS, CSource, integer
 from .csyntax import KNOWN_TYPEDEFS, SPELLINGS, known_names, unknown_type
 from .ctype import MAX_DEPTH, MAX_TEXT, CType
@@ -58,6 +59,7 @@ class Tree:
         self._spelled: dict[str, tuple[int, int]] = {}  # of typedefs
         self._packed_nodes: set[int] = set()
         self._anonymous = 0
+        self._lengths: dict[int, int | str] = {}  # of parameters, by their identity
         tree = self
 
         # Whether pycparser has types depends on its version.
@@ -98,7 +100,7 @@ class Tree:
         return self.source.index(coord.line, coord.column or 1)
 
     def prepare(self, node: Node, hint: str | None = None, member: bool = False) -> None:
-        """Give every body a tag, note packed ones, and forget the lengths of array parameters."""
+        """Give every body a tag, note packed ones, and take the lengths of array parameters."""
         c_ast = self.ast
         if isinstance(node, c_ast.FuncDef):
             raise self.error("a function body is not a declaration", node, "end it with ';'")
@@ -117,6 +119,8 @@ class Tree:
                     at = self.source.index(parameter.coord.line, parameter.coord.column)
                     raise unknown_type(self.source, parameter.name, at)
                 if isinstance(getattr(parameter, "type", None), c_ast.ArrayDecl):
+                    if parameter.type.dim is not None:
+                        self._lengths[id(parameter)] = self._length(parameter.type.dim)
                     parameter.type.dim = None
                     parameter.type.dim_quals = []
         elif isinstance(node, c_ast.FuncDecl):
@@ -142,6 +146,14 @@ class Tree:
                 raise self.error(str(error), node) from None
             return expression
         return self.ast.Constant("int", str(value), expression.coord)
+
+    def _length(self, dim: Node) -> int | str:
+        """The length of a parameter that is an array; as it is written where it is no constant."""
+        try:
+            return evaluate(dim, self._values)[0]
+        except Unknown:
+            written = self.write(dim)
+            return "" if written == "*" else written
 
     def _enumerators(self, enumerators: list[Node]) -> None:
         """Compute the values of an enum."""
@@ -481,6 +493,22 @@ class Tree:
             return const or self.is_const(node)
         return isinstance(node, self.ast.PtrDecl) and self.is_const(node.type)
 
+    def leads_to_const(self, node: Node) -> bool:
+        """Whether a parameter leads to pointers to `const` things."""
+        while (target := self._typedef(node)) is not None:
+            node = target
+        is_pointer = isinstance(node, (self.ast.PtrDecl, self.ast.ArrayDecl))
+        return is_pointer and self.points_to_const(node.type)
+
+    def length(self, parameter: Node) -> int | str | None:
+        """How many items an array has that is a parameter, which a typedef may say."""
+        node = parameter.type
+        while (target := self._typedef(node)) is not None:
+            node = target
+        if isinstance(node, self.ast.ArrayDecl) and node.dim is not None:
+            return self._length(node.dim)
+        return self._lengths.get(id(parameter))
+
     def is_const(self, node: Node) -> bool:
         """Whether what has the type `node`, or is an element of it, is const."""
         while isinstance(node, self.ast.ArrayDecl):
@@ -506,7 +534,13 @@ class Tree:
         try:
             result = convert.type(ctype.result)
             args = []
+            text = list(map(characters, types, (*const, returned)))
             for index, arg in enumerate(ctype.args):
+                if arg.kind == "function" and index < len(parameters):
+                    text[index] = self.texts_of(arg, parameters[index])
+                elif arg.kind == "pointer" and arg.item.kind == "pointer" and parameters:
+                    const_behind = self.leads_to_const(parameters[index].type)
+                    text[index] = characters_behind(arg, const_behind)
                 place = parameters[index] if index < len(parameters) else node
                 args.append(self.converted(convert, arg, place))
             return Signature(
@@ -515,13 +549,24 @@ class Tree:
                 is_variadic(ctype),
                 names=[getattr(p, "name", None) for p in parameters] or None,
                 readonly=const or None,
-                characters=list(map(characters, types, (*const, returned))),
+                characters=text,
+                lengths=[self.length(p) for p in parameters],
                 written=written,
             )
         except SignatureError as error:
             if error.text is not None:
                 raise
             raise self.error(error.reason, node, error.hint) from None
+
+    def texts_of(self, ctype: FFIType, node: Node) -> str:
+        """Which characters a function that is an argument itself takes and gives."""
+        function = self.function_node(node.type)
+        if function is None:
+            return ""
+        given = function.args.params[: len(ctype.args)] if function.args else []
+        const = [self.points_to_const(one.type) for one in given]
+        const += [False] * (len(ctype.args) - len(const)) + [self.points_to_const(function.type)]
+        return together(list(map(characters, (*ctype.args, ctype.result), const)))
 
     def converted(self, convert: Converter, ctype: FFIType, node: Node) -> CType:
         """`convert.type`, with what it refuses reported at `node`."""

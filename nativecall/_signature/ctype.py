@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         "pointer",
         "function",
         "struct",
+        "record",
         "array",
         "view",
         "object",
@@ -48,11 +49,20 @@ MAX_NDIM: Final = 64  # dimensions of an array or a view, NumPy's own limit
 WORD: Final = 8 if sys.maxsize > 2**32 else 4
 
 
-class Immutable:
-    """A value that is made once, by `_fill`, and is its own copy.
+class Single:
+    """What is its own copy."""
 
-    `_shown` is what messages call it.
-    """
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class Immutable(Single):
+    """A value that is made once, by `_fill`; `_shown` is what messages call it."""
 
     __slots__ = ()
     _shown: str
@@ -69,12 +79,6 @@ class Immutable:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{self._shown} is immutable; cannot delete {name!r}")
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
 
 class CType(Immutable):
     """A C type.
@@ -83,7 +87,7 @@ class CType(Immutable):
     ----------
     kind : str
         ``"void"``, ``"bool"``, ``"int"``, ``"float"``, ``"complex"``, ``"voidptr"``, ``"pointer"``,
-        ``"function"``, ``"struct"``, ``"array"``, ``"view"`` or ``"object"``.
+        ``"function"``, ``"struct"``, ``"record"``, ``"array"``, ``"view"`` or ``"object"``.
     text : str
         Canonical text, the type's identity.
     named : str
@@ -342,6 +346,12 @@ def scalar(code: str) -> Scalar:
         raise SignatureError(
             f"unknown scalar code {code!r}", hint=f"there are {' '.join(SCALARS)}"
         ) from None
+
+
+def integer(size: int, signed: bool) -> Scalar:
+    """The integer of 1, 2, 4 or 8 bytes."""
+    code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
+    return SCALARS[code if signed else code.upper()]
 
 
 def is_native(ctype: CType) -> bool:

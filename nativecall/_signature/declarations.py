@@ -21,7 +21,7 @@ from __future__ import annotations
 from .._errors import SignatureError
 from .cffitype import ANONYMOUS, Converter, ffi, from_ffi, to_ffi
 from .csource import CSource
-from .csyntax import syntax_tree, unknown_type
+from .csyntax import alone_in_parentheses, known_names, syntax_tree, unknown_type
 from .ctree import Tree
 from .declared import Declarations, keep
 from .derived import Struct
@@ -88,6 +88,9 @@ def _read_function(source: CSource) -> Signature:
     if ctype.kind == "pointer" and ctype.item.kind == "function":
         ctype = ctype.item
     if ctype.kind != "function":
+        alone = alone_in_parentheses(source, known_names(source))
+        if alone is not None:
+            raise unknown_type(source, *alone)
         raise source.error("not a function", source.first(), "write 'double (double)'")
     return tree.signature(Converter(tree.packed, naming=True), ctype, node, source.text)
 

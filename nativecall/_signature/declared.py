@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from collections.abc import Mapping
+from _collections_abc import Mapping
 
 from .. import _cache, _lib
 from .._errors import SignatureError
@@ -93,6 +93,8 @@ class Declarations:
     functions : mapping of str to Signature
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
+    plain : dict of str to tuple
+        The same where no function has another name in C, or a place in a header; else empty.
     variables : mapping of str to CType
     readonly : frozenset of str
         Those of the variables that are `const`.
@@ -142,6 +144,7 @@ class Declarations:
     """
 
     __slots__ = (
+        "_alike",
         "constants",
         "declared",
         "enums",
@@ -177,6 +180,7 @@ class Declarations:
         def variable(named: str) -> CType:
             return read_type(named if self.owner is None else bind(named, self.owner))
 
+        self._alike: dict[str, list[str]] | None = None
         self.owner: Owner | None = None
         self.key: bytes | None = None
         self.text = text
@@ -201,6 +205,23 @@ class Declarations:
         self.declared = table.get("declared", {})
         self.wanted = wanted
 
+    @property
+    def plain(self) -> dict[str, Row]:
+        return {} if self.symbols or self.places else self.rows
+
+    def alike(self, name: str) -> tuple[str, ...]:
+        """The other names of a function, which macros give it."""
+        if self._alike is None:
+            self._alike = {}
+            for one, symbol in self.symbols.items():
+                if one in self.rows:
+                    names = self._alike.setdefault(symbol, [])
+                    if not names and symbol in self.rows and symbol not in self.symbols:
+                        names.append(symbol)
+                    names.append(one)
+        names = self._alike.get(self.symbols.get(name, name), [])
+        return tuple([one for one in names if one != name])
+
     def bound(self, row: Row) -> Row:
         """A function as plain data, with the owner of the types that it names."""
         if self.owner is None or "<" not in row[0]:
@@ -211,7 +232,7 @@ class Declarations:
         counts = ", ".join(
             f"{len(getattr(self, kind))} {kind}"
             for kind in self.__slots__
-            if kind not in _UNCOUNTED and getattr(self, kind)
+            if kind[0] != "_" and kind not in _UNCOUNTED and getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
 
@@ -245,7 +266,7 @@ def written(table: Table) -> bytes:
 
 def _key(text: str) -> bytes:
     whole = f"declarations {edition()!r}\n{str.__str__(text)}"
-    return _cache.sha256(whole.encode(errors="backslashreplace")).digest()
+    return _cache.hashed(whole.encode(errors="backslashreplace")).digest()
 
 
 _editions: list[tuple[object, ...]] = []
@@ -254,7 +275,7 @@ _editions: list[tuple[object, ...]] = []
 def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
-        from importlib.machinery import PathFinder
+        from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 
         import _cffi_backend
 

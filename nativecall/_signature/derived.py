@@ -141,6 +141,22 @@ class Handle(Plain):
         return join(self.c_name if spell is None else spell(VOIDPTR), declarator)
 
 
+class Record(Plain):
+    """A struct or union whose members cffi alone knows, with unions, bit-fields or members without
+    names: what a pointer leads to that has the name of it.
+    """
+
+    __slots__ = ("pointer",)
+
+    pointer: Handle | Pointer
+
+    def __new__(cls, pointer: Handle | Pointer, size: int, alignment: int) -> Record:
+        named = f"={pointer.named}"
+        return intern(
+            cls, "record", "", named, 0, size, alignment, c_name=pointer.name, pointer=pointer
+        )
+
+
 class FunctionPointer(CType):
     """``X{result:arguments}``, a pointer to a function.
 
@@ -165,12 +181,10 @@ class FunctionPointer(CType):
         args = tuple(args)
         variadic = bool(variadic)
         admit(result, "result")
-        length, longer = len(result.text), len(result.named)
         for arg in args:
             admit(arg, "argument")
-            length += len(arg.text)
-            longer += len(arg.named)
-            check_length(length, longer)
+        parts = result, *args
+        check_length(sum([len(one.text) for one in parts]), sum([len(one.named) for one in parts]))
         if variadic and not args:
             raise SignatureError("a variadic function needs at least one argument before '.'")
         end = "." if variadic else ""

@@ -11,7 +11,8 @@ Structs that others point to are made along with them, so that all pointers can 
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .cffitype import CHARACTERS, default_abi, naming
+from .cffitype import default_abi, naming
+from .characters import CHARACTERS
 from .cnodes import ArrayOf, Enumeration, FunctionOf, Node, Number, PointerTo, Raw, Record
 from .ctype import Scalar
 
@@ -80,7 +81,13 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
     if isinstance(node, ArrayOf):
         if node.length is not None and (node.size or 0) > _MOST:
             raise SignatureError("an array is larger than the address space")
-        item_pointer = _cffi_backend.new_pointer_type(_type(node.item, pending))
+        item = _type(node.item, pending)
+        if isinstance(node.item, Record) and node.item.size is None:
+            raise SignatureError(
+                f"an array has items of a known size, and {item.cname!r} is incomplete: "
+                + (node.item.reason or "it is not declared in full")
+            )
+        item_pointer = _cffi_backend.new_pointer_type(item)
         return _cffi_backend.new_array_type(item_pointer, node.length)
     if isinstance(node, (Raw, FunctionOf)):
         return _function(node.function if isinstance(node, Raw) else node, pending)
@@ -207,7 +214,7 @@ def _fill(record: Record, pending: list[Record]) -> None:
     for name, member in record.fields:
         if member.bitsize < 0:
             fields.append((name, _type(member.type, pending), -1, member.offset))
-        elif (unit := _unit(member, record.size)) is not None:
+        elif (unit := unit_of(member, record.size)) is not None:
             fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
     record.is_whole = True
     try:
@@ -216,20 +223,19 @@ def _fill(record: Record, pending: list[Record]) -> None:
         record.reason = f"cffi has no such type: {error}"
 
 
-def _unit(member: Member, size: int) -> tuple[Scalar, int] | None:
+def unit_of(member: Member, size: int) -> tuple[Scalar, int] | None:
     """The integer that has a bit-field in it, and where it lies; None where none does.
 
     It is the one that C declares wherever that is in the struct.
     """
-    from .ctype import SCALARS
+    from .ctype import integer
 
     scalar = member.type.scalar
     first = 8 * member.offset + member.bitshift
     end = first + member.bitsize
     sizes = [scalar.size, *[other for other in (1, 2, 4, 8) if other != scalar.size]]
     for wide in sizes:
-        code = scalar.text if wide == scalar.size else {1: "b", 2: "h", 4: "i", 8: "q"}[wide]
-        unit = SCALARS[code if scalar.signed or wide == scalar.size else code.upper()]
+        unit = scalar if wide == scalar.size else integer(wide, scalar.signed)
         for at in (first // (8 * wide) * wide, first // 8, size - wide):
             if 0 <= at <= first // 8 and at + wide <= size and end <= 8 * (at + wide):
                 return unit, at

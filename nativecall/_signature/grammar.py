@@ -17,8 +17,6 @@ the column. In this grammar, with the names of fields, signatures are kept as pl
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
-
 from .._errors import SignatureError
 from .ctype import MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, View, pointer
@@ -26,13 +24,15 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _weakref import ReferenceType
     from collections.abc import Callable
 
     from .derived import Owner
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
     #: which of them are read-only, which are text, and its declaration.
-    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], tuple[str, ...], str]
+    Lengths = tuple[int | str | None, ...]
+    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], tuple[str, ...], Lengths, str]
 
 SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
@@ -248,32 +248,44 @@ class _KeptReader(Reader):
     """A parser of what was kept, where pointers may name what they point to.
 
     That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
-    name; ``P=`` begins what has a size.
+    name; ``P=`` begins what has a size. There is no white space. Nobody reads a column of what was
+    kept, so that a type cannot stand where it does is left to those that are made of it.
     """
 
     __slots__ = ()
 
+    def peek(self) -> str:
+        return self.source[self.at : self.at + 1]
+
+    def admitted(self, place: str, depth: int) -> CType:
+        return self.type(depth)
+
     def type(self, depth: int) -> CType:
         source, at = self.source, self.at
+        found = SCALARS.get(source[at : at + 1])
+        if found is not None:
+            self.at = at + 1
+            return found
         start = at + 1 + source.startswith("=", at + 1)
         if not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
-        if source[at] == "P":
-            made = known(source[at : end + 1])
-            if made is not None:
-                self.at = end + 1
-                return made
+        # A type that was made for another function: up to its name, or to the end of its struct.
+        till = end if source[at] == "P" else source.find("}", end)
+        made = known(source[at : till + 1])
+        if made is not None:
+            self.at = till + 1
+            return made
         number, _, name = source[start + 1 : end].rpartition(":")
-        owner = owners.get(int(number)) if number else None
+        owner = owners[int(number)]() if number and int(number) in owners else None
         self.at = end + 1
         if source[at] == "P":
             return Handle(name, owner, start == at + 1)
         return Pointer(self.admitted("pointee", depth + 1), name, owner)
 
 
-#: What has the types that pointers name, by number.
-owners: WeakValueDictionary[int, Owner] = WeakValueDictionary()
+#: What has the types that pointers name, by number, as long as it lives.
+owners: dict[int, ReferenceType[Owner]] = {}
 
 
 def bind(named: str, owner: Owner) -> str:
@@ -288,16 +300,17 @@ def shown(found: str) -> str:
 def row(signature: Signature) -> Row:
     """A signature as plain data."""
     named = signature.function.named[2:-1]
-    return named, signature.names, signature.readonly, signature.characters, signature.written
+    said = signature.names, signature.readonly, signature.characters, signature.lengths
+    return named, *said, signature.written
 
 
 def from_row(made: Row) -> Signature:
     """The signature that `row` made plain data of, here or elsewhere."""
-    named, names, readonly, characters, written = made
+    named, names, readonly, characters, lengths, written = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*_KeptReader(named).signature(1, ""))
-    return Signature.of(function, names, readonly, characters, written)
+    return Signature.of(function, names, readonly, characters, lengths, written)
 
 
 def read_type(named: str) -> CType:

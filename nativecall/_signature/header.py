@@ -16,7 +16,6 @@ from .. import _cache
 from .._errors import SignatureError, SymbolError
 from .cffitype import ANONYMOUS
 from .declared import Declarations, edition
-from .plaintext import common_types, without_comments
 from .preprocessor import Wanted, compiler, identity
 
 TYPE_CHECKING = False
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from .._types import Foreign
     from .cexpression import Value
-    from .cnodes import FunctionOf, Node
+    from .cnodes import FunctionOf, Node, Record
     from .cparser import Parser
     from .declared import Table
     from .grammar import Row
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from .typenames import TypeNames
 
 _OF_MACROS = "a macro "  # begins the reasons of macros
+TEXT = "declarations"  # the file of what is given as text
 _MOST_TOKENS = 4096  # of one macro, expanded
 
 
@@ -93,11 +93,11 @@ def read(
     """
     command = compiler()
     told = repr(("headers", edition(), identity(command), wanted))
-    key = _cache.sha256(told.encode(errors="backslashreplace")).digest()
+    key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
     if names is not None and wanted.text is not None:
         # What it says depends on them, too.
         stamps, table = _read(wanted, names)
-        key = _cache.sha256(marshal.dumps({**table})).digest()
+        key = _cache.hashed(marshal.dumps({**table})).digest()
     else:
         kept = _kept(key)
         if kept is None:
@@ -171,25 +171,30 @@ def _stamp(path: str) -> tuple[int, int] | None:
 def _read(
     wanted: Wanted, names: TypeNames | None = None
 ) -> tuple[dict[str, tuple[int, int] | None], Table]:
+    from .cconstant import Unclosed
     from .cparser import Parser
+    from .plaintext import common_types, without_comments
     from .preprocessor import Scanned, check_machine, preprocess
 
     if wanted.text is None or _has_directives(wanted.text):
         text = preprocess(wanted)
         check_machine(text)
     else:
-        text = f'# 1 "declarations"\n{without_comments(wanted.text)}'
+        text = f'# 1 "{TEXT}"\n{without_comments(wanted.text)}'
     scanned = Scanned(text)
     parser = Parser(scanned.tokens)
     if names is not None:
         names.lend(parser)  # which know the common ones
     elif wanted.text is not None:
         parser.typedefs |= common_types()
-    parser.read()
+    try:
+        parser.read()
+    except Unclosed as error:
+        file, line = scanned.place(error.at)
+        where = f", at line {line} of {scanned.files[file]!r}" if file >= 0 else ""
+        raise SignatureError(f"{error}{where}") from None
     # A file that is added to a folder may come before one that was included.
-    stamps = {
-        path: _stamp(path) for path in (*scanned.files, *wanted.include) if path != "declarations"
-    }
+    stamps = {path: _stamp(path) for path in (*scanned.files, *wanted.include) if path != TEXT}
     return stamps, _Tables(parser, scanned, wanted).table()
 
 
@@ -270,28 +275,13 @@ class _Tables:
             self.skipped[name] = error.reason + (f"; {error.hint}" if error.hint else "")
 
     def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
-        from .cffitype import characters
-        from .derived import FunctionPointer
+        from .grammar import row
 
-        if function.reason:
-            raise SignatureError(function.reason)
-        made = FunctionPointer(
-            self.convert.type(function.result),
-            [self.convert.argument(arg) for arg in function.args],
-            function.ellipsis,
-        )
-        promised = (*function.readonly, getattr(function.result, "const", False))
-        text = tuple(map(characters, (*function.args, function.result), promised))
-        self.functions[name] = (
-            made.named[2:-1],
-            tuple(function.names),
-            tuple(function.readonly),
-            text if any(text) else (),
-            self.parser.written(start, end),
-        )
+        written = self.parser.written(start, end)
+        self.functions[name] = row(self.convert.signature(function, written))
 
     def _variable(self, name: str, node: Node, const: bool) -> None:
-        from .cffitype import CHARACTERS, characters
+        from .characters import CHARACTERS, characters
         from .ctype import VOIDPTR
 
         element = node
@@ -459,7 +449,22 @@ class _Tables:
                 found.append(name)
                 if node.reason and ANONYMOUS not in name:
                     self.skipped.setdefault(name, node.reason)
+            elif isinstance(node, Record):
+                self._bit_fields(node)
         return found
+
+    def _bit_fields(self, record: Record) -> None:
+        """Say which members cffi's type of a struct has not: those that no integer of the struct's
+        bytes holds, which only packed structs have.
+        """
+        from .ffitypes import unit_of
+
+        for name, member in record.fields or ():
+            if member.bitsize >= 0 and name and unit_of(member, record.size or 0) is None:
+                self.skipped[f"{record.typedef or record.cname}.{name}"] = (
+                    f"no integer within the struct holds the {member.bitsize} bits of the "
+                    "bit-field; read and write them in its bytes, by ffi.buffer()"
+                )
 
 
 def doc(file: str, line: int) -> str | None:

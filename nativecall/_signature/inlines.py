@@ -33,7 +33,8 @@ def compiled(wanted: Wanted, files: Sequence[str], names: Sequence[str], path: s
         What the headers include.
     names : sequence of str
     path : str or None
-        The library, whose symbols the functions may use.
+        The library, whose symbols the functions may use, and those of the libraries that it needs.
+        Only the loader can tell whether they are there.
 
     Raises
     ------
@@ -47,13 +48,13 @@ def compiled(wanted: Wanted, files: Sequence[str], names: Sequence[str], path: s
         raise LibraryError(
             "an inline function needs a C compiler, and there is none (cc, gcc, clang)"
         )
-    libraries = [path] if path is not None and os.path.isabs(path) else []
+    libraries = [path] if path is not None and os.path.isfile(path) else []
     stamps = []
     for file in (*files, *libraries):
         status = os.stat(file)
         stamps.append((file, status.st_size, status.st_mtime_ns))
     told = repr(("inlines", edition(), identity(command), wanted, names, stamps))
-    key = _cache.sha256(told.encode(errors="backslashreplace")).digest()
+    key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
     made = _cache.shared().get(key)
     if made is None:
         made = _compile(command, wanted, names, libraries)
@@ -72,7 +73,8 @@ def _compile(
             f"#undef {name}\nextern __typeof__({name}) {name};\n"
             f"__typeof__({name}) *const {PREFIX}{name} = {name};\n"
         )
-    complete = ["-Wl,-z,defs"] if sys.platform == "linux" else []
+    # A library that has no symbol itself may need one that has it.
+    complete = ["-Wl,--no-as-needed"] if sys.platform == "linux" else []
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "inlines.so")
         given = [*command, "-shared", "-fPIC", "-O2", "-w", *complete, *options(wanted)]
@@ -81,11 +83,5 @@ def _compile(
             with open(out, "rb") as file:
                 return file.read()
     found = complaint(done.stderr)
-    reason = found[2] if found is not None else _linker(done.stderr)
+    reason = found[2] if found is not None else done.stderr.strip().rpartition("\n")[2][:200]
     raise SignatureError(f"the C compiler refuses it: {reason}")
-
-
-def _linker(stderr: str) -> str:
-    """What a linker found wrong first."""
-    lines = [line for line in stderr.strip().split("\n") if "undefined" in line]
-    return (lines or stderr.strip().split("\n"))[0].rpartition(": ")[2][:200]

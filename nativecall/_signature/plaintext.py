@@ -1,4 +1,6 @@
-"""Declarations given as text: without comments, and with the types they take for granted."""
+"""Declarations given as text: without comments, and with what they take for granted: types, and
+the `complex` of <complex.h>.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,22 @@ if TYPE_CHECKING:
     from .cnodes import Node
 
 
+_COMPLEX = r"\b(?:float|double)\s+complex\b|\bcomplex\s+(?=float\b|double\b|long\b)"
+
+
 def without_comments(text: str) -> str:
+    """A text without its comments, where complex numbers are those of the language."""
     import re
 
     from .csource import LEXICAL, SPLICE
 
     def replaced(match: re.Match[str]) -> str:
         found = match.group()
+        if "complex" in found and found[0] not in "\"'/":
+            return found.replace("complex", "_Complex")
         return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
 
-    return re.sub(LEXICAL, replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
+    return re.sub(f"{LEXICAL}|{_COMPLEX}", replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
 
 
 _common: list[dict[str, tuple[Node, bool]]] = []
@@ -28,7 +36,8 @@ def common_types() -> dict[str, tuple[Node, bool]]:
         return _common[0]
     from cffi.commontypes import COMMON_TYPES
 
-    from .cffitype import CHARACTERS, ffi, scalar_of
+    from .cffitype import ffi, scalar_of
+    from .characters import CHARACTERS
     from .cnodes import Number
     from .cparser import Parser
     from .csyntax import KNOWN_TYPEDEFS

@@ -8,10 +8,9 @@ not found, else a `SignatureError`, with the file and the line.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
-from collections import namedtuple
 
 from .._errors import LibraryError, SignatureError
+from .._namedtuple import namedtuple
 from .ctype import WORD
 
 TYPE_CHECKING = False
@@ -191,6 +190,8 @@ class Scanned:
 
     def place(self, token: int) -> tuple[int, int]:
         """The index of the file that has a token, and the line."""
+        from bisect import bisect_right
+
         at = bisect_right(self._starts, token) - 1
         return self._places[at] if at >= 0 else (-1, 0)
 

@@ -16,7 +16,7 @@ from _cffi_backend import _get_common_types
 from .._errors import SignatureError
 from .._fifo import Cache
 from .cffitype import MAX_SCALARS
-from .csource import BASIC, KEYWORDS, CSource
+from .csource import BASIC, CODES, KEYWORDS, CSource
 from .csyntax import KNOWN_TYPEDEFS
 from .ctype import MAX_TEXT, SCALARS
 from .derived import Struct
@@ -30,33 +30,14 @@ if TYPE_CHECKING:
 
     #: A parameter's words without its name, and the name.
     Parameter = tuple[str, str | None]
-    #: The text of a type, whether it points to read-only data, its bytes if it is a struct, and
-    #: which text it leads to.
-    Part = tuple[str, bool, int, str]
+    #: The text of a type, whether it points to read-only data, its bytes if it is a struct, which
+    #: text it leads to, and how many items an array has.
+    Part = tuple[str, bool, int, str, int | str | None]
 
 _PROTOTYPE = r"([\w\s*]*[\s*])([A-Za-z_]\w*)\s*\(([^()]*)\)\s*"
 _TAGGED = ("struct", "union", "enum")
 _NO_NAME = KEYWORDS | KNOWN_TYPEDEFS.keys()
-
-
-_CODES = {
-    "_Bool": "?",
-    "char": "c",
-    "signed char": "b",
-    "unsigned char": "B",
-    "short": "h",
-    "unsigned short": "H",
-    "int": "i",
-    "unsigned": "I",
-    "long": "l",
-    "unsigned long": "L",
-    "long long": "q",
-    "unsigned long long": "Q",
-    "float": "f",
-    "double": "d",
-    "long double": "g",
-}
-_OWN = {words: SCALARS[code].text for words, code in _CODES.items()} | {"void": "v"}
+_OWN = {words: SCALARS[code].text for words, code in CODES.items()} | {"void": "v"}
 _MOST_STARS = 8
 
 
@@ -83,9 +64,7 @@ class Prototype:
     def row(self, found: dict[str, Part]) -> Row:
         """What is known of the function from its parts."""
         result, *args = [_own(part) or found[part] for part in self.parts()]
-        if (
-            result[2] + sum([size for _, _, size, _ in args]) > MAX_SCALARS
-        ):  # of bytes, so of scalars too
+        if result[2] + sum([part[2] for part in args]) > MAX_SCALARS:  # of bytes, so of scalars too
             raise InDoubt(self.name)
         text = "".join([result[0], ":", *[text for text, *_ in args], "." * self.variadic])
         if len(text) > MAX_TEXT:
@@ -93,7 +72,9 @@ class Prototype:
         names = tuple([name for _, name in self.parameters])
         characters = tuple([part[3] for part in (*args, result)])
         readonly = tuple([part[1] for part in args])
-        return text, names, readonly, characters if any(characters) else (), self.text
+        lengths = tuple([part[4] for part in args])
+        texts = characters if any(characters) else ()
+        return text, names, readonly, texts, lengths if any(lengths) else (), self.text
 
 
 def abridge(source: CSource) -> tuple[list[Prototype], list[Prototype]]:
@@ -148,11 +129,12 @@ def rows(
         ctypes = (signature.result, *signature.args)
         readonly = False, *signature.readonly
         *characters, returned = signature.characters or [""] * len(ctypes)
-        for part, ctype, promised, text in zip(
-            one.parts(), ctypes, readonly, (returned, *characters), strict=True
+        lengths = None, *(signature.lengths or [None] * len(signature.args))
+        for part, ctype, promised, text, length in zip(
+            one.parts(), ctypes, readonly, (returned, *characters), lengths, strict=True
         ):
             size = ctype.size if isinstance(ctype, Struct) else 0
-            found[part] = ctype.named, promised, size, text
+            found[part] = ctype.named, promised, size, text, length
     made: dict[str, Row] = {}
     common = {"FILE": ""}
     _get_common_types(common)  # cffi's
@@ -186,19 +168,23 @@ def _of_own(part: str) -> Part | None:
     named = _OWN.get(" ".join(base))
     if named is None or words[const : const + len(base)] != base or len(rest) > _MOST_STARS:
         return None
-    readonly = False
+    readonly = behind = False
     for word in rest:
         if word == "const":
             const = True
         elif word == "*":
             named = "P" if named == "v" else "&" + named
-            readonly, const = const, False
+            readonly, behind, const = const, readonly, False
         else:
             return None
     if named == "v" and (const or not result):
         return None
-    text = "char" if readonly and base == ["char"] and rest.count("*") == 1 else ""
-    return named, readonly and not result, 0, text
+    text = ""
+    if base == ["char"] and rest.count("*") == 1 and readonly:
+        text = "char"
+    elif base == ["char"] and rest.count("*") == 2 and behind and not result:
+        text = "*char"
+    return named, readonly and not result, 0, text, None
 
 
 def _prototypes(text: str) -> Iterator[tuple[Prototype, int]]:

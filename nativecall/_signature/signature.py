@@ -19,7 +19,7 @@ refuse_reload(globals(), "Signature")
 
 _PARTS = (
     *("function", "text", "result", "args", "variadic"),
-    *("names", "readonly", "characters", "written"),
+    *("names", "readonly", "characters", "lengths", "written"),
 )
 
 
@@ -50,7 +50,11 @@ class Signature(Immutable):
     characters : tuple of str
         For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
         ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
-        text, else ``""``; empty where there is no text.
+        text, else ``""``; empty where there is no text. With ``*`` before it of an argument that is
+        a pointer to such pointers.
+    lengths : tuple of (int, str or None)
+        For every argument that C declares as an array how many items that has, or the expression
+        where it is no constant, else None; empty where none says it.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class Signature(Immutable):
     True
     """
 
+    __module__ = "nativecall"
     __slots__ = ("__weakref__", *_PARTS)
 
     _shown = "a Signature"
@@ -72,6 +77,7 @@ class Signature(Immutable):
     names: tuple[str | None, ...]
     readonly: tuple[bool, ...]
     characters: tuple[str, ...]
+    lengths: tuple[int | str | None, ...]
     variadic: bool
     function: FunctionPointer
 
@@ -84,13 +90,18 @@ class Signature(Immutable):
         names: Sequence[str | None] | None = None,
         readonly: Sequence[bool] | None = None,
         characters: Sequence[str] = (),
+        lengths: Sequence[int | str | None] = (),
         written: str | None = None,
     ) -> None:
         function = FunctionPointer(result, args, variadic)
         if hasattr(self, "function"):
             raise AttributeError(f"{self._shown} is immutable; it has been made already")
         count = len(function.args)
-        for label, given in (("names", names), ("readonly", readonly)):
+        for label, given in (
+            ("names", names),
+            ("readonly", readonly),
+            ("lengths", lengths or None),
+        ):
             if given is not None and len(given) != count:
                 raise ValueError(
                     f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
@@ -105,6 +116,7 @@ class Signature(Immutable):
             (None,) * count if names is None else tuple(names),
             (False,) * count if readonly is None else tuple(readonly),
             tuple(characters) if any(characters) else (),
+            tuple(lengths) if any(lengths) else (),
             _shown(function) if written is None else written,
         )
 
@@ -115,11 +127,12 @@ class Signature(Immutable):
         names: tuple[str | None, ...],
         readonly: tuple[bool, ...],
         characters: tuple[str, ...],
+        lengths: tuple[int | str | None, ...],
         written: str,
     ) -> Signature:
         """The signature of functions of a type, with the other parts as attributes have them."""
         self = cls.__new__(cls)
-        self._fill_in(function, names, readonly, characters, written)
+        self._fill_in(function, names, readonly, characters, lengths, written)
         return self
 
     def _fill_in(
@@ -128,10 +141,12 @@ class Signature(Immutable):
         names: tuple[str | None, ...],
         readonly: tuple[bool, ...],
         characters: tuple[str, ...],
+        lengths: tuple[int | str | None, ...],
         written: str,
     ) -> None:
         parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
-        for name, value in zip(_PARTS, (*parts, names, readonly, characters, written), strict=True):
+        said = names, readonly, characters, lengths, written
+        for name, value in zip(_PARTS, (*parts, *said), strict=True):
             object.__setattr__(self, name, value)
 
     def c_declaration(self, name: str = "") -> str:
@@ -160,15 +175,8 @@ class Signature(Immutable):
         return f"Signature({self.text!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (
-            self.result,
-            self.args,
-            self.variadic,
-            self.names,
-            self.readonly,
-            self.characters,
-            self.written,
-        )
+        parts = (self.names, self.readonly, self.characters, self.lengths, self.written)
+        return Signature.of, (self.function, *parts)
 
 
 def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
@@ -179,23 +187,3 @@ def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
 def _shown(function: FunctionPointer) -> str:
     named = function.named[2:-1]
     return function.text[2:-1] if "<" in named else named
-
-
-def _restore(
-    result: CType,
-    args: tuple[CType, ...],
-    variadic: bool,
-    names: tuple[str | None, ...],
-    readonly: tuple[bool, ...],
-    characters: tuple[str, ...],
-    written: str,
-) -> Signature:
-    return Signature(
-        result,
-        args,
-        variadic,
-        names=names,
-        readonly=readonly,
-        characters=characters,
-        written=written,
-    )

@@ -1,6 +1,7 @@
 """Every spelling of a signature that is read.
 
-`parse` reads the grammar of signatures (grammar.py), and also C declarations
+`parse` reads the grammar of signatures (grammar.py), in which ``const`` may stand before an
+argument that is a pointer or a view, as in ``"d:const [1]d"``; and also C declarations
 (``"double (double, float *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``);
 `Signature.text` is always the canonical form of the grammar above. Every malformed text is a
 `SignatureError` that names the column. `declarations`, and cffi with it, is imported when the first
@@ -29,11 +30,40 @@ _FORMS = (
 )
 
 
+class _ConstReader(Reader):
+    """A parser of what people write: what an argument leads to is only read if ``const`` is before
+    it. That is no part of the type, and keys in C never have it."""
+
+    __slots__ = ("readonly",)
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.readonly: list[bool] = []
+
+    def admitted(self, place: str, depth: int) -> CType:
+        if place != "argument" or depth != 1:
+            return super().admitted(place, depth)
+        self.peek()
+        at = self.at
+        end = at + len("const")
+        const = self.source[at:end] == "const" and not self.source[end : end + 1].isalnum()
+        if const:
+            self.at = end
+        ctype = super().admitted(place, depth)
+        if const and ctype.kind not in ("pointer", "voidptr", "view"):
+            raise self.error(f"'const' says nothing of {ctype.text!r}, which is a copy", at)
+        self.readonly.append(const)
+        return ctype
+
+
 def _read_native(source: str) -> Signature:
-    reader = Reader(source)
+    reader = _ConstReader(source) if "const" in source else Reader(source)
     result, args, variadic = reader.signature(1, "")
     reader.finish("the signature")
-    return reader.signed(result, args, variadic)
+    made = reader.signed(result, args, variadic)
+    if isinstance(reader, _ConstReader):
+        return Signature.of(made.function, made.names, tuple(reader.readonly), (), (), source)
+    return made
 
 
 def _read_cep1000(source: str) -> Signature:

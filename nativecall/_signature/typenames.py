@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown
-from .cffitype import ANONYMOUS, CHARACTERS, characters
+from .cffitype import ANONYMOUS
+from .characters import CHARACTERS
 from .cnodes import (
     UNUSABLE,
     Enumeration,
@@ -25,7 +26,6 @@ from .cparser import Parser
 from .csource import KEYWORDS
 from .cspecifiers import OTHER_TYPES
 from .ctype import SCALARS
-from .derived import FunctionPointer
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -240,20 +240,10 @@ class TypeNames:
 
     def signature(self, node: FunctionOf, written: str) -> Signature:
         """The signature of functions of a type."""
-        if node.reason:
-            raise SignatureError(node.reason, written)
         try:
-            made = FunctionPointer(
-                self._convert.type(node.result),
-                [self._convert.argument(arg) for arg in node.args],
-                node.ellipsis,
-            )
+            return self._convert.signature(node, written)
         except SignatureError as error:
             raise SignatureError(error.reason, written, hint=error.hint) from None
-        promised = (*node.readonly, getattr(node.result, "const", False))
-        text = tuple(map(characters, (*node.args, node.result), promised))
-        names, readonly = tuple(node.names), tuple(node.readonly)
-        return Signature.of(made, names, readonly, text if any(text) else (), written)
 
     def _read(self, text: str) -> tuple[Node, str | None]:
         from .plaintext import without_comments
@@ -289,7 +279,10 @@ class TypeNames:
         """Advice that names the types whose names are like one."""
         from difflib import get_close_matches
 
-        found = get_close_matches(name, [*self], n=3, cutoff=0.6)
+        known = self._declarations
+        tags = [f"{kind} {name}" for kind in ("struct", "union", "enum")]
+        found = [tag for tag in tags if tag in {*known.layouts, *known.enums, *known.opaque}]
+        found = found or get_close_matches(name, [*self], n=3, cutoff=0.6)
         return f"did you mean {' or '.join(map(repr, found))}?" if found else None
 
 

@@ -53,29 +53,31 @@ _LETTERS = {
 }
 
 
-def memory(value: object, text: str, who: str) -> _Found | None:
+def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found | None:
     """The memory of an array without a buffer, and what keeps it; None for what is no array.
 
     Raises
     ------
     TypeError, ValueError, BufferError
-        When it is an array, but not of such memory as C code can read; `text` is the pointer.
+        When it is an array, but not of such memory as C code can read; `text` is the type that is
+        wanted, and `what` it is called.
     """
     try:
         return _memory(value)
     except MemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever the library of the array raises
         kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
         given = type(value).__name__
-        problem = kind(f"{who} must be a {text!r} pointer, and this {given} is none: {error}")
+        problem = kind(f"{who} must be a {text!r} {what}, and this {given} is none: {error}")
     raise problem  # without a traceback of what was exported
 
 
 def _memory(value: object) -> _Found | None:
     inner = boxes.array(value)
     if inner is not None:
-        return _memory(inner)
+        # What is a view by another class has a buffer.
+        return (inner, value) if isinstance(value, type(inner)) else _memory(inner)
     for name, read in _PROTOCOLS.items():
         # Of NumPy's interface alone instances may have one of their own.
         if hasattr(type(value), name) or (name == _INTERFACE and hasattr(value, name)):

@@ -1,8 +1,9 @@
 """Boxes: objects of other libraries that hold a C function or a pointer, and who knows them.
 
 A bridge knows the boxes of one library. It is found by an object's type, or one that this inherits
-from: by the name of the top-level module that defines it (``numba``), or by the type's own name if
-its C code names no module (``PyCapsule``). So are built-in functions, by what they are bound to.
+from: by the name of the top-level module that defines it (``numba``, and ``_cython`` for
+``_cython_3_2_4``), or by the type's own name if its C code names no module (``PyCapsule``). So are
+built-in functions, by what they are bound to.
 
 The modules in `nativecall._bridges` are bridges, each for the types that its name says; others are
 added with `register_box`, or by an entry point. A bridge is imported when the first object of its
@@ -11,6 +12,8 @@ library is met, and imports nothing that this object's library has not imported.
     native(obj) -> NativeCallable | None
                                           the native callable that an object stands for
     function(obj) -> Function | None      the C function inside a box
+    reason(obj) -> str | None             why something of a library has no C function that can be
+                                          read, and what would work, for messages
     own_entry(obj) -> NativeCallable | None
                                           the entry that a box of ours was made of
     user_data(obj) -> int | None          what the function inside a box must get for user data
@@ -25,6 +28,11 @@ library is met, and imports nothing that this object's library has not imported.
     signatures(obj) -> list | None        for what signatures there are such functions already
     count(obj) -> int | None              how many arguments it takes that is compiled for
                                           signatures, -1 where that differs
+    called(obj, arguments) -> Signature | None
+                                          for what it would be compiled by a call with arguments;
+                                          TypeError with the reason where it cannot be
+    loops(obj) -> bool | None             whether it is a ufunc with such functions: C consumers get
+                                          all of them
     form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
                                           core wants it (csrc/object/boxed.c)
     from_callable(f, signature, user_data)
@@ -44,7 +52,6 @@ is the one in the box.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 from .. import _lib
 from .policies import DEFAULT
@@ -78,6 +85,7 @@ if TYPE_CHECKING:
         def signatures(self) -> tuple[str, ...]: ...
 
         def __call__(self, *values: object) -> object: ...
+        def __getitem__(self, signature: str | Signature, /) -> Self: ...
         def address(self) -> int: ...
         def bind(self, *values: object) -> object: ...
         def convert(
@@ -95,7 +103,7 @@ if TYPE_CHECKING:
         def _add_missing(self, found: Foreign) -> None: ...
         def _derived(self, spec: CallSpec, address: int, flags: int, owner: object) -> Self: ...
         def _refuse(self, signature: str | None) -> None: ...
-        def _choose(self, fixed: int) -> None: ...
+        def _choose(self, way: str | int, /) -> None: ...
         def _offered(self) -> list[tuple[str, int, int]]: ...
 
     Reader: TypeAlias = Callable[[Foreign], object]
@@ -104,7 +112,18 @@ if TYPE_CHECKING:
 class Function:
     """A C function found in a foreign box."""
 
-    __slots__ = ("address", "flags", "name", "owner", "policies", "signature")
+    __slots__ = (
+        "address",
+        "flags",
+        "machine",
+        "name",
+        "owner",
+        "partial",
+        "policies",
+        "reason",
+        "signature",
+        "supposed",
+    )
 
     def __init__(
         self,
@@ -114,12 +133,25 @@ class Function:
         name: str | None = None,
         flags: int = 0,
         policies: Policies = DEFAULT,
+        *,
+        supposed: bool = False,
+        machine: bool = False,
+        partial: tuple[CType | None, ...] | None = None,
+        reason: str | None = None,
     ) -> None:
         self.address = address
         self.signature = signature  # None where the box does not know it
+        # What is known of it then: the result and the arguments, each None where it is not; and
+        # for messages, what is not, with what the caller can do.
+        self.partial = partial
+        self.reason = reason
         self.owner = owner  # what keeps the function alive
         self.name = name
         self.flags = flags  # what the box says about calls, as an entry has it (docs/abi/find.md)
+        # Whether the flags are what is to be assumed where nobody knows: the caller may know.
+        self.supposed = supposed
+        # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
+        self.machine = machine
         self.policies = policies
 
 
@@ -172,6 +204,7 @@ class Struct:
 
 _PACKAGE = "nativecall._bridges"
 _BUILTIN_FUNCTION = type(len)
+_MEMBER = type(vars(Function)["address"])
 _NO_BOXES = (type(Function.__init__), type(Function.__init__.__get__(0)))  # functions, methods
 # Read from types themselves, because metaclasses may have attributes of these names.
 _mro_of = type.__dict__["__mro__"].__get__
@@ -192,6 +225,8 @@ class _Registered:
     def native(self, obj: object) -> Native | None:
         reader = self.reader
         if isinstance(reader, str):
+            from importlib import import_module
+
             module, _, name = reader.partition(":")
             try:
                 imported: Reader = getattr(import_module(module), name)
@@ -267,12 +302,15 @@ def register_box(library: str, reader: str | Reader) -> None:
 
 def bridge(name: str) -> ModuleType:
     """A bridge of this package: the one place where one is imported, and only by its name."""
+    from importlib import import_module
+
     return import_module(f"{_PACKAGE}.{name}")
 
 
 def _known() -> dict[str, ModuleType | _Registered | None]:
     """The bridges, by what they know."""
     if not _bridges:
+        from importlib import import_module
         from pkgutil import iter_modules
 
         names = [found.name for found in iter_modules(import_module(_PACKAGE).__path__)]
@@ -309,10 +347,17 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
     except AttributeError:
         return None
     if not isinstance(root, str):
-        return None
+        if type(root) is not _MEMBER:
+            return None
+        # It is that of the objects. The type's own is in its name, which only its text has.
+        root = type.__repr__(cls).partition("'")[2]
+        if "." not in root:
+            return None
     root = root.partition(".")[0]
     key = _name_of(cls) if root == "builtins" else root
     bridges = _known()
+    if key not in bridges and key[-1:].isdecimal():
+        key = key.rstrip("0123456789_")
     if key not in bridges:
         if not registered or _entry_points_are_read or _is_pythons(cls, root):
             return None
@@ -371,6 +416,18 @@ def holds_entry(obj: object, address: int) -> bool:
     return len(entries) == 1 and entries[0][1] == address
 
 
+def beneath(entry: Native) -> Native:
+    """The entry that a box was made of, where it has a thunk that takes the GIL instead."""
+    owners = entry._owners
+    if not owners or type(owners[-1]) is not _lib.types.Thunk:
+        return entry
+    inner: Native = owners[-1].function
+    _, _, flags = entry._entry()
+    spec, _, needed = inner._entry()
+    taken = needed & _lib.FLAG_NEEDS_GIL and not flags & _lib.FLAG_NEEDS_GIL
+    return inner if taken and spec.signature.text == entry.signatures[0] else entry
+
+
 def own_entry(obj: object) -> Native | None:
     """The entry that a box of ours was made of, as a callable of that one; else None."""
     found: Native | None = _ask(obj, "own_entry")
@@ -384,6 +441,24 @@ def function(obj: object) -> Function | None:
         spec, address, flags = entry._chosen(None)
         return Function(address, spec.signature, obj, entry.__name__, flags, spec.policies)
     found: Function | None = _ask(obj, "function")
+    return found
+
+
+def reason(obj: object) -> str | None:
+    """Why `obj`, which is of a library that a bridge knows, has no C function that can be read."""
+    found: str | None = _ask(obj, "reason")
+    if found is None and type(obj).__name__ in ("instancemethod", "method"):
+        found = _ask(getattr(obj, "__func__", None), "reason")
+    return found
+
+
+def pickled(
+    obj: object, signature: Signature, name: str, doc: str | None, options: object
+) -> tuple[object, ...] | None:
+    """For `pickle`: how another process finds the function in a box, as a function that makes the
+    native callable and its arguments; None when no bridge knows.
+    """
+    found: tuple[object, ...] | None = _ask(obj, "pickled", signature, name, doc, options)
     return found
 
 
@@ -415,6 +490,30 @@ def count(obj: object) -> int | None:
     """
     found: int | None = _ask(obj, "count")
     return found
+
+
+def called(obj: object, arguments: tuple[object, ...]) -> Signature | None:
+    """The signature that a compiler's function has for the arguments of a call, which it is
+    compiled for; None when it does not say. TypeError when it cannot be.
+    """
+    found: Signature | None = _ask(obj, "called", arguments)
+    return found
+
+
+def by_position(
+    obj: object, values: tuple[object, ...], named: dict[str, object]
+) -> tuple[object, ...] | None:
+    """All arguments of a call of a compiler's function in their order, some of which have names;
+    None when it has none for them. TypeError when it does not take these.
+    """
+    found: tuple[object, ...] | None = _ask(obj, "by_position", values, named)
+    return found
+
+
+def loops(obj: object) -> bool:
+    """Whether `obj` is a ufunc, or like one, that has C functions of numbers by now."""
+    found: bool | None = _ask(obj, "loops")
+    return bool(found)
 
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:

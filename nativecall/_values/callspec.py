@@ -7,7 +7,10 @@ arguments, those of the error convention, are equal. It describes the arguments 
 
 from __future__ import annotations
 
+from sys import intern
+
 from .. import _lib
+from .._errors import refuse_reload
 from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
 from .._signature.derived import Array, Handle, Pointer, Struct, View
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from .outs import Out
     from .policies import Policies
 
+refuse_reload(globals(), "of_text")
+
 _types = _lib.types
 _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
 # Of what buffers have elements that the core looks at itself: structs in views, and what holds
@@ -44,6 +49,7 @@ _LETTERS = {
     "pointer": "P",
     "function": "P",
     "struct": "T",
+    "record": "T",
     "view": "V",
     "object": "O",
 }
@@ -57,10 +63,6 @@ def letter(ctype: CType) -> str:
 
 
 _made: Cache[object, CallSpec] = Cache(4096)
-
-
-#: By the types: what else rows of these types say, and the call spec, of the last of them.
-_of_rows: Cache[str, tuple[object, CallSpec]] = Cache(1024)
 
 
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallSpec:
@@ -80,7 +82,7 @@ def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> Ca
 
 def _said(signature: Signature) -> tuple[object, ...]:
     """What calls follow beside the types."""
-    return signature.names, signature.readonly, signature.characters
+    return signature.names, signature.readonly, signature.characters, signature.lengths
 
 
 def of_text(signature: str | Signature) -> CallSpec:
@@ -92,14 +94,8 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
     if policies is not DEFAULT:
         return of(from_row(row), 0, policies)
-    said, named = row[1:-1], row[0]
-    known = _of_rows.get(named)
-    # Functions of the same types follow each other, and mostly say the same.
-    if known is not None and known[0] == said:
-        return known[1]
-    made = _made.get((f"X{{{named}}}", *said, _HIDDEN[0], policies)) or of(from_row(row))
-    _of_rows.pop(named, None)
-    return _of_rows.keep(named, (said, made))[1]
+    known = _made.get((f"X{{{row[0]}}}", *row[1:-1], _HIDDEN[0], policies))
+    return known or of(from_row(row))
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
@@ -108,8 +104,9 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
     texts = lengths(signature) if policies.fortran else ()
     passed = visible(signature, hidden + len(texts), policies.out)
-    names = tuple([signature.names[index] for index, _ in passed])
-    text = [_TEXT[one] for one in signature.characters or ("",) * (len(signature.args) + 1)]
+    names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
+    # Those of functions that are arguments count when one is passed (_callable/arguments.py).
+    text = [_TEXT.get(one, "") for one in signature.characters or ("",) * (len(signature.args) + 1)]
     return (
         signature,
         signature.text,
@@ -128,11 +125,22 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     )
 
 
-def _outs(signature: Signature, outs: Sequence[Out]) -> tuple[tuple[str, int, CType], ...]:
-    """The letter, the place in a trampoline's memory and the type of each out-parameter."""
+def text_out(signature: Signature, out: Out) -> str:
+    """The letter of the text that an out-parameter is; "" for what is none."""
+    said = signature.characters[out.index] if signature.characters else ""
+    return _TEXT[said[1:]] if said.startswith("*") else ""
+
+
+def _outs(signature: Signature, outs: Sequence[Out]) -> tuple[tuple[str, int, CType, str], ...]:
+    """The letter, the place in a trampoline's memory and the type of each out-parameter, and the
+    letter of its text.
+    """
     types = [pointee(signature, out) for out in outs]
     return tuple(
-        [(letter(one), at, one) for one, at in zip(types, offsets(signature, outs)[0], strict=True)]
+        [
+            (letter(one), at, one, text_out(signature, out))
+            for out, one, at in zip(outs, types, offsets(signature, outs)[0], strict=True)
+        ]
     )
 
 
@@ -165,5 +173,10 @@ def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = Fal
     found = _of_arguments.get(key)
     if found is None:
         signature = Signature(VOID, (ctype,), readonly=(readonly,))
+        # What is said of a function's arguments by their places is not said of this one.
+        policies = policies._replace(out=(), keep="call", check=None)
         found = _of_arguments.keep(key, of(signature, 0, policies))
     return found
+
+
+_types.set_spec_hooks(described, of_text)

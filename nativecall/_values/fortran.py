@@ -49,6 +49,7 @@ def with_lengths(signature: Signature) -> Signature:
         names=(*signature.names, *[None] * len(texts)),
         readonly=(*signature.readonly, *[False] * len(texts)),
         characters=with_more(signature.characters, len(texts)),
+        lengths=signature.lengths and (*signature.lengths, *[None] * len(texts)),
         written=signature.written,
     )
 

@@ -6,6 +6,10 @@ tell when Python calls them: the object that one was called with is refused from
 functions, unless that call raised an exception. It is freed once, whoever does it, also where
 several threads try.
 
+Where a call raises, what it has given all the same, as its result or in out-parameters, is the
+attribute `out` of the exception: freed with that, or by the first function that `close=` names and
+that takes nothing more, since nobody else has it. The same holds where a check raises.
+
 What is remembered is the object, as long as it lives, not the address, which may be used again:
 another object with the same address is not known.
 """
@@ -49,7 +53,8 @@ def _end(handle: object, function: str) -> bool:
     return _ended.setdefault(key, entry) is entry
 
 
-def _is_pointer(value: object) -> bool:
+def is_cdata(value: object) -> bool:
+    """Whether a value is data of cffi's, of any kind."""
     cls = type(value)
     return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
 
@@ -70,13 +75,19 @@ class _Free:
             self.function(pointer)
 
 
-class _Nothing:
-    """What cffi calls with a handle whose object goes: it is for the caller to close."""
+class _Close:
+    """What cffi calls with a handle whose object goes: it is for the caller to close, unless the
+    caller has never got it. Then `free` closes it.
+    """
 
-    __slots__ = ()
+    __slots__ = ("free",)
+
+    def __init__(self) -> None:
+        self.free: _Free | None = None
 
     def __call__(self, pointer: FFIData) -> None:
-        pass
+        if self.free is not None:
+            self.free(pointer)
 
 
 class Owned:
@@ -90,38 +101,71 @@ class Owned:
         It, where the object is to call it.
     then : callable or None
         Another check, which sees the result next.
+    closer : tuple of str and callable, optional
+        What closes a handle that a call has given before it raised, and its name.
     """
 
-    __slots__ = ("function", "name", "then")
+    __slots__ = ("closer", "function", "name", "then")
 
     def __init__(
-        self, name: str, function: Callable[[object], object] | None, then: Check | None
+        self,
+        name: str,
+        function: Callable[[object], object] | None,
+        then: Check | None,
+        closer: tuple[str, Callable[[object], object] | None] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.then = then
+        self.closer = closer or (name, function)
 
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]
     ) -> object:
-        if isinstance(result, tuple):
-            make: Foreign = getattr(type(result), "_make", tuple)
-            result = make([self._owned(one) for one in result])
-        else:
-            result = self._owned(result)
-        return result if self.then is None else self.then(result, function, values)
+        result = _all_owned(result, self.name, self.function)
+        if self.then is None:
+            return result
+        try:
+            return self.then(result, function, values)
+        except BaseException as error:
+            self.failed(error, result)
+            raise
 
-    def _owned(self, value: object) -> object:
-        if not _is_pointer(value) or type(value).__name__ == _GCP:
-            return value
-        import _cffi_backend
+    def failed(self, error: BaseException, found: object) -> None:
+        """Have an exception keep what a call has given."""
+        owned = _all_owned(found, *self.closer)
+        try:
+            error.out = owned  # type: ignore[attr-defined]  # most exceptions take any attribute
+        except (AttributeError, TypeError):
+            return  # what it cannot keep is freed here
 
-        if self.function is None:
-            return _cffi_backend.gcp(value, _Nothing())
-        free = _Free(self.name, self.function)
-        made = _cffi_backend.gcp(value, free)
-        free.handle = ref(made)
-        return made
+
+def _all_owned(value: Foreign, name: str, function: Callable[[object], object] | None) -> object:
+    """What a call gives, with objects for its pointers."""
+    if isinstance(value, tuple):
+        make: Foreign = getattr(type(value), "_make", tuple)
+        return make([_owned(one, name, function) for one in value])
+    return _owned(value, name, function)
+
+
+def _owned(value: object, name: str, function: Callable[[object], object] | None) -> object:
+    if not is_cdata(value):
+        return value
+    free = None if function is None else _Free(name, function)
+    if type(value).__name__ == _GCP:
+        for one in get_referents(value):
+            if isinstance(one, _Close) and free is not None:
+                # The caller was to close it, and has not got it.
+                free.handle = ref(value)
+                one.free = free
+        return value
+    import _cffi_backend
+
+    if free is None:
+        return _cffi_backend.gcp(value, _Close())
+    made = _cffi_backend.gcp(value, free)
+    free.handle = ref(made)
+    return made
 
 
 class Ending:
@@ -170,9 +214,9 @@ class Ending:
 
 def _is_owned(value: object) -> bool:
     """Whether a pointer is one that a function gave for the caller to free or close."""
-    if type(value).__name__ != _GCP or not _is_pointer(value):
+    if type(value).__name__ != _GCP or not is_cdata(value):
         return False
     # Only the collector can see what cffi is to call.
-    return any([isinstance(one, _Free | _Nothing) for one in get_referents(value)]) or (
+    return any([isinstance(one, _Free | _Close) for one in get_referents(value)]) or (
         ended_by(value) is not None
     )

@@ -12,16 +12,17 @@ memory of others (_callable/composed.py).
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from _collections_abc import Mapping, Sequence
 
+from .._namedtuple import namedtuple
 from .._signature.ctype import CType, Scalar
-from .._signature.derived import Pointer
+from .._signature.derived import Handle, Pointer, Record, Struct
 from .failure import convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._signature.signature import Signature
+    from .._types import Foreign
 
 #: Bytes of all out-parameters of a call that a trampoline keeps on its stack.
 MOST_BYTES = 128
@@ -92,11 +93,15 @@ def _is_read(one: object) -> bool:
 
 
 def resolved(
-    signature: Signature, hidden: int, given: Sequence[Out | tuple[str | int, str | int | None]]
+    signature: Signature,
+    hidden: int,
+    given: Sequence[Out | tuple[str | int, str | int | None]],
+    by_reference: bool = False,
 ) -> tuple[Out, ...]:
     """The out-parameters of a function, in the order of its arguments.
 
-    The last ones, `hidden` in number, are passed by nobody who calls from Python.
+    The last ones, `hidden` in number, are passed by nobody who calls from Python; `by_reference`
+    says that numbers stand for pointers to them.
 
     Raises
     ------
@@ -114,27 +119,56 @@ def resolved(
             raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
         found[out.index] = out
     for out in found.values():
-        if out.sized in found and not found[out.sized].given:
-            raise ValueError(
-                f"'out' takes the length of {_shown(signature, out.index)} from "
-                f"{_shown(signature, out.sized)}, which is an out-parameter itself"
-            )
+        if out.sized is not None:
+            _check_length(signature, out, found, by_reference)
     return tuple([found[index] for index in sorted(found)])
 
 
 def _out(signature: Signature, count: int, which: str | int, how: str | int | None) -> Out:
     index = position(signature, count, which, "out")
-    if how is None or how == "inout":
-        return Out(index, how is not None)
+    declared = signature.lengths[index] if signature.lengths else None
     if isinstance(how, int):
+        if isinstance(declared, int) and how < declared:
+            raise ValueError(
+                f"'out' says that {_shown(signature, index)} has {how} items, which C declares "
+                f"with {declared}"
+            )
         return Out(index, length=how)
-    sized = position(signature, count, how, "out")
-    if signature.args[sized].kind != "int":
+    if how is None or how == "inout":
+        given = how is not None
+        if not isinstance(declared, str):
+            # An array of one item is how libraries pass a struct by reference.
+            return Out(index, given, declared if declared and declared > 1 else None)
+        if declared not in signature.names[:count]:
+            raise ValueError(
+                f"'out' names {_shown(signature, index)}, an array of {declared!r} items, which is "
+                f"no constant and no argument; say how many: {{{_shown(signature, index)}: 16}}"
+            )
+        return Out(index, given, sized=signature.names.index(declared))
+    return Out(index, sized=position(signature, count, how, "out"))
+
+
+def _check_length(
+    signature: Signature, out: Out, found: Mapping[int, Out], by_reference: bool
+) -> None:
+    """Refuse an array whose length is no integer that Python passes."""
+    assert out.sized is not None
+    ctype = signature.args[out.sized]
+    array, length = _shown(signature, out.index), _shown(signature, out.sized)
+    what = f"'out' takes the length of {array} from {length}"
+    other = found.get(out.sized)
+    if other is not None and not other.given:
         raise ValueError(
-            f"'out' takes the length of {_shown(signature, index)} from "
-            f"{_shown(signature, sized)}, which is no integer but {signature.args[sized].text!r}"
+            f"{what}, which is an out-parameter itself; to pass it, too: {{{length}: 'inout'}}"
         )
-    return Out(index, sized=sized)
+    is_pointer = isinstance(ctype, Pointer) and ctype.pointee.kind == "int"
+    if is_pointer and other is None and not by_reference:
+        raise ValueError(
+            f"{what}, a pointer to an integer; to pass the integer: "
+            f"{{{array}: {length}, {length}: 'inout'}}"
+        )
+    if not (is_pointer or ctype.kind == "int"):
+        raise ValueError(f"{what}, which is no integer but {ctype.text!r}")
 
 
 def position(signature: Signature, count: int, which: str | int, option: str) -> int:
@@ -177,8 +211,18 @@ def _shown(signature: Signature, index: int | None) -> str:
 def _check_type(signature: Signature, out: Out) -> None:
     ctype = signature.args[out.index]
     what = f"'out' names {_shown(signature, out.index)}, a {ctype.text!r}"
-    if not isinstance(ctype, Pointer):
-        raise ValueError(f"{what}, which points to nothing that has a size")
+    found = _record(ctype)
+    if found is None and not isinstance(ctype, Pointer):
+        raise ValueError(
+            f"{what}, which points to nothing that has a size here; pass memory that the library's "
+            "'new' has made"
+        )
+    if found is not None and out.given and isinstance(ctype, Handle):
+        raise ValueError(
+            f"{what}; to pass its value, pass memory that the library's 'new' has made"
+        )
+    if isinstance(ctype, Pointer) and ctype.pointee.kind == "array":
+        raise ValueError(f"{what}, which points to arrays; pass an array with room for them")
     if signature.readonly[out.index]:
         raise ValueError(f"{what}, which C declares const")
     if "O" in ctype.text:
@@ -188,12 +232,36 @@ def _check_type(signature: Signature, out: Out) -> None:
 def pointee(signature: Signature, out: Out) -> CType:
     """What an out-parameter points to."""
     ctype = signature.args[out.index]
+    found = None if out.given else _record(ctype)
+    if found is not None:
+        return found
     assert isinstance(ctype, Pointer)
     return ctype.pointee
 
 
+def _record(ctype: CType) -> Record | None:
+    """What a pointer to a struct or union leads to whose members need cffi's type of it."""
+    if isinstance(ctype, Handle):
+        needs = not ctype.opaque
+    elif isinstance(ctype, Pointer) and isinstance(ctype.pointee, Struct):
+        needs = any([field.name is None for field in ctype.pointee.fields])
+    else:
+        return None
+    pointer = ctype.owner.pointer(ctype.name) if needs and ctype.owner is not None else None
+    if pointer is None:
+        return None
+    import _cffi_backend
+
+    item: Foreign = pointer.item  # type: ignore[attr-defined]  # a pointer of cffi's
+    if item.fields is None:
+        return None
+    return Record(ctype, _cffi_backend.sizeof(item), _cffi_backend.alignof(item))
+
+
 def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tuple[int, CType]]:
-    """What Python passes: the index of each argument, and its type; values where `given`."""
+    """What Python passes: the index of each argument, and its type; of what is `given` that of the
+    value, but for arrays.
+    """
     left_out = {out.index: out for out in outs}
     found: list[tuple[int, CType]] = []
     for index, ctype in enumerate(signature.args[: len(signature.args) - hidden]):
@@ -201,7 +269,7 @@ def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tupl
         if out is None:
             found.append((index, ctype))
         elif out.given:
-            found.append((index, pointee(signature, out)))
+            found.append((index, ctype if out.is_array else pointee(signature, out)))
     return found
 
 
@@ -219,7 +287,8 @@ def fits_stack(signature: Signature, outs: Sequence[Out], texts: Sequence[int] =
     """Whether a trampoline can keep them; `texts` are arguments whose lengths it passes."""
     if signature.variadic or any([out.is_array or out.index in texts for out in outs]):
         return False
-    if any([pointee(signature, out).alignment > _ALIGNMENT for out in outs]):
+    kinds = [pointee(signature, out) for out in outs]
+    if any([kind.alignment > _ALIGNMENT or isinstance(kind, Record) for kind in kinds]):
         return False
     if not all([isinstance(pointee(signature, out), Scalar) for out in outs if out.given]):
         return False

@@ -8,8 +8,8 @@ trampolines' machine code and C code that looks do not know them. A further one 
 from __future__ import annotations
 
 import codecs
-from collections import namedtuple
 
+from .._namedtuple import namedtuple
 from .outs import check_out
 
 TYPE_CHECKING = False

@@ -13,7 +13,6 @@ was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``),
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 from itertools import islice
 
 from .. import _lib
@@ -208,16 +207,24 @@ def _store_array(
 
 
 def _view(view: View, value: object, who: str, keep: list[object], readonly: bool) -> int:
-    """A descriptor (`View.descriptor`) of an object with a buffer; its address."""
+    """A descriptor (`View.descriptor`) of an array or another object with a buffer; its address."""
     if value is None:
         return 0
     given = type(value).__name__
+    owner: object = None
     try:
         exported = _types.export(value)
     except TypeError:
-        raise TypeError(
-            f"{who} must be an array or another object with a buffer (got {given})"
-        ) from None
+        found = None
+        if type(value).__module__ != "builtins":
+            from . import arrays
+
+            found = arrays.memory(value, view.text, who, "array")
+        if found is None:
+            raise TypeError(
+                f"{who} must be an array or another object with a buffer (got {given})"
+            ) from None
+        exported, owner = _types.export(found[0]), found[1]
     except (BufferError, ValueError) as error:
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
@@ -225,11 +232,11 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
     held = exported[0]
     problem = view_problem(view, given, readonly, held.address, *exported[1:])
     if problem is not None:
-        del held, exported  # or the traceback would keep the buffer exported
+        del held, exported, owner  # or the traceback would keep the buffer exported
         raise type(problem)(f"{who} must {problem}")
     _, _, _, _, shape, strides, _ = exported
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
-    keep += [held, words]
+    keep += [held, words, owner]
     return int(_lib.ffi.cast("uintptr_t", words))
 
 
@@ -253,13 +260,14 @@ def view_problem(
     if not is_element(item, code, form, itemsize):
         swapped = "; pass a copy in this machine's byte order"
         hint = swapped if bufferformat.is_swapped(form) else ""
-        return TypeError(f"have {item.text!r} elements (got {form!r}){hint}")
+        wanted = item.text if "<" in item.named else item.named
+        return TypeError(f"have {wanted!r} elements (got {form!r}){hint}")
     if not _is_aligned(item.alignment, address, shape, strides):
         return ValueError(misaligned(item, given))
     if locked and not readonly:
         return ValueError(
-            f"be writable, this {given} is read-only; pass a copy, or a Signature with 'readonly' "
-            "if the callee does not write"
+            f"be writable, this {given} is read-only; pass a copy, or write 'const' before the "
+            f"array in the signature, as in 'v:const {view.text}', if the callee does not write"
         )
     return None
 
@@ -361,5 +369,19 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
     known = _named_tuples.get(struct.named)
     if known is not None:
         return known
+    from collections import namedtuple  # renames what is no name, as these classes have to
+
     make: Foreign = namedtuple
-    return _named_tuples.keep(struct.named, make("Struct", struct.field_names, rename=True))
+    made = make("Struct", struct.field_names, rename=True)
+
+    def reduced(self: tuple[object, ...]) -> tuple[object, ...]:
+        """For `pickle`, which looks for classes by their names: another process makes its own."""
+        return _struct_again, (struct, tuple(self))
+
+    made.__reduce__ = reduced
+    return _named_tuples.keep(struct.named, made)
+
+
+def _struct_again(struct: Struct, values: tuple[object, ...]) -> object:
+    """For `pickle`."""
+    return named_tuple(struct)(*values)

@@ -15,10 +15,13 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-_typeof, _string = _lib.ffi.typeof, _lib.ffi.string
-# What most that is read is. cffi has one object for a type in all of a process.
-_CDATA = type(_lib.ffi.NULL)
-_TEXTS = {_typeof(f"{name} *") for name in ("char", "signed char", "int8_t", "unsigned char")}
+_typeof, _string_at = _lib.ffi.typeof, _lib.types.string_at
+# What the core reads itself: cffi's types, and the pointers that they convert to. cffi has one
+# object for a type in all of a process.
+_texts = _lib.types.texts
+_POINTERS = [_typeof(f"{name} *") for name in ("char", "signed char", "int8_t", "unsigned char")]
+_texts.update({one: one for one in _POINTERS})
+_MOST_TEXTS = 256
 
 
 def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
@@ -26,10 +29,11 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
 
     Parameters
     ----------
-    pointer : cffi or ctypes pointer or array, buffer of bytes, or None
+    pointer : cffi or ctypes pointer or array, buffer of bytes, tuple of int, or None
         To characters or bytes, wide ones too. **The caller vouches for what is there**: memory
         without a null character, or that was freed, crashes the process or gives what lies behind.
-        Arrays and buffers end the text themselves.
+        Arrays and buffers end the text themselves. A tuple is what an array of characters is in a
+        struct that was returned.
     encoding : str, optional
         Of the bytes; what comes back is a `str` then. Wide characters need none.
 
@@ -53,10 +57,10 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    if type(pointer) is _CDATA and _typeof(pointer) in _TEXTS:
-        found = _string(pointer) if pointer else None
-    else:
-        found = _read(pointer)
+    text: bytes | str | None = _string_at(pointer, encoding)
+    if text is not NotImplemented:
+        return text
+    found = _read(pointer)
     if encoding is None:
         return found
     if isinstance(found, bytes) and isinstance(encoding, str):
@@ -74,6 +78,10 @@ def _read(pointer: object) -> bytes | str | None:
         return None
     if type(pointer).__module__ == "_cffi_backend":
         return _read_cffi(pointer)
+    if isinstance(pointer, tuple):
+        if not all([isinstance(one, int) and -128 <= one < 256 for one in pointer]):
+            raise TypeError(f"'pointer' {_WANTED} (got a tuple of other than bytes)")
+        return bytes([one & 255 for one in pointer]).partition(b"\0")[0]
     if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":
         wide: str | None = getattr(pointer, "value", None)
         return wide
@@ -107,9 +115,9 @@ def _read_cffi(pointer: object) -> bytes | str | None:
     kind = ffi.typeof(pointer)
     if kind.kind not in ("pointer", "array"):
         raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r})")
-    if kind.item.cname == "char":  # as most are
-        found: bytes | None = ffi.string(pointer) if pointer else None
-        return found
+    for one in _POINTERS:
+        if kind.kind == "array" and kind.item is one.item and len(_texts) < _MOST_TEXTS:
+            _texts[kind] = one
     if kind.kind == "pointer" and pointer == ffi.NULL:
         return None
     if kind.item.kind == "void":

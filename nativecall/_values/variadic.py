@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 _DOUBLE = scalar("d")
 
 
-def extra_argument(value: Foreign, index: int, name: str) -> tuple[CType, object]:
+def extra_argument(
+    value: Foreign, index: int, name: str, encoding: str | None = None
+) -> tuple[CType, object]:
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
-    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted. `index`, from
-    0, and the callable's `name` are for messages.
+    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted. What holds one
+    C function is a pointer to it, of its own signature; text needs the function's `encoding`.
+    `index`, from 0, and the callable's `name` are for messages.
     """
     kind = type(value)
     # The commonest, as the rules below have it.
@@ -59,10 +62,56 @@ def extra_argument(value: Foreign, index: int, name: str) -> tuple[CType, object
         return promoted(SCALARS[code]) if SCALARS[code].native else _DOUBLE, value
     if isinstance(value, int):
         return _integer_type(value), value
+    who = f"argument {index + 1} of '{name}'"
+    if isinstance(value, str):
+        return VOIDPTR, _encoded(value, encoding, who)
+    found = _function_type(value, who)
+    if found is not None:
+        return found, value
     raise TypeError(
-        f"argument {index + 1} of '{name}' has no C type of its own (got {given}); pass an int, "
-        "a float, bytes, a buffer, or a ctypes or cffi value"
+        f"{who} has no C type of its own (got {given}); pass an int, a float, bytes, a buffer, a "
+        "native callable, or a ctypes or cffi value"
     )
+
+
+def _encoded(text: str, encoding: str | None, who: str) -> bytes:
+    """A text as C reads it, without what would end it before its end."""
+    if encoding is None:
+        raise TypeError(
+            f"{who} is a str, which has no bytes of its own; pass s.encode(), or load the function "
+            'with encoding="utf-8" or the like'
+        )
+    encoded = text.encode(encoding)
+    if b"\0" in encoded:
+        raise ValueError(
+            f"{who} must have no null character once it is encoded, which ends text in C"
+        )
+    return encoded
+
+
+def _function_type(value: Foreign, who: str) -> CType | None:
+    """The type of a pointer to the C function that an object holds; None where it is no function.
+    Of a Python function nothing says it.
+    """
+    native = boxes.native(value)
+    if native is not None:
+        entries = native._resolved()
+        if len(entries) == 1:
+            return entries[0][1].function
+        raise TypeError(
+            f"{who} must be a function of one signature, this has {len(entries)}; pass one of "
+            "them, as f[signature]"
+        )
+    found = boxes.function(value)
+    if found is not None and found.signature is not None:
+        return found.signature.function
+    if callable(value):
+        raise TypeError(
+            f"{who} is a callable of Python ({type(value).__name__}), for which no type is "
+            "declared after the fixed arguments; pass nativecall.callback(signature, it), and "
+            "keep that as long as C may call it"
+        )
+    return None
 
 
 def _integer_type(value: int) -> CType:

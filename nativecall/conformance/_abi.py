@@ -68,9 +68,17 @@ NATIVECALLABLE, PACKEDCALLABLE, OBJECTSLOTS = 0x04000001, 0x04000003, 0x04000101
 CALL_KEYS = (NATIVECALLABLE, PACKEDCALLABLE)
 NEEDS_GIL, TAKES_GIL, RELEASE_GIL, ERRNO = 1, 2, 4, 8
 ERRORS, ERRORS_PYTHON = 0x70, 0x10
-#: Conventions whose failures an integer shows, a pointer, and what the last argument points to.
-BY_INTEGER, BY_POINTER, BY_ARGUMENT = (0x20, 0x30), (0x40,), (0x60,)
-LAST_CONVENTION = 0x60
+#: The error conventions, and what is found in the signatures that they fit: a result that is an
+#: integer, a pointer; a last argument that is one to an int, and not the end of another type.
+CONVENTIONS = {
+    0x00: "",
+    0x10: "",
+    0x20: "^[?bBhHiIqQ]:",
+    0x30: "^[?bBhHiIqQ]:",
+    0x40: "^[PO&X]",
+    0x50: "",
+    0x60: r"[^&)\]]&i$",
+}
 ABI_MASK = 2 ** (8 * WORD) - 2**24 | 0x80
 API_ATTRIBUTE, API_CAPSULE, API_NAME = (
     "__nativecall_api__",

@@ -56,7 +56,7 @@ def _load(role: str, place: str, given: dict[str, Foreign]) -> Foreign:
     if given["on"]:
         importlib.import_module(given["on"])
     import nativecall  # noqa: F401  # its runtime, unless that module has brought one
-    from nativecall._cli.inspection import find
+    from nativecall._cli.place import find
 
     found: Foreign = find(place)
     if role == "provider":

@@ -234,10 +234,11 @@ def ignorable_flags(it: Consumer) -> None:
 
 @table_rule("Step 4: the entry", "unknown error conventions are not trusted")
 def unknown_convention(it: Consumer) -> None:
-    obj = provider(it.types.unpacked, [("d:d", 0x70, F[0]), ("d:d", 0, F[1])])
-    what = "an entry with the convention 0x70 before one without"
-    it.finds(what, obj, "d:d", F[1], _abi.ERRORS)
-    it.finds(what, obj, "d:d", F[0])
+    for flags in sorted({*range(0, _abi.ERRORS + 1, 0x10)} - {*_abi.CONVENTIONS}):
+        obj = provider(it.types.unpacked, [("d:d", flags, F[0]), ("d:d", 0, F[1])])
+        what = f"an entry with the convention {flags:#x} before one without"
+        it.finds(what, obj, "d:d", F[1], _abi.ERRORS)
+        it.finds(what, obj, "d:d", F[0])
 
 
 # -- tables that change --------------------------------------------------------------------------

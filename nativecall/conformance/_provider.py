@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, MethodDescriptorType
 
 from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
-from ._rules import Absent, Broken, a, check, rules_of, same
+from ._rules import Absent, Broken, a, attribute, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def flags(it: Provider) -> None:
         check(found >> 8 == 0, f"{text!r} has the flags {found:#x}: bits from 8 to 23")
         convention = found & _abi.ERRORS
         check(
-            convention <= _abi.LAST_CONVENTION,
+            convention in _abi.CONVENTIONS,
             f"{text!r} has the error convention {convention:#x}, which has no meaning",
         )
 
@@ -393,15 +393,9 @@ def needs_gil(it: Provider) -> None:
 @rule("Flags", "the error convention fits the signature")
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
-        kind, result = found & _abi.ERRORS, text.partition(":")[0]
-        if kind in _abi.BY_INTEGER:
-            check(result in tuple("?bBhHiIqQ"), f"{text!r} has the convention {kind:#x}")
-        if kind in _abi.BY_POINTER:
-            check(result[:1] in ("P", "O", "&", "X"), f"{text!r} has the convention {kind:#x}")
-        if kind in _abi.BY_ARGUMENT:
-            # Neither a pointer to a pointer, to an array of them, nor a view.
-            last = re.search(r"[^&)\]]&i$", text)
-            check(last, f"{text!r}, whose last argument is no '&i', has the convention {kind:#x}")
+        kind = found & _abi.ERRORS
+        fits = re.search(_abi.CONVENTIONS.get(kind, ""), text)
+        check(fits, f"{text!r} has the convention {kind:#x}, which it does not fit")
 
 
 # -- the packed table ----------------------------------------------------------------------------
@@ -437,7 +431,7 @@ def view(it: Provider) -> None:
     views, outside = list(it.views), ""
     if not isinstance(it.object, type):
         for name in dir(type(it.object)):
-            member = getattr(it.object, name, None) if not name.startswith("__") else None
+            member = attribute(it.object, name) if not name.startswith("__") else None
             if _viewed(member) is it.object:
                 views.append(member)
             elif _bound_elsewhere(it.object, name, member):

@@ -168,3 +168,11 @@ def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO)
             status, found = "broken", f"{type(error).__name__}: {error}"
         verdict = {"rule": one.name, "status": status, "found": found}
         print(json.dumps(verdict), file=report, flush=True)
+
+
+def attribute(obj: object, name: str) -> object:
+    """An attribute of somebody's object, which may raise whatever it likes: None then."""
+    try:
+        return getattr(obj, name)
+    except Exception:  # it is theirs
+        return None

@@ -101,13 +101,21 @@ def test_characters_have_the_sign_that_the_compiler_gives_them(builder):
 
 
 def test_ctypes_functions_without_argtypes_need_a_signature(cdll, fails):
-    message = "'signature' must be given: a _FuncPtr does not tell its own"
-    with fails(TypeError, message):
+    message = "'signature' must be given: a _FuncPtr does not tell its own: "
+    with fails(TypeError, message + "its argtypes are not set"):
         nc.wrap(cdll.square)
     assert nc.wrap(cdll.square, "d:d")(3.0) == 9.0
     cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], lambda x: x
-    with fails(TypeError, message):
+    with fails(TypeError, message + "its restype is a function of Python's"):
         nc.wrap(cdll.square)
+
+
+def test_a_library_is_no_function(cdll):
+    for library in (cdll, cffi.FFI().dlopen(None)):
+        with pytest.raises(TypeError, match=r"\(got .*, a library; pass one of its functions\)$"):
+            nc.wrap(library)
+    with pytest.raises(TypeError, match=r"\(got str; nativecall.load finds functions by their"):
+        nc.wrap("cos", "d:d")
 
 
 def test_a_ctypes_signature_cannot_be_contradicted(cdll, fails):
@@ -406,11 +414,14 @@ def test_to_cffi(lib):
     assert nc.wrap(lib.function("add_all", "d:i.").to_cffi()).signatures == ("d:i.",)
 
 
-def test_what_needs_the_gil_is_not_for_cffi(fails):
-    f = nc.load(None).function("PyGILState_Check", "i:", gil="need", name="check")
-    with fails(ValueError, "'check' needs the GIL, which cffi drops around calls; use to_ctypes()"):
+def test_variadic_functions_that_need_the_gil_are_not_for_cffi(fails):
+    f = nc.load(None).function("PyGILState_Check", "i:i.", gil="need", name="check")
+    with fails(
+        ValueError,
+        "'check' needs the GIL, which cffi drops around calls, and no thunk takes it for a "
+        "variadic function; use to_ctypes()",
+    ):
         f.to_cffi()
-    assert f() == 1
 
 
 # -- capsules ------------------------------------------------------------------------------------
@@ -457,14 +468,11 @@ def test_capsules_keep_what_the_callable_does(lib):
 
 
 def test_capsules_without_a_signature(lib, fails):
-    import datetime
-
     address = lib.address("square")
     for capsule in (
         new_capsule(address, None, None),
         new_capsule(address, b"some.module.name", None),
         new_capsule(address, b"\xff", None),
-        datetime.datetime_CAPI,
     ):
         with fails(TypeError, "'signature' must be given: a PyCapsule does not tell its own"):
             nc.wrap(capsule)
@@ -510,16 +518,21 @@ def test_to_scipy(lib):
     assert alive() is None
 
 
-def test_without_scipy(python):
+@pytest.mark.parametrize(
+    ("method", "module", "library"),
+    [("to_scipy", "scipy", "SciPy"), ("to_ufunc", "numpy", "NumPy")],
+)
+def test_without_a_library(python, method, module, library):
     code = (
-        "import sys; sys.modules['scipy'] = None\n"
+        f"import sys; sys.modules[{module!r}] = None\n"
         "import nativecall as nc\n"
         "cos = nc.load('m').function('cos', 'd:d')\n"
-        "try: cos.to_scipy()\n"
+        f"try: cos.{method}()\n"
         "except ImportError as error: print(error)\n"
         "print(cos(0))\n"
     )
-    assert python(code) == "to_scipy() needs SciPy; install it with 'pip install scipy'\n1.0\n"
+    said = f"{method}() needs {library}; install it with 'pip install {module}'"
+    assert python(code) == f"{said}\n1.0\n"
 
 
 # -- around the world ----------------------------------------------------------------------------
@@ -535,3 +548,38 @@ def test_one_function_through_every_box(lib, consumer):
         assert consumer.total(g, 3.0, 1) == (9.0, "native")
         for other in (g.to_ctypes(), g.to_cffi(), g.to_capsule(), g.to_scipy()):
             assert nc.wrap(other).address() == f.address()
+
+
+def test_pointers_without_a_type_say_how_to_tell_it(cos, fails):
+    ffi = cffi.FFI()
+    address = cos.address()
+    with fails(
+        TypeError,
+        "a 'void *' of cffi's has no type; if it is a function, say which: "
+        "ffi.cast('double (*)(double)', it)",
+    ):
+        nc.wrap(ffi.cast("void *", address), "d:d")
+    assert nc.wrap(ffi.cast("double (*)(double)", ffi.cast("void *", address)))(0.0) == 1.0
+    with fails(
+        TypeError,
+        "a c_void_p of ctypes' has no type; if it is a function, pass the address and a signature: "
+        "wrap(it.value, 'd:d')",
+    ):
+        nc.wrap(ctypes.c_void_p(address), "d:d")
+    assert nc.wrap(ctypes.c_void_p(address).value, "d:d")(0.0) == 1.0
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    for one, message in (
+        (kind, "CFunctionType is a class of function pointers of ctypes'; pass an instance of it"),
+        (
+            ffi.typeof("int (*)(int)"),
+            "<ctype 'int(*)(int)'> is a type of cffi's; pass a function pointer of it",
+        ),
+    ):
+        with fails(TypeError, message):
+            nc.wrap(one)
+
+
+def test_a_function_of_cffi_is_called_like_its_symbol():
+    ffi = cffi.FFI()
+    ffi.cdef("int abs(int);")
+    assert nc.wrap(ffi.dlopen(None).abs).__name__ == "abs"

@@ -7,22 +7,25 @@ complex numbers go through trampolines that tests/codegen/test_abi.py compares w
 from __future__ import annotations
 
 import collections
+import copy
 import ctypes
 import gc
 import math
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 import threading
 import weakref
 
-import numba
 import numpy as np
 import pytest
 
 import nativecall as nc
 from support import build
+
+numba = pytest.importorskip("numba")
 
 Pair = collections.namedtuple("Pair", ["low", "high"])
 
@@ -377,7 +380,7 @@ def test_instances_are_added_on_demand():
     f = nc.wrap(jitted, name="f")
     assert f.signatures == ()
     with pytest.raises(TypeError, match=r"^'f' has no entries yet; ask for one as in f"):
-        f(1.0)
+        f.builtin
     assert f["d:d"](1.5) == 3.0
     assert f["f:f"](1.5) == 3.0
     assert f["Zd:Zd"](1j) == 2j
@@ -496,6 +499,161 @@ def test_explicit_signatures_are_the_only_ones():
         nc.wrap(explicit, "f:f")
 
 
+# -- calls that compile ----------------------------------------------------------------------------
+
+
+def test_a_bare_call_compiles():
+    jitted = fresh()
+    f = nc.wrap(jitted, name="f")
+    assert (f(1.5), f.signatures) == (3.0, ("d:d",))
+    # Numba's dispatcher promotes nothing, either, where it can compile.
+    assert (type(f(3)), f(3), f.signatures) == (int, 6, ("d:d", "q:q"))
+    assert (f(1j), f.signatures) == (2j, ("d:d", "q:q", "Zd:Zd"))
+    assert nc.wrap(jitted)(1j) == 2j
+    assert nc.wrap(fresh(lambda: 7))() == 7
+    assert nc.wrap(fresh(lambda a, b: a * b))(2, 3) == 6
+    total = nc.wrap(fresh(lambda xs: xs.sum()))
+    assert (total(np.arange(4.0)), total.signatures) == (6.0, ("d:[1]d",))
+    assert total(np.arange(8.0)[::2]) == 12.0
+
+
+def test_a_callable_with_one_entry_follows_calls_too():
+    jitted = fresh()
+    jitted(1.5)
+    f = nc.wrap(jitted)
+    assert f.signatures == ("d:d",)
+    assert (f(1j), f.signatures) == (2j, ("d:d", "Zd:Zd"))
+    assert f.builtin(1j) == 2j
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "why"),
+    [
+        (lambda x: x, ("text",), r"\(str\): Numba's type unicode_type is none that a C function"),
+        (lambda x: x, (object(),), r"\(object\): .*[Cc]annot determine Numba type"),
+        (lambda x: x, (), r"\(\): .* does not take the arguments of \(\): missing a required"),
+        (lambda x: x, (1, 2), r"\(int, int\): .* too many positional arguments"),
+        (lambda x: x.missing, (1.0,), r"Numba does not compile .*Unknown attribute 'missing'"),
+        (lambda x: undefined, (1.0,), "name 'undefined' is not defined"),  # noqa: F821
+        (lambda x: np.zeros(3), (1.0,), "a strided view cannot be a result"),
+    ],
+)
+def test_a_call_that_does_not_compile_says_why(function, arguments, why):
+    f = nc.wrap(fresh(function), name="f")
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"cannot be called with .*{why}"):
+            f(*arguments)
+    assert f.signatures == ()
+
+
+def test_conventions_of_calls_that_compile():
+    f = nc.wrap(fresh(), errors="argument")
+    assert (f(1.5), f.signatures) == (3.0, ("d:d&i",))
+    g = nc.wrap(fresh(), errors="nonzero")
+    with pytest.raises(TypeError, match=r"cannot be called: errors='nonzero' needs"):
+        g(1.5)
+
+
+def test_threads_call_at_once():
+    f = nc.wrap(fresh())
+    barrier = threading.Barrier(4)
+    results = []
+
+    def call(value):
+        barrier.wait()
+        results.append(f(value))
+
+    threads = [threading.Thread(target=call, args=(value,)) for value in (1.5, 1.5, 1j, 1j)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(results, key=abs) == [2j, 2j, 3.0, 3.0]
+    assert len(f.signatures) <= 2
+
+
+def test_scipy_has_it_compiled():
+    integrate = pytest.importorskip("scipy.integrate")
+
+    @numba.njit
+    def coordinates(n, xs):
+        return xs[0] * xs[n - 1]
+
+    for function, ranges, expected, signature in (
+        (lambda x: x * x, [[0, 3]], 9.0, "d:d"),
+        (lambda x, y: x * y, [[0, 1], [0, 2]], 1.0, "d:dd"),
+        (coordinates.py_func, [[0, 1], [0, 2]], 1.0, "d:i&d"),
+    ):
+        f = nc.wrap(fresh(function))
+        assert integrate.nquad(f.to_scipy(), ranges)[0] == pytest.approx(expected)
+        assert f.signatures == (signature,)
+    scaled = nc.wrap(fresh(lambda x, data: x * numba.carray(data, 1, np.float64)[0]))
+    box = scaled.to_scipy(user_data=np.array([3.0]))
+    assert integrate.quad(box, 0, 2)[0] == pytest.approx(6.0)
+    with pytest.raises(nc.SignatureError, match="cannot be what SciPy calls: Numba does not comp"):
+        nc.wrap(fresh(lambda x: x.missing)).to_scipy()
+
+
+def test_functions_that_drop_the_gil_say_so():
+    free = numba.njit(nogil=True)(lambda x: 2 * x)
+    f = nc.wrap(free, "d:d")
+    assert (f.entries[0].gil, f(1.5)) == ("release", 3.0)
+    assert nc.wrap(free)["f:f"].entries[0].gil == "release"
+    assert nc.wrap(free, "d:d", gil="need").entries[0].gil == "need"
+    assert nc.wrap(free, "d:d", errors="python").entries[0].gil == "need"
+    raising = nc.wrap(numba.njit(nogil=True)(checked.py_func), "d:d")
+    with pytest.raises(ValueError, match="too large"):
+        raising(2.0)
+
+
+def test_a_jitted_function_as_an_argument(lib):
+    apply = lib.function("apply", "d:X{d:d}d")
+    assert apply(fresh(), 1.5) == apply(nc.wrap(fresh()), 1.5) == 3.0
+    with pytest.raises(ValueError, match="too large"):
+        apply(checked, 2.0)
+
+
+# -- pickles ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
+def test_wrapped_functions_are_copied_and_pickled(way):
+    f = nc.wrap(twice, "d:d", name="f", doc="Twice.", errors="python")
+    made = way(f)
+    assert (made.signatures, made.__name__, made.__doc__) == (("d:d",), "f", "Twice.")
+    assert (made.entries[0].errors, made(1.5)) == ("python", 3.0)
+    assert made.address() == f.address()
+    on_demand = nc.wrap(fresh(), name="g")
+    on_demand(1.5)
+    made = way(on_demand)
+    assert (made.__name__, made(1j), made(1.5)) == ("g", 2j, 3.0)
+
+
+def test_another_process_compiles_what_was_pickled(tmp_path):
+    (tmp_path / "jitted_functions.py").write_text(
+        "import numba\n\n@numba.njit\ndef cube(x):\n    return x * x * x\n"
+    )
+    code = """
+        import pickle, sys
+        import nativecall as nc
+        import jitted_functions
+
+        f = nc.wrap(jitted_functions.cube)
+        f["d:d"]
+        pickle.dump((f, nc.wrap(jitted_functions.cube, "q:q")), sys.stdout.buffer)
+    """
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    dumped = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+    ).stdout
+    f, g = pickle.loads(dumped)
+    assert (f(2.0), g.signatures, g(3)) == (8.0, ("q:q",), 27)
+
+
 # -- cfuncs ----------------------------------------------------------------------------------------
 
 
@@ -559,8 +717,9 @@ def test_object_mode_is_refused():
     def slow(x):
         return x
 
-    with pytest.raises(nc.SignatureError, match="object mode, which no C function can call"):
-        nc.wrap(slow, "d:d")
+    for signature in ("d:d", None):
+        with pytest.raises(nc.SignatureError, match="object mode, which no C function can call"):
+            nc.wrap(slow, signature)
 
 
 def test_an_optional_result_is_refused():
@@ -575,10 +734,8 @@ def test_an_optional_result_is_refused():
 
 
 def test_other_objects_of_numba():
-    ufunc = numba.vectorize(lambda x: x)
-    for wrong in (ufunc, numba.float64):
-        with pytest.raises(TypeError, match=r"^'target' must be an address"):
-            nc.wrap(wrong, "d:d")
+    with pytest.raises(TypeError, match=r"^'target' must be an address"):
+        nc.wrap(numba.float64, "d:d")
 
 
 def test_numba_is_never_imported(tmp_path):

@@ -161,7 +161,6 @@ FORMS = {
     "of the view": lambda f: nc.wrap(f.builtin).to_capsule(),
 }
 REASONS = (
-    "needs the GIL, which cffi drops around calls; use to_ctypes()",
     "cannot call 'e:e': it has no '_Float16'",
     "SciPy has no spelling for",
 )
@@ -170,7 +169,7 @@ REASONS = (
 def is_refused(entry: str, form: str) -> bool:
     """Whether a library would call such a function wrongly, or has no name for it."""
     if "cffi" in form:
-        return bool(ENTRIES[entry][1] & NEED) or entry == "half"
+        return entry == "half"
     if form == "to_scipy":
         return entry in ("struct", "struct with an object")
     return entry == "half" and ("ctypes" in form or "box" in form)
@@ -351,8 +350,7 @@ def test_an_entry_that_sets_exceptions_needs_the_gil(lib, fails):
     for f in (overloaded["i:i"], added["i:i"], again, found, pickle.loads(pickle.dumps(found))):
         row = f.entries[0]
         assert (row.gil, row.errors) == ("need", "python")
-        with pytest.raises(ValueError, match="needs the GIL, which cffi drops around calls"):
-            f.to_cffi()
+        assert nc.wrap(f.to_cffi()).entries[0].flags == row.flags
     assert added["d:d"].entries[0].gil == "hold"
     takes = nc.callback("d:d", float, errors="python")
     for f in (takes, nc.wrap(takes, name="again")):
@@ -369,3 +367,13 @@ def test_providers_in_c_say_that_exceptions_need_the_gil(provider, lib):
             both.add("d:d", flags | _lib.ERRORS["python"], lib.address("square"))
     both.add("d:d", NEED | _lib.ERRORS["python"], lib.address("square"))
     both.add("d:d", TAKE | _lib.ERRORS["python"], lib.address("square"))
+
+
+@pytest.mark.parametrize("form", ["to_ctypes", "to_cffi", "to_capsule", "to_scipy"])
+def test_what_a_box_was_made_of_is_pickled(form):
+    cos = nc.load("m", "double cos(double);").cos
+    wrapped = nc.wrap(getattr(cos, form)())
+    assert pickle.loads(pickle.dumps(wrapped))(0.0) == 1.0
+    assert pickle.loads(pickle.dumps(nc.wrap(getattr(cos, form)(), name="mine"))).__name__ == "mine"
+    with pytest.raises(TypeError, match="known by its address only"):
+        pickle.dumps(nc.wrap(getattr(nc.wrap(cos.address(), "d:d"), form)()))

@@ -6,15 +6,18 @@ The boxes are objects of tests/ext/foreignbox.c, which knows nothing of nativeca
 from __future__ import annotations
 
 import gc
+import platform
 import struct
+import sys
 import weakref
 from types import SimpleNamespace
 
 import pytest
 
 import nativecall as nc
+from nativecall._codegen import engine
 from support import build
-from support.modes import DEBUG
+from support.modes import DEBUG, GENERATED
 
 MODULE = "nc_tests_foreign"
 ROOT = struct.pack("d", 3)  # the root of 9
@@ -305,13 +308,39 @@ LIBRARIES = {
         "nc.load(None).function('abs', 'i:i').to_capsule())"
     ),
     "numba": "import numba; box = numba.cfunc('int32(int32)')(lambda x: abs(x))",
+    "_cython": "from scipy.special import cython_special; box = cython_special.gammasgn",
+    "fortran": "from scipy.linalg.blas import dscal as box",
+    "numpy": "from numpy.random import PCG64; box = PCG64(1)",
+    "llvmlite": """
+from llvmlite import binding
+box = binding.parse_assembly(
+    "define double @f(double %x) {\\n %y = fneg double %x\\n ret double %y\\n}"
+).get_function("f")
+""",
+}
+#: What is wrapped for, and called with, and the result, where it is not "i:i", -5 and 5.
+CALLS = {
+    "_cython": ("d:d", "(-0.5,)", "-1.0"),
+    "fortran": ("v:&i&d&d&i", None, None),
+    "numpy": ("d:", "()", None),
+    "llvmlite": ("d:d", "(-5.0,)", "5.0"),
+}
+#: Other bridges that a box needs.
+OTHERS = {
+    # A LowLevelCallable is made of a capsule, or of a function pointer of ctypes or cffi, and what
+    # Cython's modules export are capsules.
+    "scipy": {"PyCapsule", "_cython"},
+    "_cython": {"PyCapsule"},
+    "fortran": {"PyCapsule"},
+    "numpy": {"PyCapsule", "BitGenerator", "_cffi_backend"},
 }
 ALONE = """
 import sys
 import nativecall as nc
 SETUP
 before = {*sys.modules}
-assert nc.wrap(box, "i:i")(-5) == 5
+f = nc.wrap(box, "SIGNATURE")
+CALL
 after = {*sys.modules} - before
 print(*sorted(name for name in after if name.startswith("nativecall._bridges.")))
 print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "numba", "numpy"}))
@@ -320,13 +349,44 @@ print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "nu
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_wrapping_one_box_imports_no_other_library(python, name):
-    if name in ("scipy", "numba"):
-        pytest.importorskip(name)  # neither is needed to install the package
+    library = {"_cython": "scipy", "fortran": "scipy"}.get(name, name)
+    if library in ("scipy", "numba"):
+        pytest.importorskip(library)  # neither is needed to install the package
     if name == "numba" and DEBUG:
         pytest.skip("a debug build warns of each dispatcher that Numba frees, to the end")
-    bridges, libraries = python(ALONE.replace("SETUP", LIBRARIES[name])).split("\n")[:2]
-    assert f"nativecall._bridges.{name}" in bridges.split() or name == "PyCapsule"
-    # A LowLevelCallable is made of a capsule, or of a function pointer of ctypes or cffi.
-    other = {*bridges.split()} - {f"nativecall._bridges.{name}"}
-    assert other <= ({"nativecall._bridges.PyCapsule"} if name == "scipy" else set())
-    assert libraries == ""
+    if name == "llvmlite" and not engine.available():
+        pytest.skip(engine.reason())
+    signature, given, result = CALLS.get(name, ("i:i", "(-5,)", "5"))
+    call = "" if given is None else f"found = f(*{given})"
+    call += "" if result is None else f"\nassert found == {result}"
+    code = ALONE.replace("SETUP", LIBRARIES[name]).replace("SIGNATURE", signature)
+    bridges, libraries = python(code.replace("CALL", call)).split("\n")[:2]
+    found = {one.split(".")[2] for one in bridges.split()}
+    assert name in found or name == "PyCapsule"
+    assert found - {name} <= OTHERS.get(name, set())
+    # Our own reader of C declarations is cffi's.
+    assert libraries in ("", "cffi" if name in ("_cython", "numpy") else "")
+
+
+UFUNC = """
+import sys
+import numpy, nativecall as nc
+before = {*sys.modules}
+f = nc.wrap(numpy.WHICH)
+assert f(0.5) == numpy.WHICH(0.5)
+after = {name.partition(".")[0] for name in {*sys.modules} - before}
+print(*sorted(after & {"cffi", "llvmlite", "numba", "pandas", "pycparser", "scipy"}))
+"""
+
+
+@pytest.mark.parametrize("which", ["sin", "modf", "isnan"])
+def test_wrapping_a_ufunc_imports_no_other_library(python, which, tmp_path, monkeypatch):
+    """Its loops are called by generated code: LLVM is asked for that once, not by each process."""
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "cache"))
+    code = UFUNC.replace("WHICH", which)
+    # libffi takes C types from cffi, to call a loop of two results.
+    also = [] if GENERATED else [["cffi", "pycparser"]]
+    assert python(code).split() in ([], ["llvmlite"] * engine.available(), *also)
+    # See csrc/codegen/objectfile.c.
+    if GENERATED and sys.platform == "linux" and platform.machine() == "x86_64":
+        assert python(code).split() == []

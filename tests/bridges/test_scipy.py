@@ -403,6 +403,16 @@ def test_user_data_that_is_none(kernels, value, error, message):
         f.to_scipy(user_data=value)
 
 
+def test_user_data_has_the_numbers_that_the_pointer_leads_to():
+    f = nc.callback("double (double, const double *)")(lambda x, p: x * p[1])
+    numbers = np.array([1.0, 3.0])
+    for data in (numbers, (ctypes.c_double * 2)(1, 3), array.array("d", numbers), bytes(numbers)):
+        assert integrate.quad(f.to_scipy(user_data=data), 0, 2)[0] == pytest.approx(6.0)
+    for wrong in (np.array([1, 3]), np.float32([1, 3]), (ctypes.c_int * 2)(1, 3)):
+        with pytest.raises(TypeError, match="'user_data' must have 'd' elements, as the function"):
+            f.to_scipy(user_data=wrong)
+
+
 def test_user_data_that_is_only_read(kernels):
     f = kernels.function("scaled", "double (double, const void *)")
     scale = np.array([3.0])

@@ -386,7 +386,8 @@ def test_root_finders_for_cython(name):
     """`cython_optimize` takes C functions from Cython; its own are in capsules, to be called."""
     from scipy.optimize.cython_optimize import _zeros
 
-    solver = nc.wrap(_zeros.__pyx_capi__[name], "d:X{d:dP}ddPddiP")
+    solver = nc.wrap(_zeros.__pyx_capi__[name])
+    assert solver.signatures == ("d:X{d:dP}ddPddi&T{iiid}",)
     rest = (0.0, 3.0, None, 1e-12, 1e-12, 100, None)
     native = nc.load("m", "double cos(double);").cos.convert("d:dP")
     python = nc.callback("d:dP", lambda x, data: math.cos(x))

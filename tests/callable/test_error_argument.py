@@ -115,7 +115,7 @@ def test_python_passes_one_argument_less(c, fails):
             c.root(*given)
     with pytest.raises(TypeError, match="'error'"):
         c.root(1.0, error=None)
-    assert str(inspect.signature(c.root)) == "(x)"
+    assert str(inspect.signature(c.root)) == "(x: float) -> float"
     assert (c.root.signatures, c.root.entries[0].flags) == (("d:d&i",), 0x60)
     assert c.root.entries[0].errors == "argument"
 

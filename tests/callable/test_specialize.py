@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import importlib
 import itertools
 import math
 import os
 import pickle
 import re
-import sys
 import threading
 import time
 import weakref
@@ -26,7 +26,7 @@ from support import build
 
 LIBM = nc.load("m")
 SYMBOLS = {"d:d": "sqrt", "f:f": "sqrtf", "d:dd": "pow", "f:ff": "powf", "q:d": "lrint"}
-STATE = sys.modules["nativecall._callable.specialize"]
+STATE = importlib.import_module("nativecall._callable.specialize")
 THREADS = 8
 LIMIT = 60  # seconds after which a thread that should have ended is a deadlock
 
@@ -148,7 +148,7 @@ def test_who_does_not_ask(hook):
     with pytest.raises(TypeError):
         f("text")
     assert (f.address("d:d"), f["d:d"]._entries()) == (symbol("d:d").address(), f._entries())
-    assert list(f) == ["d:d"]
+    assert f.signatures == ("d:d",)
     assert repr(f) == "<native callable f 'd:d'>"
     assert hook.asked == []
 
@@ -388,9 +388,9 @@ def test_a_part_has_no_hook_of_its_own(hook):
 def test_pickle_and_copy(hook):
     f = LIBM.function("sqrt", "d:d")
     f.specialize = hook
-    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="it has a specialize hook, which would be lost"):
-            copied(f)
+    with pytest.raises(TypeError, match="it has a specialize hook, which would be lost"):
+        pickle.dumps(f)
+    assert copy.copy(f) is copy.deepcopy(f) is f
     del f.specialize
     assert pickle.loads(pickle.dumps(f))(9.0) == 3.0
 

@@ -715,3 +715,17 @@ print((used[1] - used[0]) // 200)
 def test_shapes_that_come_and_go_leave_little(python):
     """KB for each shape, once LLVM has what it needs; the passes of its optimizer would be 50."""
     assert int(python(SHAPES, timeout=600)) < 20
+
+
+def test_of_several_entries_the_one_that_loses_least_is_converted():
+    m = nc.load("m", "float hypotf(float, float); double hypot(double, double);")
+    several = nc.wrap({"f:ff": m.hypotf, "d:dd": m.hypot}, name="hypot")
+    exact = m.hypot(1 / 3, 2.0)
+    assert several.convert("d:di")(1 / 3, 2) == exact
+    assert several.convert("d:df")(1 / 3, 2.0) == exact
+    assert several.convert("f:ff")(3.0, 4.0) == 5.0
+    of_float = (
+        draft.losses(parse("f:ff"), parse("d:di")),
+        draft.losses(parse("d:dd"), parse("d:di")),
+    )
+    assert of_float == (2, 0)

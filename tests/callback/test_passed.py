@@ -64,6 +64,28 @@ def test_another_precision_and_user_data(passed, m):
         passed.on_ints(m.cos, 1)
 
 
+def test_a_callback_of_numbers_where_pointers_to_them_are_wanted():
+    qsort = nc.load(
+        None, "void qsort(double *, size_t, size_t, int (*)(const double *, const double *));"
+    ).qsort
+    numbers = (ctypes.c_double * 3)(3, 1, 2)
+    compare = nc.callback("i:dd", lambda x, y: (x > y) - (x < y))
+    for _ in range(2):
+        numbers[:] = 3, 1, 2
+        qsort(numbers, 3, 8, compare)
+        assert [*numbers] == [1, 2, 3]
+    before = gc.get_referrers(compare)
+    with pytest.raises(ZeroDivisionError):
+        qsort(numbers, 3, 8, nc.callback("i:dd", lambda x, y: 1 // 0))
+    assert gc.get_referrers(compare) == before
+    needs = nc.wrap(compare.address(), "i:dd", gil="need")
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"that runs without the GIL, which .* needs"):
+            qsort(numbers, 3, 8, needs)
+        with pytest.raises(TypeError, match=r"must be a function 'i:&d&d'.* offers 'i:ddd'"):
+            qsort(numbers, 3, 8, nc.wrap(compare.address(), "i:ddd"))
+
+
 def test_boxes_of_other_libraries(passed):
     cffi = pytest.importorskip("cffi").FFI()
     cffi.cdef("float cosf(float);")

@@ -397,7 +397,7 @@ def test_inspect_tells_what_wrap_takes(inspect, tmp_path):
     assert b"finds nothing" not in done.stdout
 
 
-@pytest.mark.parametrize("name", ["number", "m", "bits", "doubled", "unlike"])
+@pytest.mark.parametrize("name", ["number", "bits", "doubled", "unlike"])
 def test_inspect_finds_nothing(inspect, name):
     status, lines, err = inspect(f"nc_things:{name}")
     assert (status, err) == (1, "")
@@ -414,7 +414,6 @@ def test_inspect_says_why_there_is_nothing(inspect):
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("nc_things", "the object must be given as MODULE:NAME (got 'nc_things')"),
         ("nc_things:", "the object must be given as MODULE:NAME (got 'nc_things:')"),
         (":cos", "the object must be given as MODULE:NAME (got ':cos')"),
         ("nc_absent:cos", "no module named 'nc_absent'"),
@@ -450,8 +449,9 @@ def test_inspect_as_a_process_has_no_traceback(directory):
 
 
 def test_plain_tables_are_aligned(capsys):
-    columns = [output.Column("name"), output.Column("ns", right=True)]
-    output.Output().table(columns, [output.Row("a", "1.5"), output.Row("long one", "10.25")])
+    output.Output().table(
+        ["name", ">ns"], [output.Row("a", "1.5"), output.Row("long one", "10.25")]
+    )
     assert capsys.readouterr().out.splitlines() == [
         "  name         ns",
         "  --------  -----",
@@ -494,3 +494,62 @@ def test_inspect_an_object_that_answers_nothing(tmp_path):
     )
     assert (done.returncode, done.stderr) == (1, "")
     assert "native code finds nothing in it" in done.stdout
+
+
+def test_doctor_says_what_carries_calls_out(capsys, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", "")
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    carried = "generated code" if engine.available() else "libffi"
+    for way in ("calls", "callbacks", "conversions"):
+        assert re.search(rf"^ +\S+ +{way} +{carried}", told, re.MULTILINE)
+    assert re.search(r"^ +\S+ +cache +in memory +compiled again", told, re.MULTILINE)
+    assert "does not work" not in told
+
+
+def test_doctor_says_what_does_not_work(capsys, monkeypatch):
+    """An installed package is asked for by its metadata."""
+    from nativecall._cli import doctor
+
+    monkeypatch.setattr(doctor, "_REQUIRED", {"no-such-package"})
+    monkeypatch.setattr(doctor, "_PACKAGES", {"no-such-package": "nothing"})
+    assert main(["doctor"]) == 1
+    assert "does not work: no-such-package" in capsys.readouterr().out
+
+
+def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
+    """By a process of its own: the cache of this one was decided before."""
+    (tmp_path / "warmed.py").write_text(
+        "import nativecall as nc\n"
+        "struct = 'typedef struct { int quot; int rem; } div_t; '\n"
+        "lib = nc.load(None, struct + 'div_t div(int, int); int abs(int);')\n"
+        "one = nc.wrap(lib.address('abs'), 'h:hbq')\n"
+    )
+    environment = os.environ | {"NATIVECALL_CACHE_DIR": str(tmp_path / "kept")}
+
+    def command(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "nativecall", "cache", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    status, told = command("--warm", "warmed")
+    assert status == 0, told
+    if engine.available():
+        assert re.search(r"generated +2 entries", told)
+        assert re.search(r"ahead of time +1 entry", told)
+        assert re.search(r"written +[2-9] files", told)
+        assert re.search(r"written +0 files", command("--warm", "warmed:lib", "warmed:one")[1])
+    else:
+        assert re.search(r"libffi +2 entries", told)
+    assert command("--warm", "warmed:struct") == (
+        2,
+        "nativecall cache: 'warmed:struct' is no library, no native callable, and has none\n",
+    )
+    environment["NATIVECALL_CACHE_DIR"] = ""
+    assert command("--warm", "warmed") == (1, "  not used   kept in memory only\n")

@@ -40,6 +40,33 @@ def test_the_directory(monkeypatch, tmp_path):
     assert cache.directory() is None
 
 
+DIRECTORIES = """
+import sys
+from nativecall import _cache
+assert "platformdirs" not in sys.modules
+ours = _cache.directory()
+from platformdirs import user_cache_dir
+print(ours == user_cache_dir("nativecall", appauthor=False) == _cache.directory())
+"""
+
+
+@pytest.mark.parametrize("home", [None, "", " ", "/x/y", "/x/y/", " /x ", "relative", "~/x"])
+def test_the_directory_is_that_of_platformdirs_whether_it_is_imported_or_not(home, tmp_path):
+    kept = ("NATIVECALL_CACHE_DIR", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in kept}
+    if home is not None:
+        environment["XDG_CACHE_HOME"] = home
+    done = subprocess.run(
+        [sys.executable, "-c", DIRECTORIES],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n"
+
+
 def test_the_directory_without_platformdirs(monkeypatch, tmp_path):
     monkeypatch.delenv("NATIVECALL_CACHE_DIR", raising=False)
     monkeypatch.setitem(sys.modules, "platformdirs", None)
@@ -120,7 +147,7 @@ DAMAGE = {
     "longer": lambda good: good + b"\0",
     "foreign": lambda good: b"\x7fELF" + bytes(200),
     "one bit": lambda good: good[:-1] + bytes([good[-1] ^ 1]),
-    "another version": lambda good: b"ncobj\0\0\2" + good[8:],
+    "another version": lambda good: b"ncobj\0\0\1" + good[8:],
     "another key": lambda good: good[:8] + key("another") + good[40:],
     "another digest": lambda good: good[:48] + bytes(32) + good[80:],
 }

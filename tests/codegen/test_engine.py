@@ -573,59 +573,6 @@ def test_without_llvmlite(python):
     assert python(ANSWER + code).startswith("False llvmlite cannot be imported (import of llvmlite")
 
 
-# From then on, the kernel lets no mapping become executable (Linux 6.3).
-DENY = """
-import sys
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.prctl(65, 1, 0, 0, 0):
-    print("not here")
-    sys.exit()
-print(engine.available(), engine.reason())
-print("llvmlite" in sys.modules)
-"""
-
-
-@LINUX
-def test_a_system_that_refuses_executable_memory(python):
-    printed = python(ANSWER + DENY)
-    if printed == "not here\n":
-        pytest.skip("this kernel cannot deny executable memory to a process")
-    refusal = "this system refuses executable memory (mprotect: Permission denied)"
-    assert printed == f"False {refusal}\nFalse\n"
-
-
-NEAR_THE_END = """
-import sys, threading
-from nativecall._codegen import engine
-sys.unraisablehook = lambda told: None  # an exception that is not compared with a tuple of them
-if sys.version_info >= (3, 14):
-    sys.setrecursionlimit(10**6)  # what counts is the stack
-asked = 0
-def deep(_):
-    global asked
-    try:
-        next(map(deep, [0]))
-    except RecursionError:
-        pass
-    try:
-        assert engine._refusal() == ""
-        asked += 1
-    except RecursionError:
-        pass
-threading.stack_size(2 << 20)
-thread = threading.Thread(target=deep, args=(0,))
-thread.start()
-thread.join()
-assert asked > 100, asked
-print("asked")
-"""
-
-
-def test_near_the_end_of_the_c_stack_the_system_refuses_nothing_more(python):
-    """From CPython 3.14 on, what dies there is put off: the page is exported still."""
-    assert python(NEAR_THE_END) == "asked\n"
-
-
 def test_code_that_cannot_be_loaded(objects):
     text = "declare void @none()\ndefine void @f() {\n call void @none()\n ret void\n}\n"
     with pytest.raises(engine.Unloadable, match="Failed to materialize symbols"):

@@ -18,7 +18,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._codegen import engine, trampoline
+from nativecall._codegen import engine, trampoline, trampolinecode
 from nativecall._signature.spelling import parse
 from support.modes import generates
 from support.trampolines import both, broken_function, outcome
@@ -58,7 +58,7 @@ def test_all_code_is_valid(seed):
 
 def test_code_that_is_not_valid_is_an_error(echo, monkeypatch):
     """It must not look like a signature that cannot be generated."""
-    monkeypatch.setattr(trampoline.TrampolineCode, "text", lambda self: "nonsense")
+    monkeypatch.setattr(trampolinecode.TrampolineCode, "text", lambda self: "nonsense")
     f = echo.function("echo_i16", "h:h", errno=True, errors="nonzero", gil="release")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
@@ -367,6 +367,76 @@ def test_variadic_functions_with_more_than_a_trampoline_takes(variadic):
     assert out[:1100].split()[:300] == [str(i).encode() for i in range(300)]
     with pytest.raises(nc.SignatureError, match=r"^1102 arguments are more than the 1024 "):
         generated(out, b"", *range(1100))
+
+
+@pytest.mark.parametrize("way", ["generated", "libffi"])
+def test_functions_and_text_after_the_fixed_arguments(builder, way):
+    lib = nc.load(builder.library(AFTER, "trampoline_after"))
+
+    def made(name, **options):
+        f = lib.function(name, "double (int n, ...)", **options)
+        f._choose(way)
+        return f
+
+    apply, length = made("apply"), made("length")
+    m = nc.load("m", "double cos(double); double fabs(double);")
+    assert apply(1, m.fabs, -2.5) == apply(1, m.fabs.builtin, -2.5) == 2.5
+    assert apply(1, m.fabs.to_capsule(), -3.0) == apply(1, m.fabs.to_ctypes(), -3.0) == 3.0
+    assert apply(1, nc.callback("d:d", lambda x: x + 1), 2.0) == 3.0
+
+    def fail(x):
+        raise KeyError(x)
+
+    with pytest.raises(KeyError, match=r"^2\.0$"):
+        apply(1, nc.callback("d:d", fail), 2.0)
+    for value, message in (
+        (
+            fail,
+            r"^argument 2 of 'apply' is a callable of Python \(function\), .*pass nativecall",
+        ),
+        (abs, r"callable of Python \(builtin_function_or_method\)"),
+        (
+            nc.wrap({"d:d": m.cos, "d:i": m.cos.address()}),
+            r"^argument 2 of 'apply' must be a function of one signature, this has 2; pass one of",
+        ),
+        (nc.callback("d:d", fail, gil="need"), "runs without the GIL"),
+        (object(), r"^argument 2 of 'apply' has no C type of its own \(got object\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            apply(1, value, 2.0)
+    with pytest.raises(TypeError, match=r"^argument 2 of 'length' is a str, .*s.encode\(\)"):
+        length(1, "abc")
+    text = made("length", encoding="utf-8")
+    assert [text(1, one) for one in ("abc", "\xe4", "", b"ab")] == [3.0, 2.0, 0.0, 2.0]
+    with pytest.raises(ValueError, match=r"^argument 2 of 'length' must have no null character"):
+        text(1, "a\0b")
+    with pytest.raises(UnicodeEncodeError):
+        made("length", encoding="ascii")(1, "\xe4")
+
+
+AFTER = """
+#include <stdarg.h>
+#include <string.h>
+double apply(int n, ...);
+double apply(int n, ...)
+{
+    va_list more;
+    va_start(more, n);
+    double (*f)(double) = va_arg(more, double (*)(double));
+    double x = va_arg(more, double);
+    va_end(more);
+    return f(x);
+}
+double length(int n, ...);
+double length(int n, ...)
+{
+    va_list more;
+    va_start(more, n);
+    double found = (double)strlen(va_arg(more, const char *));
+    va_end(more);
+    return found;
+}
+"""
 
 
 def test_a_variadic_function_follows_its_entry(lib, variadic):

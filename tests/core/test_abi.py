@@ -53,6 +53,13 @@ LOCAL = {
     "callbackcalls.h",
     "callbackfunctions.h",
     "values.h",
+    # Native objects are described in docs/objects.md; they are built on the ABI and no part of it.
+    "nativeobject.h",
+    "objectclass.h",
+    "objectcount.h",
+    "objectlife.h",
+    "objectqueue.h",
+    "objecttype.h",
 }
 # Such structs in the other headers: working memory, and what writers and the runtime keep for
 # themselves.

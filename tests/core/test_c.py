@@ -41,7 +41,7 @@ HEADERS = sorted(
     if not needs_python(path)
 )
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
-THREADED = ["test_threads", "test_race"]
+THREADED = ["test_threads", "test_race", "test_nativeobject"]
 # What each program takes as its argument under sanitizers, where the default would be slow.
 SANITIZED_COUNT = {
     "test_hash": 50_000,
@@ -55,6 +55,7 @@ SANITIZED_COUNT = {
     "test_race": 500_000,
     "test_layout": 1_000,
     "test_registercall": 20,
+    "test_nativeobject": 5_000,
     "test_numbers": 0,
 }
 

@@ -17,14 +17,26 @@ int box_close(box *);
 int box_close_later(box *, int);
 int box_number(box *);
 int box_open_into(box **, int);
+int box_open_badly(box **, int);
+int box_close_quietly(box *);
+int closings(void);
+int text_copy_badly(char **, const char *);
 box *box_same(box *);
 char *text_copy(const char *);
 const char *text_constant(void);
 void text_free(void *);
 int freed(void);
 int add(int, int);
+char *text_errno(const char *, int);
+box *box_errno(int, int);
+char *text_argument(const char *, int, int *);
+char *text_through(const char *, int (*)(int), int);
+char *text_and_number(const char *, int (*)(int), int, int *);
+box *box_through(int (*)(int), int);
+box *box_again(box *, int (*)(int));
 """
 SOURCE = """
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 typedef struct box { int number; } box;
@@ -34,12 +46,25 @@ int box_close(box *b) { int n = b->number; if (n < 0) return 5; free(b); return 
 int box_close_later(box *b, int when) { return box_close(b) + when; }
 int box_number(box *b) { return b->number; }
 int box_open_into(box **out, int n) { *out = box_open(n); return n ? 0 : 7; }
+static int closed;
+int box_close_quietly(box *b) { closed++; free(b); return 0; }
+int closings(void) { return closed; }
+int box_open_badly(box **out, int n) { *out = n ? box_open(n) : NULL; return 14; }
+int text_copy_badly(char **out, const char *t) { *out = strdup(t); return 1; }
 box *box_same(box *b) { return b; }
 char *text_copy(const char *t) { return strdup(t); }
 const char *text_constant(void) { return "constant"; }
 void text_free(void *t) { count++; free(t); }
 int freed(void) { return count; }
 int add(int a, int b) { return a + b; }
+char *text_errno(const char *t, int e) { char *s = strdup(t); errno = e; return s; }
+box *box_errno(int n, int e) { box *b = box_open(n); errno = e; return b; }
+char *text_argument(const char *t, int e, int *how) { *how = e; return strdup(t); }
+char *text_through(const char *t, int (*f)(int), int n) { f(n); return strdup(t); }
+char *text_and_number(const char *t, int (*f)(int), int n, int *out)
+{ *out = 7; f(n); return strdup(t); }
+box *box_through(int (*f)(int), int n) { f(n); return box_open(n); }
+box *box_again(box *b, int (*f)(int)) { int n = b->number; free(b); f(n); return box_open(n); }
 """
 CLOSED = r"^argument {} of '{}' must be open, but '{}' was called with it$"
 
@@ -146,6 +171,18 @@ def test_a_handle_is_refused_after_it_was_closed(lib):
     assert lib.box_close_later(other, 2) == 2
     with refused(1, "box_number", "box_close_later"):
         lib.box_number(other)
+
+
+def test_memory_takes_no_handle_that_was_closed(lib):
+    box = lib.box_open(3)
+    assert lib.box_number(lib.new("box *[1]", [box])[0]) == 3
+    lib.box_close(box)
+    message = "^item 0 of 'struct box \\*.1.' must be open, but 'box_close' was called with it$"
+    with pytest.raises(ValueError, match=message):
+        lib.new("box *[1]", [box])
+    held = nc.load(None, "typedef struct { void *held; } holder;")
+    with pytest.raises(ValueError, match=r"^field 'held' of 'holder' must be open"):
+        held.new("holder", {"held": box})
 
 
 def test_other_objects_of_the_address_are_not_known(lib):
@@ -323,10 +360,9 @@ def test_values_that_are_wrong(path, how, error, message):
 
 
 def test_functions_that_do_not_fit(path):
-    lib = nc.load(path, DECLARED, free={"text_copy": "text_fre"})
-    with pytest.raises(nc.SymbolError, match=r"no symbol 'text_fre' .* did you mean 'text_free'"):
-        lib.text_copy
     lib = nc.load(path, DECLARED)
+    with pytest.raises(nc.SymbolError, match=r"no symbol 'text_fre' .* did you mean 'text_free'"):
+        lib.function("text_copy", free="text_fre")
     with pytest.raises(ValueError, match="'free' is for functions that return pointers; 'add' is"):
         lib.function("add", free="text_free")
     with pytest.raises(ValueError, match=r"'text_constant' is '&b:', which returns text"):
@@ -336,3 +372,270 @@ def test_functions_that_do_not_fit(path):
     lib = nc.load(path, DECLARED, close={"box_open": "add"})
     with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close one"):
         lib.add
+
+
+# -- calls that raise ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing(path):
+    return nc.load(
+        path,
+        DECLARED,
+        errors={"*_badly": "nonzero"},
+        out={"*_badly": [0]},
+        free={"text_copy_badly": "text_free"},
+        close={"box_open*": ["box_close_later", "box_close_quietly"]},
+    )
+
+
+def test_what_a_failing_call_gave_is_freed_with_the_exception(failing):
+    before = failing.freed()
+    with pytest.raises(nc.NativeFailure) as info:
+        failing.text_copy_badly(b"text")
+    assert failing.ffi.string(info.value.out) == b"text"
+    assert failing.freed() == before
+    del info
+    gc.collect()
+    assert failing.freed() == before + 1
+    for _ in range(10):
+        with pytest.raises(nc.NativeFailure):
+            failing.text_copy_badly(b"text")
+    gc.collect()
+    assert failing.freed() == before + 11
+
+
+def test_a_handle_of_a_failing_call_is_closed_with_the_exception(failing):
+    """By the first function that takes the handle alone."""
+    before = failing.closings()
+    with pytest.raises(nc.NativeFailure) as info:
+        failing.box_open_badly(3)
+    assert failing.box_number(info.value.out) == 3
+    assert failing.closings() == before
+    del info
+    gc.collect()
+    assert failing.closings() == before + 1
+    with pytest.raises(nc.NativeFailure) as info:
+        failing.box_open_badly(3)
+    failing.box_close_quietly(info.value.out)
+    with refused(1, "box_number", "box_close_quietly"):
+        failing.box_number(info.value.out)
+    del info
+    gc.collect()
+    assert failing.closings() == before + 2
+
+
+def test_what_is_called_wrongly_gives_nothing(failing):
+    before = failing.closings()
+    with pytest.raises(nc.NativeFailure) as info:
+        failing.box_open_badly(0)
+    assert info.value.out is None
+    for wrong in ((), (1, 2), ("1",)):
+        with pytest.raises(TypeError, match="box_open_badly"):
+            failing.box_open_badly(*wrong)
+    del info
+    gc.collect()
+    assert failing.closings() == before
+
+
+class Wrong(Exception):
+    """What Python code raises here."""
+
+
+def wrong(*_):
+    raise Wrong
+
+
+FAILING = [
+    # errno, the argument that says how the call ended, and what a Python function raises
+    ("text_errno", (b"text", 13), {"errors": {"text_errno": "errno"}}, PermissionError),
+    ("text_argument", (b"text", 13), {"errors": {"text_argument": "argument"}}, nc.NativeFailure),
+    ("text_through", (b"text", wrong, 3), {}, Wrong),
+    ("text_through", (b"text", wrong, 3), {"gil": {"text_through": "release"}}, Wrong),
+    ("text_through", (b"text", wrong, 3), {"errors": {"text_through": "errno"}}, Wrong),
+    ("text_through", (b"text", wrong, 3), {"keep": {"text_through": "library"}}, Wrong),
+    ("text_copy", (b"text",), {"check": {"text_copy": wrong}}, Wrong),
+    ("text_through", (b"text", abs, 3), {"check": {"text_through": wrong}}, Wrong),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "how", "error"), FAILING)
+def test_the_result_of_a_call_that_raises_is_freed_with_the_exception(
+    path, name, values, how, error
+):
+    if "keep" in how and not with_generated_code():
+        pytest.skip("ctypes gives no result where an exception is set (docs/decisions.md)")
+    lib = nc.load(path, DECLARED, free={name: "text_free"}, **how)
+    before = lib.freed()
+    for _ in range(3):
+        with pytest.raises(error) as info:
+            getattr(lib, name)(*values)
+        assert lib.ffi.string(info.value.out) == b"text"
+        assert lib.freed() == before
+        del info
+        gc.collect()
+        before += 1
+        assert lib.freed() == before
+    with pytest.raises(error) as info:
+        getattr(lib, name)(*values)
+    lib.text_free(info.value.out)
+    with refused(1, "text_free", "text_free"):
+        lib.text_free(info.value.out)
+    del info
+    gc.collect()
+    assert lib.freed() == before + 1
+
+
+def with_generated_code():
+    from nativecall._codegen import engine
+
+    return engine.available()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "how", "error"),
+    [
+        ("box_errno", (3, 13), {"errors": {"box_errno": "errno"}}, PermissionError),
+        ("box_through", (wrong, 3), {}, Wrong),
+        ("box_open", (3,), {"check": {"box_open": wrong}}, Wrong),
+    ],
+)
+def test_a_handle_of_a_call_that_raises_is_closed_with_the_exception(
+    path, name, values, how, error
+):
+    lib = nc.load(path, DECLARED, close={name: ["box_close_later", "box_close_quietly"]}, **how)
+    before = lib.closings()
+    for _ in range(3):
+        with pytest.raises(error) as info:
+            getattr(lib, name)(*values)
+        assert lib.box_number(info.value.out) == 3
+        assert lib.closings() == before
+        del info
+        gc.collect()
+        before += 1
+        assert lib.closings() == before
+    with pytest.raises(error) as info:
+        getattr(lib, name)(*values)
+    lib.box_close_quietly(info.value.out)
+    del info
+    gc.collect()
+    assert lib.closings() == before + 1
+
+
+def test_a_check_that_raises_may_have_closed_or_kept_the_handle(path):
+    kept = []
+
+    def closes(box, *_):
+        lib.box_close_quietly(box)
+        raise Wrong
+
+    def keeps(box, *_):
+        kept.append(box)
+        raise Wrong
+
+    lib = nc.load(path, DECLARED)
+    before = lib.closings()
+    with pytest.raises(Wrong):
+        lib.function("box_open", close="box_close_quietly", check=closes)(3)
+    gc.collect()
+    assert lib.closings() == before + 1
+    with pytest.raises(Wrong):
+        lib.function("box_open", close="box_close_quietly", check=keeps)(3)
+    gc.collect()
+    assert lib.box_number(kept[0]) == 3
+    assert lib.closings() == before + 1
+    kept.clear()
+    gc.collect()
+    assert lib.closings() == before + 2
+
+
+def test_a_result_and_out_parameters_of_a_call_that_raises(path):
+    lib = nc.load(
+        path, DECLARED, free={"text_and_number": "text_free"}, out={"text_and_number": [3]}
+    )
+    text, number = lib.text_and_number(b"text", abs, 3)
+    assert (lib.ffi.string(text), number) == (b"text", 7)
+    del text
+    gc.collect()
+    before = lib.freed()
+    with pytest.raises(Wrong) as info:
+        lib.text_and_number(b"text", wrong, 3)
+    text, number = info.value.out
+    assert (lib.ffi.string(text), number) == (b"text", 7)
+    del text, info
+    gc.collect()
+    assert lib.freed() == before + 1
+    with pytest.raises(TypeError) as info:
+        lib.text_and_number(b"text", abs, "3")
+    assert info.value.out == (None, 0)
+
+
+def test_what_closes_a_handle_and_gives_another(path):
+    """The one that was given is not lost; that which was passed is open by what is known."""
+    lib = nc.load(
+        path,
+        DECLARED,
+        close={"box_open": ["box_again", "box_close"], "box_again": "box_close_quietly"},
+    )
+    box = lib.box_open(3)
+    again = lib.box_again(box, abs)
+    with refused(1, "box_number", "box_again"):
+        lib.box_number(box)
+    before = lib.closings()
+    with pytest.raises(Wrong) as info:
+        lib.box_again(again, wrong)
+    assert lib.box_number(info.value.out) == 3
+    del info
+    gc.collect()
+    assert lib.closings() == before + 1
+
+
+def test_a_call_that_was_not_made_gives_nothing(path):
+    """Neither what another call lost, nor what the same function gave to one before it."""
+    lib = nc.load(path, DECLARED, free={"text_*": "text_free"}, errors={"text_errno": "errno"})
+    plain = nc.load(path, DECLARED, errors={"text_errno": "errno"})
+
+    class Number:
+        def __index__(self):
+            try:
+                plain.text_errno(b"other", 13)
+            except PermissionError as error:
+                seen.append(hasattr(error, "out"))
+            raise Wrong
+
+    seen = []
+    before = lib.freed()
+    with pytest.raises(PermissionError):
+        plain.text_errno(b"text", 13)
+    with pytest.raises(TypeError) as info:
+        lib.text_errno(b"text", "13")
+    assert not hasattr(info.value, "out")
+    with pytest.raises(Wrong) as info:
+        lib.text_through(b"text", abs, Number())
+    assert not hasattr(info.value, "out")
+    assert seen == [False]
+    del info
+    gc.collect()
+    assert lib.freed() == before
+
+
+def test_in_threads_each_call_has_its_own(path):
+    lib = nc.load(path, DECLARED, free={"text_errno": "text_free"}, errors={"text_errno": "errno"})
+    before, found = lib.freed(), []
+
+    def run(number):
+        for i in range(50):
+            text = b"%d in %d" % (i, number)
+            try:
+                lib.text_errno(text, 13)
+            except PermissionError as error:
+                found.append(lib.ffi.string(error.out) == text)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert found == [True] * 200
+    assert lib.freed() == before + 200

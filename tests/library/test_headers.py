@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import shutil
@@ -164,6 +165,31 @@ def test_inline_functions_are_compiled(box, monkeypatch):
         box.box_broken
     with pytest.raises(TypeError, match="cannot pickle 'box_inline'"):
         pickle.dumps(box.box_inline)
+    reason = "an inline function: the loader refuses it: undefined symbol: box_gone"
+    assert box.skipped["box_broken"] == reason
+    assert "box_inline" not in box.skipped
+
+
+def test_inline_functions_use_a_library_wherever_it_is(builder, folder, monkeypatch):
+    """By its path, also one from where this process was, by its folder, and what it needs."""
+    needed = builder.library("int box_needed(void) { return 5; }", "needed")
+    made = builder.library(SOURCE, "libboxed", flags=[f"-Wl,--no-as-needed,{needed}"])
+    (folder / "more.h").write_text(
+        "int box_negated(int); int box_needed(void);\n"
+        "static inline int box_twice(int x) { return 2 * box_negated(x); }\n"
+        "static inline int box_further(void) { return box_needed(); }\n"
+    )
+    monkeypatch.chdir(os.path.dirname(made))
+    name = os.path.basename(made)
+    copied = folder / "libmoved.so"
+    shutil.copyfile(made, copied)
+    for given, folders in ((made, ()), (f"./{name}", ()), ("moved", [folder])):
+        lib = nc.load(given, header="more.h", include=folder, folders=folders)
+        assert os.path.isabs(lib.path)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir("/")
+            assert (lib.box_twice(3), lib.box_further()) == (-6, 5)
+            assert lib.skipped == {}
 
 
 def test_an_inline_function_without_a_compiler(path, folder, monkeypatch):
@@ -171,6 +197,7 @@ def test_an_inline_function_without_a_compiler(path, folder, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(nc.SymbolError, match="an inline function needs a C compiler"):
         box.box_inline
+    assert "needs a C compiler" in box.skipped["box_inline"]
 
 
 def test_libraries_and_their_functions_are_pickled(box):
@@ -250,6 +277,23 @@ def test_headers_that_need_defines(path, folder):
     with pytest.raises(nc.SignatureError, match=r"define WIDTH, at line 2 of .*needs.h'; 'define'"):
         nc.load(path, header=folder / "needs.h")
     assert nc.load(path, header=folder / "needs.h", define={"WIDTH": 8}).box_negated(8) == -8
+
+
+@pytest.mark.parametrize(
+    ("text", "bracket", "line"),
+    [
+        ("int box_negated(int);\nint box_hidden(int;\nint box_later(long);\n", "(", 2),
+        ("struct half { int a;\nint box_negated(int);\n", "{", 1),
+        ("int box_negated(int);\nint table[3;\n", "[", 2),
+    ],
+)
+def test_brackets_that_are_never_closed(path, folder, text, bracket, line):
+    (folder / "open.h").write_text(text)
+    for only in (None, "box_negated"):
+        with pytest.raises(nc.SignatureError) as info:
+            nc.load(path, header=folder / "open.h", only=only)
+        where = f"at line {line} of {str(folder / 'open.h')!r}"
+        assert str(info.value) == f"{bracket!r} is never closed, {where}"
 
 
 @pytest.mark.parametrize(
@@ -401,3 +445,8 @@ def test_headers_declare_text():
     assert nc.string(libc.strstr("a=b", "=")) == b"=b"
     row = libc.declarations.rows["wcslen"]
     assert row[3] == ("wchar_t", "")
+
+
+def test_infinities_of_all_floats_are_constants():
+    m = nc.load("m", header="math.h", only=["HUGE_VAL*"])
+    assert m.HUGE_VAL == m.HUGE_VALF == m.HUGE_VALL == float("inf")

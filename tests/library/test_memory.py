@@ -227,6 +227,78 @@ def test_data_for_functions(lib):
     numbers.append(1.0)
 
 
+def test_memory_in_a_cycle_is_collected(lib):
+    class Square:
+        def value(self, x, data):
+            return self.made.params and x
+
+    one = Square()
+    # The collector does not look into cffi's pointers to structs, but into these.
+    one.made = lib.new("integrand[1]", [{"function": one.value}])
+    alive = weakref.ref(one)
+    del one
+    gc.collect()
+    assert alive() is None
+
+
+def test_structs_in_arrays_and_arrays_in_structs_lead_on(path):
+    lib = nc.load(
+        path,
+        """
+        typedef struct node { int value; struct node *next; } node;
+        typedef struct { int : 3; char flag; node first; node *rest[2]; const char *names[2]; } all;
+        int values(const node *n);
+        """,
+    )
+    for _ in range(2):  # the types are known the second time
+        made = lib.new(
+            "all[2]", [{}, (b"f", {"value": 1, "next": (2, None)}, [None, {"value": 5}])]
+        )
+        made[0] = lib.new("all", {"names": [b"one", None], "first": made[1].first})[0]
+        gc.collect()
+        assert lib.values(lib.ffi.addressof(made[1].first)) == 3
+        assert (made[1].flag, lib.values(made[1].rest[1]), bool(made[1].rest[0])) == (
+            b"f",
+            5,
+            False,
+        )
+        assert lib.values(lib.ffi.addressof(made[0].first)) == 3
+    with pytest.raises(IndexError, match=r"^field 'rest' of item 0 of 'all\[\]' has 2 items"):
+        lib.new("all[]", [{"rest": [None] * 3}])
+    with pytest.raises(TypeError, match=r"^item 1 of field 'names' of 'all' must be"):
+        lib.new("all", {"names": [b"", 3]})
+
+
+def test_a_conversion_that_raises(lib):
+    class Never:
+        def __float__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lib.new("point", {"x": Never()})
+    with pytest.raises(KeyboardInterrupt):
+        lib.new("edge", {"name": b"", "weights": [Never()]})
+
+
+def test_the_ffi_takes_types_as_any_other(lib):
+    ffi = lib.ffi
+    for _ in range(2):
+        assert ffi.sizeof("point") == ffi.sizeof(cdecl="point") == ffi.sizeof(lib.types.point) == 16
+        assert ffi.alignof("lanes") == 64
+        assert ffi.new("int *", 3)[0] == ffi.new(cdecl="int *", init=3)[0] == 3
+        assert int(ffi.cast("char", 300)) == 44
+        assert ffi.from_buffer("int[]", bytearray(8))[1] == 0
+        assert len(ffi.from_buffer(b"four")) == 4
+        with pytest.raises(BufferError):
+            ffi.from_buffer("char[]", b"four", require_writable=True)
+        with pytest.raises(nc.SignatureError, match="pont"):
+            ffi.sizeof("pont")
+        with pytest.raises(TypeError):
+            ffi.sizeof()
+    assert "Return the size" in ffi.sizeof.__doc__
+    assert "as cffi's `ffi.new` makes" in lib.new.__doc__
+
+
 # -- what does not fit ---------------------------------------------------------------------------
 
 
@@ -252,8 +324,9 @@ WRONG = nc.callback("d:ddddd", lambda *values: 0.0)
         ("integrand", {"function": WRONG}, TypeError, "a function .d:dP."),
         ("node", {"next": "text"}, TypeError, "^field 'next' of 'struct node' must be"),
         ("char *[1]", ["text"], TypeError, r"must be a '&b' pointer.* a str has no bytes"),
-        ("hidden", None, TypeError, r"'struct hidden' is not declared in full"),
-        ("hidden[2]", None, (TypeError, ValueError), "hidden"),
+        ("hidden", None, TypeError, r"'struct hidden' is incomplete: it is not"),
+        ("hidden[2]", None, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
+        ("hidden[]", 2, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
         ("void", None, TypeError, "'void' has no size"),
         ("void *", None, TypeError, "'void' has no size"),
         ("char[]", None, TypeError, "has no length; give one, or items"),
@@ -492,7 +565,7 @@ needs_gcc = pytest.mark.skipif(
 def test_random_structs_lie_as_in_gcc(builder, seed):
     names, text = random_declarations(seed, 60)
     lib = nc.load(None, text, skip=True)
-    assert lib.skipped == {}
+    assert all("bit-field" in reason for reason in lib.skipped.values())
     assert compare(lib, builder, text, names, f"layouts{seed}") > 100
 
 

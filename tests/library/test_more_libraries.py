@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import zlib
 
 import pytest
 
@@ -233,3 +234,111 @@ def test_jpeg(opened):
     packed = bytes(jpeg.ffi.buffer(memory[0], used[0]))
     jpeg.jpeg_destroy_compress(image)
     assert (packed[:2], packed[-2:]) == (b"\xff\xd8", b"\xff\xd9")
+
+
+def test_regular_expressions_of_the_c_library(opened):
+    c = nc.load("c", header="regex.h", encoding="utf-8")
+    wanted, found = c.new("regex_t"), c.new("regmatch_t[2]")
+    assert c.regcomp(wanted, "a(b+)", c.REG_EXTENDED) == 0
+    # Its array of matches is declared as [__restrict nmatch].
+    assert c.regexec(wanted, "xabbb", 2, found, 0) == 0
+    assert (found[1].rm_so, found[1].rm_eo) == (2, 5)
+    c.regfree(wanted)
+
+
+def test_brotli(opened):
+    encode, decode = opened("brotlienc", "brotli/encode.h"), opened("brotlidec", "brotli/decode.h")
+    source, packed, plain = b"native" * 100, bytearray(200), bytearray(1000)
+    sizes = numpy.array([200], numpy.uintp), numpy.array([1000], numpy.uintp)
+    assert encode.BrotliEncoderCompress(
+        5, 22, encode.BROTLI_MODE_GENERIC, len(source), source, sizes[0], packed
+    )
+    assert sizes[0][0] < 50
+    done = decode.BrotliDecoderDecompress(int(sizes[0][0]), packed, sizes[1], plain)
+    assert done == decode.BROTLI_DECODER_RESULT_SUCCESS
+    assert plain[: sizes[1][0]] == source
+
+
+def test_deflate(opened):
+    made, ends = "libdeflate_alloc_compressor", "libdeflate_free_compressor"
+    deflate = opened("deflate", "libdeflate.h", close={made: ends})
+    compressor, packed = deflate.libdeflate_alloc_compressor(6), bytearray(100)
+    size = deflate.libdeflate_zlib_compress(compressor, b"x" * 500, 500, packed, 100)
+    assert zlib.decompress(packed[:size]) == b"x" * 500
+    deflate.libdeflate_free_compressor(compressor)
+    with pytest.raises(ValueError, match="'libdeflate_free_compressor' was called with it"):
+        deflate.libdeflate_zlib_compress(compressor, b"x", 1, packed, 100)
+
+
+def test_yaml(opened):
+    yaml = opened("yaml", "yaml.h")
+    parser, event, text = yaml.new("yaml_parser_t"), yaml.new("yaml_event_t"), b"a: [1, 2]\n"
+    assert yaml.yaml_parser_initialize(parser)
+    yaml.yaml_parser_set_input_string(parser, text, len(text))
+    scalars, kind = [], yaml.YAML_NO_EVENT
+    while kind != yaml.YAML_STREAM_END_EVENT:
+        assert yaml.yaml_parser_parse(parser, event)
+        kind = event.type
+        if kind == yaml.YAML_SCALAR_EVENT:
+            scalars.append(nc.string(event.data.scalar.value))
+        yaml.yaml_event_delete(event)
+    yaml.yaml_parser_delete(parser)
+    assert scalars == [b"a", b"1", b"2"]
+
+
+def test_idn2(opened):
+    name = "idn2_to_ascii_8z"
+    idn = opened(
+        "idn2", "idn2.h", encoding="utf-8", out={name: ["output"]}, free={name: "idn2_free"}
+    )
+    status, found = idn.idn2_to_ascii_8z("bücher.example", 0)
+    assert (status, nc.string(found)) == (idn.IDN2_OK, b"xn--bcher-kva.example")
+
+
+def test_uuid(opened):
+    uuid = opened("uuid", "uuid/uuid.h")
+    number, text = bytearray(16), bytearray(37)
+    assert uuid.uuid_parse(b"12345678-1234-5678-1234-567812345678", number) == 0
+    uuid.uuid_unparse_lower(number, text)
+    assert (number[:2], text[:8]) == (b"\x12\x34", b"12345678")
+
+
+def test_nettle(opened):
+    nettle = opened("nettle", "nettle/sha2.h")
+    context, digest = nettle.new("struct sha256_ctx"), bytearray(32)
+    nettle.nettle_sha256_init(context)
+    nettle.nettle_sha256_update(context, 3, b"abc")
+    nettle.nettle_sha256_digest(context, 32, digest)
+    assert digest == hashlib.sha256(b"abc").digest()
+
+
+def test_z3(opened):
+    z3 = opened("z3", "z3.h", encoding="utf-8", out={"Z3_get_version": [0, 1, 2, 3]})
+    assert z3.Z3_get_full_version().startswith(".".join(map(str, z3.Z3_get_version())))
+
+
+def test_magic(opened):
+    magic = opened("magic", "magic.h", encoding="utf-8", close={"magic_open": "magic_close"})
+    cookie = magic.magic_open(magic.MAGIC_MIME_TYPE)
+    assert magic.magic_load(cookie, None) == 0
+    assert magic.magic_buffer(cookie, b"%PDF-1.4", 8) == "application/pdf"
+    magic.magic_close(cookie)
+
+
+def test_gnutls(opened):
+    gnutls = opened("gnutls", "gnutls/gnutls.h", encoding="utf-8")
+    assert gnutls.gnutls_check_version(gnutls.GNUTLS_VERSION.decode()).count(".") == 2
+    assert gnutls.gnutls_check_version("99.0") is None
+
+
+def test_tcl(opened):
+    tcl = opened(
+        "tcl8.6",
+        "tcl.h",
+        include=["/usr/include/tcl8.6"],
+        close={"Tcl_CreateInterp": "Tcl_DeleteInterp"},
+    )
+    interpreter = tcl.Tcl_CreateInterp()
+    assert tcl.Tcl_Eval(interpreter, b"expr {6 * 7}") == tcl.TCL_OK
+    assert tcl.Tcl_GetStringResult(interpreter) == b"42"
+    tcl.Tcl_DeleteInterp(interpreter)

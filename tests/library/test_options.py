@@ -44,7 +44,91 @@ def test_names_go_before_patterns_and_these_by_their_order():
     assert lib.function("cos").entries[0].gil == "hold"
     assert lib.function("cos", gil="release").entries[0].gil == "release"
     assert lib.function("sin", "d:d").entries[0].gil == "hold"
-    assert load(gil={"COS": "release"}).cos.entries[0].gil == "hold"  # case counts
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"out": {"strtoll_": 1}},
+            "'out' has 'strtoll_', which neither the declarations nor the library have; "
+            "did you mean 'strtol'?",
+        ),
+        (
+            {"gil": {"COS": "release"}},
+            "'gil' has 'COS', which neither the declarations nor the library have",
+        ),
+        (
+            {"errors": {"ato*": "zero", "ilogg*": "zero"}},
+            "'errors' has 'ilogg*', which matches no name that is declared; did you mean 'ilogb'?",
+        ),
+        (
+            {"close": {"strtol": ["cos", "coz"]}},
+            "'close' has 'coz', which neither the declarations nor the library have; "
+            "did you mean 'cos'?",
+        ),
+        ({"free": "a\0b"}, None),
+        ({"fortran": "ilogbb"}, None),
+        ({"version": {"c?": "GLIBC_2.2.5"}}, None),
+        ({"check": {"": print}}, None),
+    ],
+)
+def test_names_that_nothing_has_are_refused(fails, options, message):
+    with pytest.raises(ValueError, match=r" has .*, which ") as info:
+        load(**options)
+    assert message is None or str(info.value) == message
+
+
+def test_names_may_be_those_of_what_a_library_exports(fails):
+    lib = load(gil={"sinh": "release"}, fortran=["SINH"])
+    assert lib.function("sinh", "d:d", fortran=False).entries[0].gil == "release"
+
+
+ALIASES = """
+#define open_box make_box
+#define close_box end_box
+typedef struct box box;
+box *make_box(int n, int *status);
+int end_box(box *b);
+int count(void);
+"""
+BOXES = """
+#include <stdlib.h>
+static int open;
+void *make_box(int n, int *status) { *status = n; open++; return malloc(1); }
+int end_box(void *b) { free(b); return --open; }
+int count(void) { return open; }
+"""
+
+
+@pytest.mark.parametrize("opened", ["open_box", "make_box", "make*", "o*_box"])
+@pytest.mark.parametrize("closes", ["close_box", "end_box"])
+def test_what_is_said_of_a_function_holds_by_all_its_names(
+    builder, tmp_path, fails, opened, closes
+):
+    """Macros give functions other names."""
+    path = builder.library(BOXES, "boxes")
+    header = tmp_path / "boxes.h"
+    header.write_text(ALIASES)
+    out, close = {opened: ["status"]}, {opened: closes}
+    lib = nc.load(path, header=header, out=out, close=close, gil={"open_box": "release"})
+    for make in (lib.open_box, lib.make_box, lib.function("open_box")):
+        assert make.entries[0].gil == "release"
+        for end in (lib.close_box, lib.end_box):
+            box, status = make(3)
+            assert status == 3
+            end(box)
+            with pytest.raises(ValueError, match="must be open"):
+                end(box)
+    assert lib.count() == 0
+
+
+def test_its_own_name_goes_before_others(builder, tmp_path):
+    header = tmp_path / "boxes.h"
+    header.write_text(ALIASES)
+    gil = {"close_box": "release", "end_box": "need", "end*": "hold"}
+    lib = nc.load(builder.library(BOXES, "boxes"), header=header, gil=gil)
+    assert (lib.close_box.entries[0].gil, lib.end_box.entries[0].gil) == ("release", "need")
 
 
 def test_names_that_are_not_declared_are_found_by_patterns():

@@ -81,6 +81,17 @@ def lib(path):
 # -- by name -------------------------------------------------------------------------------------
 
 
+def test_complex_numbers_of_text_are_those_of_complex_h():
+    """A parser that does not know the word takes it for a name: one of a double."""
+    text = "struct wave { double complex z; complex float w[2]; /* complex */ };"
+    lib = nc.load(None, text)
+    wave = lib.new("struct wave", {"z": 1 + 2j, "w": [0, 3j]})
+    assert (wave.z, wave.w[1]) == (1 + 2j, 3j)
+    assert lib.new("double complex[2]", [1j, 2])[0] == 1j
+    with pytest.raises(nc.SignatureError, match=r"type name 'wave' .* did you mean 'struct wave'"):
+        lib.new("wave")
+
+
 def test_types_have_names(lib):
     types = lib.types
     assert types.point.kind == "struct"
@@ -408,3 +419,15 @@ def test_keys_and_consumers_see_no_names(lib):
     assert again.__doc__ == lib.number_of.__doc__ == "int32_t number_of(struct handle *)"
     with pytest.raises(TypeError, match="must be a 'struct handle"):
         again(lib.open_other())
+
+
+def test_bit_fields_that_no_integer_holds_are_told():
+    text = "typedef struct {unsigned a : 4, b : 20, c : 3;} __attribute__((packed)) %s;"
+    for options in ({"skip": True}, {}):
+        lib = nc.load(None, text % "crossing", **options)
+        assert lib.ffi.sizeof("crossing") == 4
+        assert [name for name, _ in lib.types.crossing.fields if name] == ["a", "b", "c"]
+        assert lib.skipped == {}
+        lib = nc.load(None, text.replace(", c : 3", "") % "short_one", **options)
+        assert lib.ffi.sizeof("short_one") == 3
+        assert "20 bits" in lib.skipped["short_one.b"]

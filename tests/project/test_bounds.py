@@ -21,6 +21,7 @@ import pytest
 import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks, pythonfunction
+from nativecall._cli import offers
 from nativecall._codegen import callback, trampoline
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature import prototypes
@@ -55,6 +56,7 @@ SEEN = {
     "libffi/test_call.py::test_ctypes_keeps_no_type_of_a_python_function",
     "Python functions that ended": "test_functions_of_libffi_that_ended",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
+    "what loops of ufuncs": "ufunc/test_loops.py::test_what_is_shared_is_kept_up_to_a_bound",
     "thunks that ended": "test_thunks_that_ended",
     "trampolines that nobody": "test_trampolines_that_nobody_uses test_refused_trampolines",
     "calls of a variadic": "test_calls_of_a_variadic_function",
@@ -68,6 +70,12 @@ SEEN = {
     "files of libraries": "test_files_of_libraries",
     "types of declarations": "library/test_types.py::test_types_are_kept_up_to_a_bound",
     "what pointer variables": "test_what_pointer_variables_point_to",
+    "what .pxd files": "bridges/test_cython.py::test_what_was_read_is_kept_up_to_a_bound",
+    "where capsules of Cython": (
+        "bridges/test_cython.py::test_where_capsules_are_is_looked_up_once_for_all_modules"
+    ),
+    "types of native callables": "bridges/test_numba_calls.py::test_types_are_kept_up_to_a_bound",
+    "what commands say": "test_what_commands_say_of_entries",
     "classes of NumPy": "",
 }
 _runs = itertools.count()  # what an earlier run of a test made is known by its text
@@ -136,9 +144,9 @@ def test_call_specs_by_their_texts():
 
 def test_call_specs_of_declarations(monkeypatch):
     """A row says the types, and what else a call follows: both count."""
-    monkeypatch.setattr(callspec, "_of_rows", Cache(8))
+    monkeypatch.setattr(callspec, "_made", Cache(8))
     rows = [
-        (f"d:{'d' * n}", names, (False,) * n, (), "")
+        (f"d:{'d' * n}", names, (False,) * n, (), (), "")
         for n in range(1, 20)
         for names in (("",) * n, tuple([f"x{one}" for one in range(n)]))
     ]
@@ -147,7 +155,7 @@ def test_call_specs_of_declarations(monkeypatch):
             assert callspec.of_row(row) is callspec.of_row(row)
             signature = callspec.of_row(row).signature
             assert (signature.text, signature.names) == row[:2]
-            assert 0 < len(callspec._of_rows) <= 8
+            assert 0 < len(callspec._made) <= 8
 
 
 def test_parts_by_the_texts_that_led_to_them():
@@ -170,6 +178,14 @@ def test_parts_of_prototypes(monkeypatch):
             declared = nc.load("m", f"double hypot({one} {'*' * stars}x{next(_runs)}, double y);")
             assert len(prototypes._parts) <= 8
             assert declared.hypot.signatures[0].startswith(f"d:{'&' * stars}")
+
+
+def test_what_commands_say_of_entries(monkeypatch):
+    monkeypatch.setattr(offers, "_BOXES", {})
+    monkeypatch.setattr(offers, "_known", Cache(4))
+    for n in range(1, 10):
+        assert offers.consumers(nc.wrap(address(), "d:" + "d" * n)) == (["Python", "C"], {})
+        assert 1 <= len(offers._known) <= 4
 
 
 def test_how_callbacks_read_types(monkeypatch):

@@ -18,6 +18,22 @@ from support import build
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 EXPECTED = {
+    "cluster.py": """
+J0 from 0 to 200   0.945774000539, SciPy has 0.945774000539
+by the workers     20 pieces, none here: True
+""",
+    "pipeline/run.py": """
+SciPy's quad       0.615690344193, 135 calls
+exact              0.615690344193
+NumPy's ufunc      0.615690, 100001 calls
+calls with objects 0
+after one          1, which Python made
+""",
+    "pipeline/over_dask.py": """
+8 pieces           0.615690344193
+exact              0.615690344193
+calls with objects 0, none here: True
+""",
     "quickstart.py": """
 cos(0.0)           1.0
 pow(2, 10)         1024.0
@@ -55,6 +71,24 @@ erfc from 0 to inf 0.564189583548, 1/sqrt(pi) is 0.564189583548
 f.to_scipy()           0.841470984808 {time} microseconds
 f                      0.841470984808 {time} microseconds
 a Python function      0.841470984808 {time} microseconds
+""",
+    "numba_both_ways.py": """
+bell from 0 to inf 0.886226925453, sqrt(pi)/2 is 0.886226925453
+compiled for       d:d
+the loop           4532.838159808, NumPy's is 4532.838159808
+as an argument     24.000000000 0.778800783
+""",
+    "ufunc.py": """
+distance           [5.0, 13.0, 17.0]
+to a point         [4.0, 4.47213595499958, 6.4031242374328485]
+the kind           ufunc ['dd->d']
+columns stay       True
+broadcast          (3, 3) [5.0, 12.369, 15.297]
+reduced            9.899495
+where              [5.0, 0.0, 17.0]
+two results        [0.75, 0.625, 0.5] [2, 3, 4] ['d->di']
+ValueError:        -1.0 is below zero
+a ufunc's loop     1.0 True
 """,
     "integrator/run.py": """
 the integral of cos from 0 to 1; sin(1) is 0.841470985
@@ -212,6 +246,29 @@ ValueError:        'signature' must be a canonical signature, like 'd:dd' (got '
 OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
 ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
 """,
+    "particles/run.py": """
+made               1000000
+watched            True
+all in the air     True
+in the first chain 20
+{plotted}
+a method           True
+living             0
+a subclass         1.9019
+living             1
+""",
+    "workqueue/run.py": """
+jobs               501 jobs
+primes below 100000: 9592, at first True
+by jobs            46, 32, 31, ...
+Python's method    10, of 'twins'
+TypeError          a native object of class Job is needed (got Batch)
+jobspp             501 jobs
+primes below 100000: 9592, at first True
+by jobs            46, 32, 31, ...
+Python's method    10, of 'twins'
+TypeError          a native object of class Job is needed (got Batch)
+""",
     "solvers/run.py": """
 Brent's method on Kepler's equation
 native callable          1.120685893 {count} calls natively {time} microseconds
@@ -241,21 +298,27 @@ ValueError:              the function has the same sign at both ends
 """,
 }
 NEEDS = {
+    "cluster.py": ["scipy", "distributed"],
+    "pipeline/run.py": ["scipy", "numba"],
+    "pipeline/over_dask.py": ["scipy", "numba", "distributed"],
     "array_vtable/run.py": ["setuptools", "Cython"],
     "cpp_numerics/run.py": ["setuptools"],
     "cython_numerics/run.py": ["setuptools", "Cython"],
     "integrator/run.py": ["setuptools"],
+    "particles/run.py": ["setuptools"],
     "quad.py": ["scipy"],
     "quadrature/run.py": ["setuptools", "Cython", "scipy", "numba"],
     "raw_consumer/run.py": ["setuptools"],
     "signature_reader/run.py": ["setuptools"],
     "solvers/run.py": ["setuptools", "scipy", "numba"],
+    "workqueue/run.py": ["setuptools"],
 }
 
 
 def test_all_examples_are_here():
     found = {path.name for path in EXAMPLES.glob("[!_]*.py")}
-    found |= {f"{path.parent.name}/run.py" for path in EXAMPLES.glob("*/run.py")}
+    for pattern in ("*/run.py", "*/over_*.py"):
+        found |= {f"{path.parent.name}/{path.name}" for path in EXAMPLES.glob(pattern)}
     assert found == set(EXPECTED)
 
 
@@ -264,7 +327,7 @@ def test_example(name, tmp_path):
     for module in NEEDS.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    language = "c++" if name.startswith("cpp_") else "c"
+    language = "c++" if name.startswith(("cpp_", "particles", "workqueue")) else "c"
     if name.endswith("/run.py") and build.compiler(language) is None:
         pytest.skip(f"no {language} compiler")
     done = subprocess.run(
@@ -281,7 +344,7 @@ def test_example(name, tmp_path):
     for line, wanted in zip(printed, expected, strict=True):
         pattern = re.escape(wanted).replace(r"\{time\}", r" *\d+\.\d")
         pattern = pattern.replace(r"\{count\}", r"\d+").replace(r"\{angle\}", r"0\.999999\d{3}")
-        pattern = pattern.replace(r"\{plotted\}", "plotted: solvers.svg|not plotted: .*")
+        pattern = pattern.replace(r"\{plotted\}", r"plotted: \w+\.svg|not plotted: .*")
         # Python 3.14 leaves the word 'float' out.
         pattern = pattern.replace(r"\{division\}", "(float )?division by zero")
         assert re.fullmatch(pattern, line), f"{line!r} is not {wanted!r}"
@@ -294,6 +357,8 @@ def test_example(name, tmp_path):
             "array_vtable",
             {"arrays.c", "moments.c", "run.py", "setup.py", "vtable.h", "waves.pyx"},
         ),
+        ("particles", {"module.cpp", "run.py", "setup.py"}),
+        ("workqueue", {"jobs.c", "jobs.cpp", "run.py", "setup.py"}),
         ("cpp_numerics", {"callback.hpp", "module.cpp", "numerics.hpp", "run.py", "setup.py"}),
         ("cython_numerics", {"numerics.pyx", "run.py", "setup.py"}),
         ("integrator", {"module.c", "numerics.c", "numerics.h", "run.py", "setup.py"}),
@@ -301,6 +366,7 @@ def test_example(name, tmp_path):
             "quadrature",
             {"bell.pyx", "by_callback.c", "by_lookup.c", "run.py", "setup.py", "simpson.h"},
         ),
+        ("pipeline", {"chain.py", "over_dask.py", "run.py"}),
         ("raw_consumer", {"midpoint.c", "run.py", "setup.py"}),
         (
             "signature_reader",

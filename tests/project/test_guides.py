@@ -1,55 +1,148 @@
-"""Guides keep their word: sessions print what they show, programs run."""
+"""Guides keep their word: each page is followed from top to bottom, in a directory of its own.
+
+What a page shows is done as a reader would do it:
+
+- ``pycon`` sessions run in one interpreter, and print what they show;
+- ``python`` programs run in a process, and print the ``text`` block that follows, if one does;
+- ``c``, ``cython`` and ``python`` blocks that begin with a file's name in a comment are saved;
+- ``console`` blocks are commands behind ``$``, and print what they show; ``...`` is anything.
+
+A block behind ``<!-- needs: sqlite3.h scipy -->`` is left out where that header or module is
+missing, and the page is a skip that says so, after the rest was followed.
+"""
 
 from __future__ import annotations
 
 import doctest
+import importlib.util
+import os
 import re
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+import nativecall as nc
 from nativecall._signature import preprocessor
+from support import build
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-GUIDES = ["libraries.md"]
-
-
-def blocks(guide: str, language: str) -> list[str]:
-    """The code blocks of one language."""
-    text = (DOCS / guide).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-
-
-@pytest.mark.skipif(preprocessor.compiler() is None, reason="there is no C compiler")
-@pytest.mark.parametrize("guide", GUIDES)
-def test_sessions(guide):
-    sessions = "\n".join(blocks(guide, "pycon"))
-    test = doctest.DocTestParser().get_doctest(sessions, {}, guide, guide, 0)
-    assert test.examples
-    told: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False)
-    runner.run(test, out=told.append)
-    assert runner.summarize(verbose=False).failed == 0, "".join(told)
-
-
-@pytest.mark.parametrize(
-    ("guide", "word", "header", "printed"),
-    [
-        ("libraries.md", "sqlite3", "/usr/include/sqlite3.h", "42 naïve\n"),
-        ("libraries.md", "lapack", "/usr/include/lapacke.h", "0 2.0 3.0\n"),
-    ],
+PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+BLOCK = re.compile(
+    r"^(?:<!-- needs: (?P<needs>.*?) -->\n+)?```(?P<language>\w+)\n(?P<code>.*?)^```$"
+    r"(?:\n+```text\n(?P<printed>.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
 )
-def test_programs(guide, word, header, printed, tmp_path, python):
-    if not Path(header).exists():
-        pytest.skip(f"{header} is not installed")
-    (program,) = [block for block in blocks(guide, "python") if f'"{word}"' in block]
-    assert python(program) == printed
+NAMED = re.compile(r"\A(?:# |/\* |// )(?P<name>[\w./]+\.\w+)(?: \*/)?\n")
+#: What is shown and not done: a form, a picture, somebody else's configuration, a message.
+SHOWN = {"text", "mermaid", "bibtex", "cmake", "meson", "toml"}
+#: As sessions show them.
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_every_block_is_run(guide):
-    assert len(blocks(guide, "python")) == 2
-    assert set(re.findall(r"^```(\w+)", (DOCS / guide).read_text(encoding="utf-8"), re.M)) == {
-        "python",
-        "pycon",
-    }
+def missing(needs: str | None) -> list[str]:
+    """Headers and modules of a block's needs that this machine does not have."""
+    return [
+        word
+        for word in (needs or "").split()
+        if not (
+            Path("/usr/include", word).exists()
+            if word.endswith(".h")
+            else importlib.util.find_spec(word) is not None
+        )
+    ]
+
+
+def same(printed: str, shown: str) -> bool:
+    """Whether a program printed what the page shows."""
+    return doctest.OutputChecker().check_output(shown.strip(), printed.strip(), FLAGS)
+
+
+class Reader:
+    """Does what a page says, in one directory."""
+
+    def __init__(self, page: str) -> None:
+        self.page = page
+        self.names: dict[str, object] = {}
+
+    def pycon(self, code: str, printed: str | None) -> None:
+        test = doctest.DocTestParser().get_doctest(code, self.names, self.page, self.page, 0)
+        assert test.examples
+        told: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+        runner.run(test, out=told.append, clear_globs=False)
+        assert runner.summarize(verbose=False).failed == 0, "".join(told)
+        self.names.update(test.globs)
+
+    def python(self, code: str, printed: str | None) -> None:
+        told = self.command([sys.executable, "-c", code])
+        assert printed is None or same(told, printed), told
+
+    def console(self, code: str, printed: str | None) -> None:
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", code, re.MULTILINE):
+            told = self.command(["bash", "-euc", command])
+            assert same(told, shown), told
+
+    def save(self, code: str, printed: str | None) -> None:
+        named = NAMED.match(code)
+        assert named, f"this block names no file: {code[:60]!r}"
+        path = Path(named["name"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code, encoding="utf-8")
+
+    def command(self, words: list[str]) -> str:
+        scripts = sysconfig.get_path("scripts")
+        environment = os.environ | {
+            "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
+            "PYTHONWARNINGS": "error",
+        }
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, f"{words[-1]}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.mark.skipif(
+    preprocessor.compiler() is None or build.compiler() is None, reason="there is no C compiler"
+)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_followed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    reader = Reader(page)
+    left_out: list[str] = []
+    for block in BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
+        language, code = block["language"], block["code"]
+        if language in SHOWN:
+            continue
+        if absent := missing(block["needs"]):
+            left_out += absent
+            continue
+        file = language in ("c", "cpp", "cython") or (language == "python" and NAMED.match(code))
+        do = reader.save if file else getattr(reader, language)
+        do(code, block["printed"])
+    if left_out:
+        pytest.skip(f"not there: {', '.join(dict.fromkeys(left_out))}; the rest was followed")
+
+
+def test_links_between_pages_lead_somewhere():
+    for path in DOCS.rglob("*.md"):
+        prose = re.sub(
+            r"^```.*?^```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
+        )
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", prose):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_the_reference_names_every_public_name():
+    reference = (DOCS / "reference.md").read_text(encoding="utf-8")
+    public = {name for name in dir(nc) if not name.startswith("_")}
+    assert public == set(re.findall(r"^\.\. auto\w+:: nativecall\.(\w+)$", reference, re.M))
+
+
+def test_every_page_is_in_the_site():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([\w/-]+)$", index, re.MULTILINE))
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    assert listed == pages - {"index"}

@@ -56,6 +56,7 @@ def test_names_come_when_they_are_used(python):
         "import sys, threading, nativecall\n"
         "print('nativecall._public' in sys.modules, hasattr(nativecall, '_lip'))\n"
         "print('nativecall._public' in sys.modules, *nativecall.__all__[:2])\n"
+        "print('nativecall._errors' in sys.modules, 'nativecall._library' in sys.modules)\n"
         "print('wrap' in dir(nativecall), hasattr(nativecall, 'warp'), nativecall.__doc__[:10])\n"
         "from nativecall import *\n"
         "print(load is nativecall.load)\n"
@@ -65,10 +66,32 @@ def test_names_come_when_they_are_used(python):
     assert python(code).splitlines() == [
         "False False",
         "False AbiError Callback",
+        "True False",
         "True False nativecall",
         "True",
         "module 'nativecall' has no attribute 'warp'",
     ]
+
+
+def test_a_load_from_the_cache_imports_what_it_needs_alone(python, tmp_path):
+    """What imports much, and what calls and other headers need, is put off."""
+    (tmp_path / "cosine.h").write_text("double cos(double);\n#define HALF 0.5\n")
+    code = (
+        "import sys, os; before = set(sys.modules)\n"
+        "os.environ['NATIVECALL_CACHE_DIR'] = sys.argv[1] + '/cache'\n"
+        "import nativecall as nc\n"
+        "lib = nc.load(None, header=sys.argv[1] + '/cosine.h')\n"
+        "print(lib.cos(0.0), lib.HALF)\n"
+        "print(*sorted({*sys.modules} - before))\n"
+    )
+    python(code, tmp_path)
+    said, imported = python(code, tmp_path).splitlines()
+    assert said == "1.0 0.5"
+    own = {name.removeprefix("nativecall.") for name in imported.split()}
+    others = {"collections", "functools", "weakref", "operator", "importlib", "re", "subprocess"}
+    assert not own & others
+    assert not own & {"_callback", "_objects", "_callable.hooks", "_callable.arguments"}
+    assert not own & {"_signature.cparser", "_signature.bufferformat", "_values.storage"}
 
 
 def test_threads_use_the_first_name_at_once(python):
@@ -163,10 +186,10 @@ if sys.argv[1] == "after":
     cos = nativecall.load("m").function("cos", "d:d")
 if sys.version_info >= (3, 13):
     import _interpreters as interpreters
-    make = lambda: interpreters.create("legacy")
+    make = lambda: interpreters.create(sys.argv[2])
 else:
     import _xxsubinterpreters as interpreters
-    make = lambda: interpreters.create(isolated=False)
+    make = lambda: interpreters.create(isolated=sys.argv[2] == "isolated")
 code = '''
 try:
     import nativecall
@@ -186,9 +209,11 @@ if sys.argv[1] == "after":
 """
 
 
+@pytest.mark.parametrize("kind", ["legacy", "isolated"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_subinterpreters_are_refused(python, when):
-    lines = python(SUBINTERPRETER, when).splitlines()
+def test_subinterpreters_are_refused(python, when, kind):
+    """Those that share the GIL, and those with one of their own, where cffi refuses first."""
+    lines = python(SUBINTERPRETER, when, kind).splitlines()
     assert lines[0] == (
         "ImportError nativecall cannot be imported in a subinterpreter: its types are static and "
         "shared by the process; import it in the main interpreter"

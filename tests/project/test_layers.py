@@ -22,7 +22,7 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_cache _core _errors _fork _lib _fifo _locate _types _version"),
+    ("ground", "_cache _core _errors _fork _hints _lib _fifo _locate _namedtuple _types _version"),
     # C types, signatures and declarations; no native code
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
@@ -34,15 +34,19 @@ LAYERS: list[tuple[str, str]] = [
     # the one object, and what it is asked for
     ("callable", "_callable/"),
     # what users call
-    ("verbs", "__init__ _callback _library/ _public _slots"),
+    ("verbs", "__init__ _callback _library/ _objects/ _public _reraise _slots _ufuncloop"),
     # other libraries' boxes, and the command line
-    ("outside", "__main__ _bridges/ _cli/ conformance/"),
+    ("outside", "__main__ _bridges/ _cli/ _numba _ufunc/ conformance/"),
 ]
 MOST_LEVELS = 8
 #: The modules that import others by a name that they compute, and what.
 BY_NAME = {
+    "_public": "the module of a public name",
+    "_callable.pickled": "the module that a function was pickled as an attribute of",
+    "_bridges.PyCapsule": "the module that a capsule was pickled as one of",
     "_values.boxes": "a bridge, by the type whose box it is asked about",
-    "_cli.inspection": "what the user names",
+    "_cli": "the module of a command",
+    "_cli.place": "what the user names",
     "conformance._child": "the same",
     "conformance._looks": "the same",
     "conformance._unfit": "the same",
@@ -56,6 +60,7 @@ C_LAYERS: list[tuple[str, str]] = [
     ("conversions between objects and memory", "values/"),
     ("calls of Python by C; the callable", "callback/ object/"),
     ("what generated code calls", "codegen/"),
+    ("objects of both worlds", "objects/"),
     ("the module and its commands", "cli/ module"),
     ("the conformance kit's own, which includes none of these", "conformance/"),
 ]

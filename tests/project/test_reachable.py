@@ -36,6 +36,7 @@ TAKES_ADDRESSES = {
     "store_scalar": "an address to write to",
     "load_scalar": "an address to read from",
     "convert_number": "addresses to read and write",
+    "object_as_python": "the address of an object",
     "object_at": "the address of an object",
     "take_object": "the address of an object",
 }

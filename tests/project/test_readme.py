@@ -28,26 +28,7 @@ static PyObject *py_midpoint(PyObject *self, PyObject *args)
     return PyFloat_FromDouble(sum);
 }
 
-static PyObject *py_mean_of_ends(PyObject *self, PyObject *args)
-{
-    PyObject *f;
-    double a, b;
-    (void)self;
-    return PyArg_ParseTuple(args, "Odd", &f, &a, &b) ? mean_of_ends(f, a, b) : NULL;
-}
-
-static PyObject *py_twice(PyObject *self, PyObject *args)
-{
-    PyObject *f;
-    double x;
-    int n;
-    (void)self;
-    return PyArg_ParseTuple(args, "Odi", &f, &x, &n) ? twice(f, x, n) : NULL;
-}
-
 static PyMethodDef functions[] = {{"midpoint", py_midpoint, METH_VARARGS, NULL},
-                                  {"mean_of_ends", py_mean_of_ends, METH_VARARGS, NULL},
-                                  {"twice", py_twice, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "nc_readme", NULL, -1, functions, NULL, NULL, NULL, NULL};
@@ -67,62 +48,28 @@ def blocks(language: str) -> list[str]:
 def test_sessions():
     sessions = "\n".join(blocks("pycon"))
     test = doctest.DocTestParser().get_doctest(sessions, {}, "README.md", "README.md", 0)
-    assert len(test.examples) >= 15
+    assert len(test.examples) >= 10
     told: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL, verbose=False)
+    runner = doctest.DocTestRunner(verbose=False)
     runner.run(test, out=told.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(told)
 
 
-def test_messages_in_sessions_are_exact(fails):
-    m = nc.load("m", "double cos(double x);")
-    close = nc.load(None).function("close", "int (int)", errors="errno")
-    for call, kind in (
-        (lambda: m.cos("1"), TypeError),
-        (lambda: m.coz, nc.SymbolError),
-        (lambda: close(-1), OSError),
-    ):
-        with pytest.raises(kind) as info:
-            call()
-        assert f": {info.value}\n" in README
-
-
-@pytest.fixture
-def consumers(builder, include):
-    """The C code of the README as a module."""
+def test_c_consumer(builder, include):
     if build.compiler() is None:
         pytest.skip("no C compiler")
-    found = blocks("c")
-    assert len(found) == 3
+    (code,) = blocks("c")
     source = builder.directory / "nc_readme.c"
-    source.write_text("\n".join([*found, MODULE]), encoding="utf-8")
-    return build.load_extension(builder.extension(str(source), "nc_readme", include=include))
-
-
-def test_c_consumer_of_entries(consumers):
+    source.write_text(code + MODULE, encoding="utf-8")
+    made = build.load_extension(builder.extension(str(source), "nc_readme", include=include))
     cos = nc.load("m", "double cos(double);").cos
-    assert consumers.midpoint(cos, 0.0, 1.0, 1000) == pytest.approx(0.8414709848, abs=1e-6)
-    assert consumers.midpoint(cos.builtin, 0.0, 1.0, 1000) == consumers.midpoint(
-        cos, 0.0, 1.0, 1000
-    )
-    assert consumers.midpoint(len, 0.0, 1.0, 1000) is None
+    assert made.midpoint(cos, 0.0, 1.0, 1000) == pytest.approx(0.8414709848, abs=1e-6)
+    assert made.midpoint(cos.builtin, 0.0, 1.0, 1000) == made.midpoint(cos, 0.0, 1.0, 1000)
+    assert made.midpoint(len, 0.0, 1.0, 1000) is None
 
 
-def test_c_consumer_of_callbacks(consumers):
-    cos = nc.load("m", "double cos(double);").cos
-    assert consumers.mean_of_ends(cos, 0.0, 0.0) == 1.0
-    assert consumers.mean_of_ends(lambda x: x * x, 1.0, 3.0) == 5.0
-    with pytest.raises(ZeroDivisionError):
-        consumers.mean_of_ends(lambda x: 1 / x, 0.0, 1.0)
-
-
-def test_c_dispatch(consumers):
-    m = nc.load("m", "double ldexp(double, int); double pow(double, double);")
-    assert consumers.twice(m.ldexp, 3.0, 2) == 24.0
-    assert consumers.twice(m.pow, 3.0, 2) == 18.0
-    assert consumers.twice(lambda x, n: x - n, 3.0, 2) == 2.0
-    with pytest.raises(TypeError):
-        consumers.twice(3, 3.0, 2)
+def test_it_is_short():
+    assert README.count("\n") <= 150
 
 
 def test_links_lead_somewhere():

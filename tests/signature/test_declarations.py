@@ -480,6 +480,23 @@ def test_a_header_of_many_functions_is_read_at_once() -> None:
     assert {s.text for s in declared.functions.values()} == {"d:d&di"}
 
 
+@pytest.mark.parametrize(
+    ("text", "signature"),
+    [
+        ("typedef double vec[3]; double f(const vec);", "d:&d"),
+        ("typedef int fn(int); int f(const fn);", "i:X{i:i}"),
+        ("typedef int (*fn)(int); int f(const fn, const fn x);", "i:X{i:i}X{i:i}"),
+        ("typedef int a, *b; int f(const a, const b);", "i:i&i"),
+        ("typedef int (a); int f(register const a);", "i:i"),
+        ("static inline int f(const bool, const int8_t)", "i:?b"),
+        ("double (const float complex, double const x, char *const)", "d:Zfd&b"),
+        ("int f(int (foo), const unsigned)", "i:iI"),
+    ],
+)
+def test_qualifiers_before_types_that_are_known(text: str, signature: str) -> None:
+    assert parse_function(text).text == signature
+
+
 def doubled(n: int) -> str:
     """Structs of two structs each: the last one has more scalars than there is memory for."""
     pairs = [f"struct s{i} {{ struct s{i - 1} a, b; }};" for i in range(1, n)]
@@ -510,6 +527,21 @@ def chained(n: int) -> str:
         ("double f(int,\n  foo_t x)", 2, 3, "unknown type name 'foo_t'"),
         ("/* two\nlines */ double f(foo_t)", 2, 19, "unknown type name 'foo_t'"),
         ("int f(a, b)", None, 7, "unknown type name 'a'"),
+        # Old C has names of parameters where these have none, and an int where a type is missing.
+        ("int f(int, time_t)", None, 12, "unknown type name 'time_t'"),
+        ("int f(time_t, int)", None, 7, "unknown type name 'time_t'"),
+        ("int f(int (*g)(int, foo_t))", None, 21, "unknown type name 'foo_t'"),
+        ("double (foo_t)", None, 9, "unknown type name 'foo_t'"),
+        ("int f(const time_t)", None, 13, "unknown type name 'time_t'"),
+        ("int f(int, const time_t, int)", None, 18, "unknown type name 'time_t'"),
+        ("int f(volatile time_t, int)", None, 16, "unknown type name 'time_t'"),
+        ("int f(int (*)(register foo_t))", None, 24, "unknown type name 'foo_t'"),
+        ("int f(const foo_t x[3])", None, 13, "unknown type name 'foo_t'"),
+        ("int f(const foo_t[3])", None, 13, "unknown type name 'foo_t'"),
+        ("const foo_t (int)", None, 7, "unknown type name 'foo_t'"),
+        ("int f(const)", None, 7, "expected a type after 'const'"),
+        ("int f(register const, int)", None, 7, "expected a type after 'const'"),
+        ("double f(const __int128)", None, 16, "type '__int128' is not supported"),
         ("double", None, 1, "not a function"),
         ("int *f", None, 1, "not a function"),
         ("int f(int), g(int)", None, 11, "expected one function, found ','"),

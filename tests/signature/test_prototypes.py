@@ -56,8 +56,8 @@ def outcome(read: Any, text: str) -> object:
     except SignatureError as error:
         return str(error)
     for name, row in table["functions"].items():
-        assert f" {name}(" in row[4] or f"*{name}(" in row[4], "white space and order may differ"
-    functions = {name: row[:4] for name, row in table["functions"].items()}
+        assert f" {name}(" in row[-1] or f"*{name}(" in row[-1], "white space and order may differ"
+    functions = {name: row[:-1] for name, row in table["functions"].items()}
     return {**table, "functions": functions}, [*functions]
 
 

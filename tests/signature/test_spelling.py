@@ -160,6 +160,10 @@ def test_hint_names_the_form() -> None:
         ("i:d.d", 5, "'.' ends the arguments, found 'd'"),
         ("i:X{i:d.d}", 9, "'.' ends the arguments, found 'd'"),
         ("i:d..", 5, "'.' ends the arguments, found '.'"),
+        ("v:const d", 3, "'const' says nothing of 'd', which is a copy"),
+        ("v:const", 8, "expected a type, found the end"),
+        ("v:constd", 4, "unknown type 'o'"),
+        ("v:X{v:const &d}", 8, "unknown type 'o'"),
         ("dd->dd", 6, "a C function has one result"),
         ("dx->d", 2, "unknown type 'x'"),
         ("P->d", 1, "unsigned integer 'P' is 'N'"),
@@ -284,8 +288,13 @@ def test_pickling_keeps_names_and_const() -> None:
     )
 
 
-def test_only_c_says_const() -> None:
+def test_const_is_said_in_c_or_before_an_argument() -> None:
     assert parse("v:&c&bP").readonly == (False, False, False)
+    read = parse("v: const [1]d &d const&d const P d")
+    assert read.readonly == (True, False, True, True, False)
+    assert read.text == "v:[1]d&d&dPd"
+    assert read == parse("v:[1]d&d&dPd")
+    assert pickle.loads(pickle.dumps(read)).readonly == read.readonly
     assert parse("void (const char *, const void *, char *)").readonly == (True, True, False)
 
 

@@ -118,6 +118,7 @@ class Builder:
         language: str = "c",
         flags: Sequence[str] = ("-O2",),
         directory: str = "modules",
+        standard: str | None = None,
     ) -> Path:
         """An extension module from `source` in tests/ext; `MODULE` is defined as its name.
 
@@ -137,6 +138,8 @@ class Builder:
             More arguments for the compiler.
         directory : str
             Below the builder's own; where the module goes.
+        standard : str, optional
+            Another of the language.
         """
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         arguments = [
@@ -152,7 +155,7 @@ class Builder:
             EXT / source,
             self.directory / directory / f"{name}{suffix}",
             language,
-            STANDARDS[language],
+            standard or STANDARDS[language],
             arguments,
         )
 

@@ -127,15 +127,15 @@ def box_to_scipy():
     return box_native().to_scipy()
 
 
+def box_ufunc():
+    return importlib.import_module("scipy.special").erf
+
+
 NATIVE = {name[4:]: make for name, make in list(globals().items()) if name.startswith("box_")}
 
 
 def python_jitted():
     return importlib.import_module("numba").njit(python_erf)
-
-
-def python_ufunc():
-    return importlib.import_module("scipy.special").erf
 
 
 PYTHON = {
@@ -144,5 +144,4 @@ PYTHON = {
     "partial": lambda: functools.partial(python_erf),
     "method": lambda: types.MethodType(lambda self, x: python_erf(x), object()),
     "jitted": python_jitted,
-    "ufunc": python_ufunc,
 }

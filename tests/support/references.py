@@ -50,11 +50,12 @@ def measure() -> tuple[int, int]:
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
 
 
-# Not here: what compiles with Numba, which keeps some seventy references and twenty blocks of each
-# function, also where nothing of this package is used; what composes names of classes and
-# attributes anew in each pass, which CPython interns for good, or fills the caches of ctypes, cffi
-# and SciPy for many passes; what runs in processes of its own, of which nothing is left in this
-# one; and what is of text, plans and code alone, without a Python object that it could keep.
+# Not here: what compiles with Numba, which keeps some seventy references and twenty blocks of
+# each function, also where nothing of this package is used; what composes names of classes and
+# attributes anew in each pass, which CPython interns for good, or fills the caches of ctypes,
+# cffi and SciPy, or the free lists of callbacks of many types, for many passes; what runs in
+# processes of its own, of which nothing is left in this one; and what is of text, plans and code
+# alone, without a Python object that it could keep.
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
     "library/test_library.py",
@@ -69,7 +70,6 @@ LEVELLED = {
     "codegen/test_trampoline_values.py",
     "core/test_class_changes.py",
     "libffi/test_call.py",
-    "values/test_pointer_arguments.py",
     "values/test_pointers.py",
     "values/test_scalars.py",
     "values/test_structs.py",

@@ -430,3 +430,69 @@ def test_structured_dtypes_are_arrays_of_structs_and_records(builder, fails):
     fields = given[["a", "b"]]
     with pytest.raises(TypeError, match="argument 1 of 'copy' must be a buffer that suits"):
         copy(fields, given, 2)
+
+
+# -- masked arrays ---------------------------------------------------------------------------------
+
+
+class Levels(np.ma.MaskedArray):
+    """A class of one's own."""
+
+
+@pytest.mark.parametrize("cls", [np.ma.MaskedArray, Levels])
+def test_masked_elements_are_refused(lib, refused, fails, cls):
+    """The buffer has what is behind the mask, and C code would compute with it."""
+    given = np.ma.array([1.5, -999.0, 2.5], mask=[False, True, False]).view(cls)
+    refused(given, ValueError, "1 of its 3 elements are masked")
+    refused(given, ValueError, "1 of its 3 elements are masked", signature=WRITES)
+    refused(given, ValueError, "1 of its 3 elements are masked", signature="N:P", text="P")
+    with fails(
+        ValueError,
+        "argument 1 of 'sum' must be a '&d' pointer, and this "
+        f"{cls.__name__} is none: 1 of its 3 elements are masked",
+    ):
+        lib.function("sum", "double f(const double *, ptrdiff_t)")(given, 3)
+    given[1] = 4.0
+    assert lib.function("sum", "double f(const double *, ptrdiff_t)")(given, 3) == 8.0
+    with pytest.raises(ValueError, match="2 of its 2 elements are masked"):
+        nc.load(None).new("double[]", np.ma.masked_all(2))
+
+
+@pytest.mark.parametrize("mask", [np.ma.nomask, False, [False] * 3])
+def test_masked_arrays_without_masked_elements_are_arrays(lib, fails, mask):
+    given = np.ma.array([1.5, 2.5, 4.0], mask=mask)
+    for signature in (READS, WRITES, "N:P"):
+        assert lib.function("address_of", signature)(given) == given.data.ctypes.data
+        assert lib.function("address_of", signature)(given[1:]) == given.data.ctypes.data + 8
+    lib.function("fill", "v:&dqd")(given, 2, 0.5)
+    assert given.tolist() == [0.5, 0.5, 4.0]
+    with fails(
+        TypeError,
+        "argument 1 of 'address_of' must be a buffer that suits '&d' "
+        "(got 'f' elements in MaskedArray)",
+    ):
+        lib.function("address_of", WRITES)(given.astype("f"))
+    given.flags.writeable = False
+    with pytest.raises(ValueError, match="must be writable, this MaskedArray is read-only"):
+        lib.function("address_of", WRITES)(given)
+
+
+def test_masked_arrays_as_views(builder, fails):
+    path = builder.library(
+        """
+        #include <stdint.h>
+        typedef struct { double *data; intptr_t shape[1], strides[1]; } view;
+        double last(const view *v) { return v->data[v->shape[0] - 1]; }
+        """,
+        "masked_views",
+    )
+    last = nc.load(path).function("last", "d:[1]d")
+    given = np.ma.array([1.5, 2.5], mask=[True, False])
+    with fails(
+        ValueError,
+        "argument 1 of 'last' must be a '[1]d' array, and this MaskedArray is none: "
+        "1 of its 2 elements are masked",
+    ):
+        last(given)
+    given.mask = False
+    assert last(given) == last(given[::-1][::-1]) == 2.5

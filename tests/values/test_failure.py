@@ -21,6 +21,7 @@ from nativecall._values import callspec
 from nativecall._values.failure import CONVENTIONS, convention
 from support.modes import generates
 
+DOCS = Path(__file__).parents[2] / "docs"
 UNKNOWN = 0x70
 NAMES = ", ".join(map(repr, CONVENTIONS))
 MESSAGE = f"flags 0x70 have an unknown error convention, none of {NAMES}"
@@ -34,8 +35,10 @@ def test_every_flag_of_the_header_has_a_row():
     assert len(flags) > 5
     assert flags == _lib.ERRORS == {one.name: one.flags for one in ROWS}
     assert [convention(one.flags | _lib.FLAG_ERRNO) for one in ROWS] == [*ROWS]
-    (listed,) = re.findall(r"errors : \{(.*?)\}", nc.wrap.__doc__, re.S)
-    assert re.findall(r'"(\w+)"', listed) == [*CONVENTIONS]
+    table = re.findall(r"^\| (`\".*?) \|", (DOCS / "errors.md").read_text(), re.M)
+    listed = [name for cell in table for name in re.findall(r'"(\w+)"', cell)]
+    assert sorted(listed) == sorted(CONVENTIONS)
+    assert "docs/errors.md" in nc.wrap.__doc__
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[*CONVENTIONS])

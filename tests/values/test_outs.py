@@ -17,6 +17,9 @@ from nativecall._signature.ctype import SCALARS
 from support.modes import GENERATED
 
 ffi = cffi.FFI()
+NO_SIZE = (
+    ", which points to nothing that has a size here; pass memory that the library's 'new' has made"
+)
 SOURCE = r"""
 #include <errno.h>
 #include <stdbool.h>
@@ -52,11 +55,18 @@ void points(unsigned n, point *ps) { for (unsigned i = 0; i < n; i++) ps[i].n = 
 void widest(long double *a, double complex *b) { *a = *a + 1; *b = 1 + 2 * I; }
 int failing(int *made, int *error) { *made = 7; *error = 3; return 1; }
 int with_errno(int *made) { *made = 7; errno = ENOENT; return 0; }
+void shift(double v[3]) { for (int i = 0; i < 3; i++) v[i] += i + 1; }
+typedef double vector[3];
+void shifted(vector v, int w[static 2]) { shift(v); w[0] = w[1] = 7; }
+void count(int n, int v[n]) { for (int i = 0; i < n; i++) v[i] += i; }
+void single(int v[1]) { v[0] += 5; }
+void filled(int *n, double *values) { ramp(*n, values); *n -= 1; }
 void many(double a, double *b, int *c, double *d, int *e, double *f, int *g, double *h, int *i)
 { *b = a; *c = 1; *d = a + 1; *e = 2; *f = a + 2; *g = 3; *h = a + 3; *i = 4; }
 typedef double (*function)(double);
 static double twice(double x) { return 2 * x; }
 void give(function *made) { *made = twice; }
+int advance(int **at) { if (*at == NULL) return -1; return *(*at)++; }
 int printed(char *to, int *length, const char *format, ...) { *length = 9; return 1; }
 void pointers(double *in, double **same, void **other) { *same = in; *other = in + 1; }
 """
@@ -159,13 +169,82 @@ def test_arrays_have_a_length(load, fails):
     assert f(0).tolist() == []
     with fails(ValueError, "argument 1 of 'ramp' is the length of an out-parameter (got -1)"):
         f(-1)
-    with pytest.raises(TypeError):
+    said = "argument 1 of 'ramp' is the length of an out-parameter and must be an integer (got str)"
+    with fails(TypeError, said):
         f("4")
     values, signs = load("three", "v:&d&b", out={0: 3, 1: 3})()
     assert values.tolist() == [0.0, 1.0, 2.0]
     assert (signs.dtype, signs.tolist()) == (np.int8, [0, -1, -2])
     made = load("points", "v:I&T{d:x:d:y:i:n:}", out={1: 2})(2)
     assert [one.n for one in made] == [0, 1]
+
+
+DECLARED = """
+typedef double vector[3];
+enum { THREE = 3 };
+void shift(double v[THREE]);
+void shifted(vector v, int w[static 2]);
+void count(int n, int v[n]);
+void single(int v[1]);
+void none(int n, double (*f)(double), int v[n + 1], char rest[]);
+void filled(int *n, double *values);
+"""
+
+
+@pytest.fixture(params=["text", "header"])
+def declared(request, outs, tmp_path):
+    """A library whose functions declare lengths, read by both parsers."""
+    if request.param == "text":
+        return nc.load(outs, DECLARED.replace("void none", "void nothing"))
+    header = tmp_path / "declared.h"
+    header.write_text(DECLARED)
+    return nc.load(outs, header=header)
+
+
+def test_an_array_has_the_length_that_c_declares(declared, fails):
+    assert declared.function("shift", out=["v"])().tolist() == [1.0, 2.0, 3.0]
+    vector, more = declared.function("shifted", out=["v", "w"])()
+    assert (vector.tolist(), more.tolist()) == ([1.0, 2.0, 3.0], [7, 7])
+    assert declared.function("count", out=["v"])(4).tolist() == [0, 1, 2, 3]
+    # One item is how structs are passed by reference.
+    assert declared.function("single", out=["v"])() == 5
+    again = pickle.loads(pickle.dumps(declared.function("shift")))
+    assert nc.wrap(again, out=["v"])().tolist() == [1.0, 2.0, 3.0]
+    with fails(ValueError, "'out' says that 'v' has 2 items, which C declares with 3"):
+        declared.function("shift", out={"v": 2})
+    assert declared.function("shift", out={"v": 4})().tolist() == [1.0, 2.0, 3.0, 0.0]
+    name = next(name for name in ("none", "nothing") if name in declared.declarations.functions)
+    signature = declared.declarations.functions[name]
+    assert signature.lengths == (None, None, "n + 1", None)
+    said = (
+        "'out' names 'v', an array of 'n + 1' items, which is no constant and no argument; say "
+        "how many: {'v': 16}"
+    )
+    with fails(ValueError, said):
+        nc.wrap(1, signature, out=["v"])
+
+
+def test_an_array_goes_in_and_out(declared, fails):
+    f = declared.function("shift", out={"v": "inout"})
+    assert f([1, 2, 3]).tolist() == [2.0, 4.0, 6.0]
+    assert f(np.ones(3)).tolist() == [2.0, 3.0, 4.0]
+    assert declared.function("count", out={"v": "inout"})(2, (5, 5)).tolist() == [5, 6]
+    with fails(ValueError, "argument 1 of 'shift' must have 3 items (got 2)"):
+        f([1, 2])
+    with fails(TypeError, "argument 1 of 'shift' must be a sequence of 3 items (got float)"):
+        f(1.5)
+    with fails(TypeError, "item 2 of argument 1 of 'shift' must be a real number (got str)"):
+        f([1, 2, "3"])
+
+
+def test_an_array_has_the_length_that_goes_in_and_out(declared, load):
+    f = declared.function("filled", out={"n": "inout", "values": "n"})
+    count, values = f(3)
+    assert (count, values.tolist()) == (2, [0.0, 0.5, 1.0])
+    fortran = load(
+        "filled", "void filled(int *n, double *values)", out={"values": "n"}, fortran=True
+    )
+    assert fortran(3).tolist() == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("code", sorted({one.text for one in SCALARS.values()}))
@@ -210,12 +289,19 @@ def test_variadic_functions(load):
             "'rest'",
         ),
         ([-5], ValueError, None),
-        (["a"], ValueError, "'out' names 'a', a 'i', which points to nothing that has a size"),
+        (["a"], ValueError, "'out' names 'a', a 'i'" + NO_SIZE),
         ([2, "quotient"], ValueError, "'out' has 'quotient' twice"),
         (
             {"quotient": "rest"},
             ValueError,
-            "'out' takes the length of 'quotient' from 'rest', which is no integer but '&i'",
+            "'out' takes the length of 'quotient' from 'rest', a pointer to an integer; to pass "
+            "the integer: {'quotient': 'rest', 'rest': 'inout'}",
+        ),
+        (
+            {"quotient": "rest", "rest": None},
+            ValueError,
+            "'out' takes the length of 'quotient' from 'rest', which is an out-parameter itself; "
+            "to pass it, too: {'rest': 'inout'}",
         ),
         ({"quotient": 0}, ValueError, "'out' says that 'quotient' has 0 items; the least is 1"),
         (
@@ -245,8 +331,12 @@ def test_what_cannot_be_an_out_parameter(load, out, error, message):
     [
         ("int f(const int *a)", "'out' names 'a', a '&i', which C declares const"),
         ("i:&O", "'out' names 0, a '&O'; Python objects cannot be out-parameters"),
-        ("i:P", "'out' names 0, a 'P', which points to nothing that has a size"),
-        ("i:X{d:d}", "'out' names 0, a 'X{d:d}', which points to nothing that has a size"),
+        ("i:P", "'out' names 0, a 'P'" + NO_SIZE),
+        ("i:X{d:d}", "'out' names 0, a 'X{d:d}'" + NO_SIZE),
+        (
+            "v:&(2)d",
+            "'out' names 0, a '&(2)d', which points to arrays; pass an array with room for them",
+        ),
     ],
 )
 def test_types_that_cannot_be(load, fails, signature, message):
@@ -254,6 +344,18 @@ def test_types_that_cannot_be(load, fails, signature, message):
         load("nothing", signature, out=0)
     with fails(ValueError, message):
         nc.wrap(1, signature, out=[0], name="f")
+
+
+def test_a_pointer_that_goes_in_and_out(load):
+    """With a policy of its own in the call: what is said of arguments is not said of one alone."""
+    advance = load("advance", "int advance(int **at)", out={"at": "inout"})
+    items = ffi.new("int[3]", [7, 8, 9])
+    value, at = advance(items)
+    assert (value, at[0]) == (7, 8)
+    assert advance(at)[0] == 8
+    assert advance(None) == (-1, None)
+    with pytest.raises(TypeError, match="argument 1 of 'advance'"):
+        advance("x")
 
 
 def test_native_callers_pass_all_arguments(load):
@@ -273,8 +375,9 @@ def test_native_callers_pass_all_arguments(load):
 
 def test_they_are_what_people_see(load):
     f = load("divide", DIVIDE, out=[2, 3])
-    assert str(inspect.signature(f)) == "(a, b)"
-    assert str(inspect.signature(load("step", "v:&q&d", out={0: "inout", 1: None}))) == "(x0, /)"
+    assert str(inspect.signature(f)) == "(a: int, b: int) -> tuple[int, int, int]"
+    both = load("step", "v:&q&d", out={0: "inout", 1: None})
+    assert str(inspect.signature(both)) == "(x0: int, /) -> tuple[int, float]"
     assert f.signatures == ("i:ii&i&i",)
 
 

@@ -639,3 +639,46 @@ def test_function_pointer_results(lib):
     f = lib.function("get_square", "X{d:d}:")
     assert f()(3.0) == 9.0
     assert nc.wrap(f())(3.0) == 9.0
+
+
+@pytest.mark.parametrize("array", [np.zeros(3, "M8[s]"), np.zeros(3, "m8[s]")])
+def test_what_has_no_buffer_says_why(lib, array):
+    with pytest.raises(
+        TypeError,
+        match=r"^argument 1 of 'address_of' must be a buffer that suits '&d', and this "
+        r"numpy.ndarray has none: cannot include dtype '[Mm]' in a buffer$",
+    ):
+        lib.function("address_of", "N:&d")(array)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("signature", "rows", "good", "bad"),
+    [
+        ("N:&(3)d", "(3,)", [(3,), (2, 3), (5, 2, 3), (6,), (3, 1)], [(2, 4), (3, 2)]),
+        ("N:&(6)d", "(6,)", [(6,), (2, 3), (4, 2, 3), (4, 6)], [(3, 3), (6, 2)]),
+        ("N:&(2,3)d", "(2, 3)", [(2, 3), (4, 3), (5, 2, 3), (6,)], [(3, 2), (5, 3, 2), (2, 4, 3)]),
+    ],
+)
+def test_rows_have_the_length_that_c_declares(lib, fails, signature, rows, good, bad):
+    f = lib.function("address_of", signature)
+    for shape in good:
+        array = np.zeros(shape)
+        assert f(array) == f(memoryview(array)) == array.ctypes.data
+    for shape in bad:
+        message = (
+            f"argument 1 of 'address_of' must have rows of shape {rows} (got an array of shape "
+            f"{shape}); pass it reshaped, or of a single dimension"
+        )
+        for array in (np.zeros(shape), memoryview(np.zeros(shape))):
+            with fails(ValueError, message):
+                f(array)
+
+
+def test_rows_of_fortran_are_not_compared(lib):
+    """Where the order is another, C's declaration says nothing of an array's lengths."""
+    array = np.zeros((3, 4), order="F")
+    assert lib.function("address_of", "N:&(3)d", order="F")(array) == array.ctypes.data
+    assert lib.function("address_of", "N:&(3)d", order="A")(array) == array.ctypes.data

@@ -370,8 +370,8 @@ def test_variadic_values(lib, fails):
     )
     with fails(
         TypeError,
-        "argument 4 of 'snprintf' has no C type of its own (got str); pass an int, a float, "
-        "bytes, a buffer, or a ctypes or cffi value",
+        "argument 4 of 'snprintf' is a str, which has no bytes of its own; pass s.encode(), or "
+        'load the function with encoding="utf-8" or the like',
     ):
         shown(b"%s", "text")
     for value in (2**64, -(2**63) - 1):
@@ -420,8 +420,8 @@ def test_variadic_numbers_keep_their_own_types(fails):
         with fails(
             TypeError,
             "argument 4 of 'snprintf' has no C type of its own "
-            f"(got {type(value).__name__}); pass an int, a float, bytes, a buffer, or a ctypes or "
-            "cffi value",
+            f"(got {type(value).__name__}); pass an int, a float, bytes, a buffer, a native "
+            "callable, or a ctypes or cffi value",
         ):
             shown(b"%p", value)
     with fails(

@@ -298,8 +298,9 @@ def test_strided_views(lib, fails):
     a.flags.writeable = False
     with fails(
         ValueError,
-        "argument 1 of 'sum_view' must be writable, this ndarray is read-only; pass a copy, or a "
-        "Signature with 'readonly' if the callee does not write",
+        "argument 1 of 'sum_view' must be writable, this ndarray is read-only; pass a copy, or "
+        "write 'const' before the array in the signature, as in 'v:const [2]d', if the callee does "
+        "not write",
     ):
         f(a)
     assert f(a.copy()) == weighted(a)

@@ -280,3 +280,165 @@ def test_string_refuses_what_leads_to_no_characters(fails, pointer, shown):
         f"bytes, or None {shown}",
     ):
         nc.string(pointer)
+
+
+def test_text_that_does_not_encode_names_its_argument(lib):
+    for encoding in ("ascii", "utf-8"):
+        with pytest.raises(UnicodeEncodeError) as raised:
+            same(lib, "char", encoding=encoding)("\ud800")
+        assert raised.value.__notes__ == ["argument 1 of 'address_of'"]
+
+
+# -- functions that get text ---------------------------------------------------------------------
+
+CALLING = """
+#include <wchar.h>
+typedef int (*visitor)(const char *, int, char *, const wchar_t *);
+static visitor kept;
+int visit(const char *text, visitor f) { char own[] = "own"; return f(text, 2, own, L"\\u00e9"); }
+int visit_named(const char *text, visitor f) { return visit(text, f); }
+void keep(visitor f) { kept = f; }
+int visit_kept(const char *text) { char own[] = "own"; return kept(text, 3, own, 0); }
+"""
+DECLARED = """
+#include <stddef.h>
+typedef int (*visitor)(const char *, int, char *, const wchar_t *);
+int visit(const char *text, visitor f);
+int visit_named(const char *, int (*)(const char *name, int, char *, const wchar_t *));
+void keep(visitor f);
+int visit_kept(const char *text);
+"""
+
+
+@pytest.fixture(scope="module")
+def calling(builder):
+    return builder.library(CALLING, "calling_with_text")
+
+
+@pytest.fixture(params=["header", "text"])
+def visiting(request, calling, tmp_path):
+    def load(**options):
+        if request.param == "text":
+            declared = DECLARED.replace("#include <stddef.h>", "")
+            return nc.load(calling, declared, **options)
+        (tmp_path / "calling.h").write_text(DECLARED)
+        return nc.load(calling, header="calling.h", include=[tmp_path], **options)
+
+    return load
+
+
+def test_functions_get_text_by_the_encoding(visiting):
+    lib = visiting(encoding="utf-8", keep={"keep": "library"})
+    seen = []
+
+    def visit(*values):
+        seen.append(values)
+        return 7
+
+    for call in (lib.visit, lib.visit_named, lib.visit):
+        assert call("hä", visit) == 7
+        text, number, own, wide = seen.pop()
+        assert (text, number, wide) == ("hä", 2, "é")
+        assert isinstance(own, cffi.FFI.CData)
+    assert lib.visit(None, lambda text, *_: text is None) == 1
+    lib.keep(visit)
+    assert lib.visit_kept("kept") == 7
+    assert (seen[-1][0], seen[-1][3]) == ("kept", None)
+
+
+def test_objects_that_can_be_called_get_text_too(visiting):
+    class Visitor:
+        def __call__(self, text, number, own, wide):
+            self.seen = text
+            return 3
+
+    lib, visitor = visiting(encoding="latin-1"), Visitor()
+    assert lib.visit(b"\xe9", visitor) == 3
+    assert visitor.seen == "é"
+
+
+def test_functions_get_pointers_without_an_encoding(visiting):
+    lib = visiting()
+    assert lib.visit(b"abc", lambda text, *_: len(nc.string(text))) == 3
+
+
+def test_text_that_does_not_decode_is_raised_by_the_call(visiting):
+    lib = visiting(encoding="utf-8")
+    with pytest.raises(UnicodeDecodeError):
+        lib.visit(b"\xff", lambda *values: 1)
+
+
+def len_of(text):
+    return len(text) if isinstance(text, str) else -1
+
+
+def test_a_callback_gets_text_by_its_encoding(visiting):
+    lib = visiting()
+
+    @nc.callback("int (const char *, int, char *, const wchar_t *)", encoding="utf-8")
+    def visit(text, number, own, wide):
+        return len(text) + len(wide)
+
+    assert lib.visit("hä".encode(), visit) == 3
+    assert nc.callback("int (const char *)", lambda text: text is None, encoding="ascii")(None) == 1
+    with pytest.raises(ValueError, match=r"'encoding' must be an encoding of text .*'none'"):
+        nc.callback("int (const char *)", print, encoding="none")
+    visit = nc.callback("int (const char *)", len_of, encoding="latin-1")
+    assert visit("\xe9\xe9") == pickle.loads(pickle.dumps(visit))("\xe9\xe9") == 2
+    pointer = nc.callback("int (const char *)", lambda text: isinstance(text, cffi.FFI.CData))
+    assert pointer(b"a") == 1
+
+
+# -- Python functions that give text to C ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["char", *WIDE])
+def test_python_functions_give_text(kind):
+    words = iter(WORDS)
+    f = nc.callback(f"const {kind} *(void)", lambda: next(words), encoding="utf-8")
+    assert [f() for _ in WORDS] == [*WORDS]
+    other = nc.callback(f"const {kind} *(void)", lambda: None, encoding="utf-8")
+    assert other() is None
+
+
+def test_text_of_a_callback_lives_until_its_next_call():
+    f = nc.callback("const char *(int)", lambda n: f"text {n}", encoding="utf-8")
+    address = nc.wrap(f.address(), "q:i")(1)
+    _ = [bytes(8) for _ in range(1000)]
+    assert ctypes.string_at(address) == b"text 1"
+
+
+def test_functions_that_are_passed_give_text(builder):
+    source = """
+        #include <string.h>
+        size_t length_of(const char *(*name)(int), int n)
+        {
+            const char *found = name(n);
+            return found != NULL ? strlen(found) : 0;
+        }
+    """
+    lib = nc.load(
+        builder.library(source, "giving_text"),
+        "size_t length_of(const char *(*name)(int), int n);",
+        encoding="utf-8",
+    )
+    assert lib.length_of(lambda n: "ä" * n, 3) == 6
+    assert lib.length_of(lambda n: b"abc", 3) == 3
+    with pytest.raises(ValueError, match="null character"):
+        lib.length_of(lambda n: "a\0b", 3)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "error", "message"),
+    [
+        ("latin-1", "\u20ac", UnicodeEncodeError, "latin-1"),
+        ("utf-8", "a\0b", ValueError, "null character"),
+        ("utf-8", 3, TypeError, r"must be a '&b' pointer.*got int"),
+        (None, "a", TypeError, "pass s.encode"),
+    ],
+)
+def test_text_that_a_python_function_cannot_give(encoding, value, error, message):
+    options = {} if encoding is None else {"encoding": encoding}
+    f = nc.callback("const char *(void)", lambda: value, errors="python", **options)
+    with pytest.raises(error, match=message):
+        f()

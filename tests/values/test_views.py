@@ -407,7 +407,9 @@ def test_views_of_records(function):
         np.dtype([("tag", "i1"), ("x", "f8")], align=True),
         np.dtype("f8"),
     ):
-        with pytest.raises(TypeError, match=r"^argument 1 of 'records' must have 'T\{bdT\{f\(3\)h"):
+        with pytest.raises(
+            TypeError, match=r"^argument 1 of 'records' must have 'T\{b:tag:d:x:T\{"
+        ):
             f(np.zeros((2, 2), dtype))
 
 
@@ -512,7 +514,8 @@ def test_read_only_arrays_need_a_promise(function, fails):
         with fails(
             ValueError,
             f"argument 1 of 'walk1' must be writable, this {type(value).__name__} is read-only; "
-            "pass a copy, or a Signature with 'readonly' if the callee does not write",
+            "pass a copy, or write 'const' before the array in the signature, as in "
+            "'v:const [1]d', if the callee does not write",
         ):
             f(value)
     g = function("walk1", promised("d:[1]d"))

@@ -365,21 +365,39 @@ NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, cons
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);
 }
 
+/* The canonical form of a signature, in memory for NC_SIGNATURE_MAX_LENGTH characters and a zero
+ * byte. 0, or -1 with ValueError. */
+NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_t *length)
+{
+    const int status = nc_signature_canonical(signature, strlen(signature), canonical,
+                                              NC_SIGNATURE_MAX_LENGTH + 1, length);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
+                     nc_status_text(status), *length);
+    }
+    return status == NC_OK ? 0 : -1;
+}
+
 /* Whether a failure can show as the flags say (provide.md, Flags). */
 NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
 {
-    const uintptr_t errors = flags & NC_ERRORS_MASK;
     const char *end = canonical + length;
-    if (errors == NC_ERRORS_NONZERO || errors == NC_ERRORS_ZERO) {
-        return strchr("?bBhHiIqQ", canonical[0]) != NULL;
+    const char *results;
+    switch (flags & NC_ERRORS_MASK) {
+#define NC_CASE(convention, name, codes)                                                           \
+    case NC_ERRORS_##convention:                                                                   \
+        results = codes;                                                                           \
+        break;
+        NC_ERROR_CONVENTIONS(NC_CASE)
+#undef NC_CASE
+    default:
+        return 0;
     }
-    if (errors == NC_ERRORS_NULL) {
-        return strchr("P&XO", canonical[0]) != NULL;
+    if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
+        /* The last argument is "&i", and not the end of another type. */
+        return memcmp(end - 2, "&i", 2) == 0 && strchr("&])", end[-3]) == NULL;
     }
-    /* The last argument is "&i", and not the end of another type. */
-    return errors < NC_ERRORS_ARGUMENT ||
-           (errors == NC_ERRORS_ARGUMENT && memcmp(end - 2, "&i", 2) == 0 &&
-            strchr("&])", end[-3]) == NULL);
+    return results == NULL || strchr(results, canonical[0]) != NULL;
 }
 
 /* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
@@ -392,17 +410,11 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
     char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
     const char *interned = NULL;
     size_t length = 0;
-    int status =
-        nc_signature_canonical(signature, strlen(signature), canonical, sizeof canonical, &length);
-    if (status != NC_OK) {
-        PyErr_Format(PyExc_ValueError, "signature '%.200s': %s at offset %zu", signature,
-                     nc_status_text(status), length);
+    int status = NC_E_RANGE;
+    if (nc_signature_checked(signature, canonical, &length) < 0 ||
+        PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
         return -1;
     }
-    if (PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
-        return -1;
-    }
-    status = NC_E_RANGE;
     /* Who has an object, however, needs the GIL. */
     if (nc_convention_fits(canonical, length, flags) &&
         ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL)) {

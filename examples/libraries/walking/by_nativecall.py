@@ -13,7 +13,7 @@ def walk(root, visit):
     """Call a function with path, size, level and kind of all that is below a folder."""
 
     def call(path, status, kind, place):
-        return visit(nc.string(path, "utf-8"), status.st_size, place.level, kind) or 0
+        return visit(path, status.st_size, place.level, kind) or 0
 
     found = c.nftw(root, call, 8, c.FTW_PHYS)
     if found == -1:

@@ -144,7 +144,32 @@ NC_STATIC_INLINE unsigned int nc_type_version(PyTypeObject *type)
  * clears (3.12). */
 #define NC_HEAP_TYPES_INHERIT_VECTORCALL (PY_VERSION_HEX >= 0x030C0000)
 
+/* Makes objects of a new class keep their attributes in a dict of their own, not behind themselves,
+ * where only CPython's allocator leaves room for them (Py_TPFLAGS_INLINE_VALUES, 3.13). */
+NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    type->tp_flags &= ~(unsigned long)Py_TPFLAGS_INLINE_VALUES;
+#else
+    (void)type;
+#endif
+}
+
 /* ---- objects --------------------------------------------------------------------------------- */
+
+/* Empties the __dict__ of an object that is taken down, where tp_clear does not: before 3.12 a
+ * managed one. */
+NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    PyObject **dict = _PyObject_GetDictPtr(object);
+    if (dict != NULL) {
+        Py_CLEAR(*dict);
+    }
+#else
+    (void)object;
+#endif
+}
 
 /* A value of a dict, a new reference; NULL when missing, or with an exception:
  * PyDict_GetItemString says "missing" for want of memory too. */

@@ -64,6 +64,17 @@ NC_C_BEGIN
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 
+/* The error conventions: ROW(the end of NC_ERRORS_*, its name in Python, the codes with which a
+ * result can begin that shows a failure, or NULL: another place than the result does). */
+#define NC_ERROR_CONVENTIONS(ROW)                                                                  \
+    ROW(NONE, "none", NULL)                                                                        \
+    ROW(PYTHON, "python", NULL)                                                                    \
+    ROW(NONZERO, "nonzero", "?bBhHiIqQ")                                                           \
+    ROW(ZERO, "zero", "?bBhHiIqQ")                                                                 \
+    ROW(NULL, "null", "P&XO")                                                                      \
+    ROW(ERRNO, "errno", NULL)                                                                      \
+    ROW(ARGUMENT, "argument", NULL)
+
 /* Whether a function can have these flags: they are of an ABI we know, and what sets exceptions
  * needs the GIL, which its caller holds or it takes itself. */
 NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)

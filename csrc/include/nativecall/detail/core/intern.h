@@ -278,24 +278,6 @@ NC_STATIC_INLINE void nc_registry_unlock(NcRegistry *registry)
     nc_mutex_unlock(&registry->mutex);
 }
 
-/* Number of strings. */
-NC_STATIC_INLINE size_t nc_registry_count(const NcRegistry *registry)
-{
-    return nc_load_relaxed_size(&registry->count);
-}
-
-/* Memory in bytes of the table in use. */
-NC_STATIC_INLINE size_t nc_registry_live_bytes(const NcRegistry *registry)
-{
-    return nc_load_relaxed_size(&registry->live_bytes);
-}
-
-/* Memory in bytes of superseded tables; less than nc_registry_live_bytes. */
-NC_STATIC_INLINE size_t nc_registry_retired_bytes(const NcRegistry *registry)
-{
-    return nc_load_relaxed_size(&registry->retired_bytes);
-}
-
 /* A complete new string, not yet in the table. With the mutex held. */
 NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t length, uint64_t hash,
                               char **out)

@@ -152,29 +152,21 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
     char text[NC_SIGNATURE_MAX_LENGTH + 1];
     NcPackedColons colons;
     NcSignatureReader reader;
-    size_t length = 0, position = 0, nibbles, i;
-    unsigned shift;
+    size_t length = 0, position = 0, nibbles;
 
-    if (count % 2 == 0 || count > NC_PACKED_MAX_WORDS || (words[0] & NC_PACKED_START) == 0) {
+    if (count % 2 == 0 || count > NC_PACKED_MAX_WORDS) {
         return NC_E_FORMAT;
-    }
-    for (i = 1; i < count; i++) {
-        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
-            return NC_E_FORMAT;
-        }
     }
     nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
     memset(&colons, 0, sizeof colons);
     colons.awaits[0] = 1;
     for (;;) {
-        unsigned code = 0;
+        unsigned code;
         char c;
-        if (position < nibbles) {
-            size_t word = nc_packed_locate(position++, &shift);
-            code = (unsigned)(words[word] >> shift) & 0xF;
-        } else {
+        if (position == nibbles) {
             return NC_E_FORMAT;
         }
+        code = nc_packed_nibble(words, position++);
         if (code == 0) {
             break;
         }
@@ -184,8 +176,7 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
             if (position == nibbles) {
                 return NC_E_FORMAT;
             }
-            size_t word = nc_packed_locate(position++, &shift);
-            code = (code - 12) * 16 + ((unsigned)(words[word] >> shift) & 0xF);
+            code = (code - 12) * 16 + nc_packed_nibble(words, position++);
             if (code >= sizeof rare - 1) {
                 return NC_E_FORMAT;
             }
@@ -200,16 +191,9 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
             text[length++] = ':';
         }
     }
-    if (nc_packed_words(position) != count) {
-        return NC_E_FORMAT;
-    }
-    for (; position < nibbles; position++) {
-        size_t word = nc_packed_locate(position, &shift);
-        if ((words[word] >> shift & 0xF) != 0) {
-            return NC_E_FORMAT;
-        }
-    }
-    if (nc_reader_run(&reader, text, length, NULL, 0, 1) != NC_OK) {
+    /* The 0 that ends them was the last one that was read. */
+    if (!nc_packed_ends(words, count, position - 1) ||
+        nc_reader_run(&reader, text, length, NULL, 0, 1) != NC_OK) {
         return NC_E_FORMAT;
     }
     *written = length;

@@ -80,6 +80,27 @@ NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t positio
     return (unsigned)(words[word] >> shift) & 0xF;
 }
 
+/* Whether words of which symbols fill so many nibbles go on as packed ones do: no more words than
+ * these take, marks in all, zeros behind. */
+NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t position)
+{
+    const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
+    if (nc_packed_words(position + 1) != count || (words[0] & NC_PACKED_START) == 0) {
+        return 0;
+    }
+    for (; position < nibbles; position++) {
+        if (nc_packed_nibble(words, position) != 0) {
+            return 0;
+        }
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Whether packed words, whatever flags are in them, are those of a canonical text. Compares symbol
  * by symbol: for few comparisons this is less than packing, and nothing is written. */
 NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
@@ -97,20 +118,7 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
             return 0;
         }
     }
-    if (nc_packed_words(position + 1) != count || (words[0] & NC_PACKED_START) == 0) {
-        return 0;
-    }
-    for (; position < nibbles; position++) {
-        if (nc_packed_nibble(words, position) != 0) {
-            return 0;
-        }
-    }
-    for (size_t i = 1; i < count; i++) {
-        if (words[i] >> 60 != NC_PACKED_CONTINUATION >> 60) {
-            return 0;
-        }
-    }
-    return 1;
+    return nc_packed_ends(words, count, position);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -184,23 +184,17 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
     PyObject *number = NULL;
     Py_ssize_t before;
     int status;
-    int is_mapping = 1;
     if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
-        if (!PyDict_Check(mapping)) {
-            PyObject *method = PyObject_GetAttrString(mapping, "items");
-            Py_XDECREF(method);
-            if (method == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
-                return -1;
+        PyObject *method = PyObject_GetAttrString(mapping, "items");
+        if (method == NULL) {
+            if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+                PyErr_Format(PyExc_TypeError,
+                             "'__customslots__' must be a mapping from keys to data (got %.200s)",
+                             Py_TYPE(mapping)->tp_name);
             }
-            is_mapping = method != NULL;
-            PyErr_Clear();
-        }
-        if (!is_mapping) {
-            PyErr_Format(PyExc_TypeError,
-                         "'__customslots__' must be a mapping from keys to data (got %.200s)",
-                         Py_TYPE(mapping)->tp_name);
             return -1;
         }
+        Py_DECREF(method);
     }
     list = PyMapping_Items(mapping);
     if (list == NULL) {

@@ -1,0 +1,530 @@
+/* nativecall/detail/objectclass.h: what native code knows of a class of native objects: its order
+ * of bases, where each class's fields lie, which function a method is. No Python.
+ *
+ * Idea:       a class is made once, from its bases and what it defines itself (NcClass, "own"
+ *             below), and never changes. Making it linearises the bases (C3, as Python does), lays
+ *             the fields out and builds one slot table, in which native code finds, by one probe
+ *             each:
+ *
+ *                 address of a class          that is a base; data.objoffset leads from the
+ *                                             object to the fields that it defines
+ *                 interned "name signature"   a method: its function (NULL: abstract), the flags
+ *                                             of its entry, what to add to the object for self
+ *                 NC_SLOT_NATIVECLASS_ID      the NcClass itself
+ *
+ *             So a cast to a base and the question whether there is one are one lookup, and a
+ *             method is the same through every base, because a cast never changes the object.
+ * Invariants: a class keeps the places of its first base's fields, and puts those of further bases
+ *             and its own below; so they only move for a second base. Every class along the order
+ *             has its fields once, also when it is reached by several ways.
+ *             One name is one method with one signature, or one field, in all classes of an order.
+ * Threads:    making and clearing touch only what they are given; a made class is read only.
+ * Errors:     NC_E_*, and an NcClassProblem that names both sides; the class is then as it was.
+ * Ownership:  names, fields and methods are borrowed and must live as long as the class, and so
+ *             must its bases. nc_class_clear frees what nc_class_make has allocated. */
+#ifndef NATIVECALL_OBJECTCLASS_H
+#define NATIVECALL_OBJECTCLASS_H
+
+#include "core/slottable.h"
+
+NC_C_BEGIN
+
+/* The key of the row that leads from a type to its NcClass (data.pointer). */
+#define NC_SLOT_NATIVECLASS_ID ((uintptr_t)0x04000201)
+
+/* What lies before an object, nearest last: the fields of its classes, this, four words for
+ * CPython. */
+typedef struct {
+    size_t count;              /* atomic: native references; that Python has it alive is one */
+    const struct NcClass *cls; /* never changes */
+    uintptr_t state; /* NC_OBJECT_*; holders of the GIL, then who drops the last reference */
+} NcObjectHead;
+
+/* CPython keeps up to four words before an object of a class with a __dict__ or weak references
+ * (PyGC_Head, the managed dictionary). They are there for every class, so that fields stay where
+ * they are when a class statement adds such a thing. */
+#define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
+#define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
+#define NC_OBJECT_ALIGN ((size_t)16)         /* malloc's; no field may need more */
+#define NC_OBJECT_LINKS (2 * sizeof(void *)) /* at the start of a tracked object's memory */
+
+enum {
+    NC_CLASS_PLAIN = 1,    /* nothing is to be done when an object ends */
+    NC_CLASS_ABSTRACT = 2, /* a method has no function: no objects */
+    NC_CLASS_LASTING = 4,  /* lives as long as the process, so objects need not keep it */
+    NC_CLASS_MADE = 8,     /* nc_class_make has succeeded */
+    NC_CLASS_CREATES = 16, /* a class of the order has a `create` */
+    NC_CLASS_TRACKED = 32  /* its objects are in the list of `tracker` */
+};
+
+/* The living objects of a process, for a report of leaks (detail/objectcount.h): linked by two
+ * words that each of them then has before its fields. A debugging aid: NULL otherwise. */
+typedef struct {
+    void *locked; /* atomic: not NULL while somebody changes or reads the list */
+    void *first;  /* the object made last */
+} NcTracker;
+
+/* The place of a class's fields in objects of another. */
+typedef struct {
+    const struct NcClass *cls;
+    intptr_t offset; /* to be added to the object's address; negative */
+} NcPart;
+
+#define NC_FIELD_LOCK "lock"
+
+typedef struct {
+    const char *name;
+    const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference;
+                                * NC_FIELD_LOCK: a uint32_t for nc_lock_acquire (objectqueue.h) */
+    size_t offset;             /* within the class's own fields */
+    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object */
+} NcField;
+
+typedef struct {
+    const char *key;  /* interned: the name, a blank, the canonical signature */
+    void *function;   /* NULL: abstract */
+    uintptr_t flags;  /* NC_FLAG_* and one of NC_ERRORS_*, at most 32 bits */
+    int takes_fields; /* whether self is the class's own fields; else it is the object */
+} NcMethod;
+
+typedef struct NcClass {
+    size_t struct_size; /* sizeof(NcClass) where it was made */
+    const char *name;
+    void *type;     /* PyTypeObject, or NULL in a process without Python */
+    size_t type_at; /* where an object keeps its type */
+    void **waiting; /* the process's list of ended objects that own a reference to their type, which
+                     * takes the GIL to give back: linked through their counts (nativeobject.h) */
+    NcTracker *tracker; /* the process's, or NULL */
+    /* own: what the class itself defines */
+    size_t fields_size;            /* bytes, zero in a new object */
+    size_t fields_align;           /* a power of two, at most NC_OBJECT_ALIGN */
+    void (*create)(void *fields);  /* or NULL: called for each new object, the bases' first; where
+                                   * zero bytes are no object. No GIL, and it cannot fail */
+    void (*destroy)(void *fields); /* or NULL: called once, before references are released; no GIL,
+                                    * no Python, in whatever thread the last reference ended */
+    const NcField *fields;
+    size_t field_count;
+    const NcMethod *methods;
+    size_t method_count;
+    /* made */
+    uint32_t flags;           /* NC_CLASS_* */
+    size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
+    size_t after;             /* bytes from the object on: what CPython knows of */
+    intptr_t offset;          /* of its own fields from its own objects */
+    PyCustomSlotTable *slots; /* see on top */
+    NcPart *parts;            /* the class, then its bases in their order */
+    size_t part_count;
+    void *owned; /* freed with free() by nc_class_clear: for who made it */
+} NcClass;
+
+/* Why a class cannot be. */
+typedef struct {
+    const NcClass *first;   /* the class, or base, that comes first */
+    const NcClass *second;  /* and what does not go with it */
+    const char *name;       /* the name that both define, or NULL */
+    const char *first_key;  /* the method's key there, or NULL: a field */
+    const char *second_key; /* the same */
+} NcClassProblem;
+
+/* The row of a key in a class's table, or NULL. */
+NC_HOT_INLINE const PyCustomSlot *nc_class_slot(const NcClass *cls, const void *key)
+{
+    return nc_slottable_find(cls->slots, (uintptr_t)key);
+}
+
+/* Where in a class's table the row of a key is, for nc_object_method_at; 0 where it is not. */
+NC_STATIC_INLINE size_t nc_class_position(const NcClass *cls, const void *key)
+{
+    const PyCustomSlot *row = nc_class_slot(cls, key);
+    return row != NULL ? (size_t)(row - nc_slottable_rows(cls->slots)) : 0;
+}
+
+/* Whether a class is another or derives from it. */
+NC_STATIC_INLINE int nc_class_derives(const NcClass *cls, const NcClass *base)
+{
+    return cls == base || nc_class_slot(cls, base) != NULL;
+}
+
+/* Whether a class has a method that can be called, by its name and signature: structural typing is
+ * this for each method that is wanted. */
+NC_STATIC_INLINE int nc_class_has_method(const NcClass *cls, const char *key)
+{
+    const PyCustomSlot *row = nc_class_slot(cls, key);
+    return row != NULL && row->data.pointer != NULL;
+}
+
+/* ---- the order of bases ---------------------------------------------------------------------- */
+
+/* Where in a list of parts a class stands; the count if it does not. */
+NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass *cls)
+{
+    size_t i = 0;
+    while (i < count && parts[i].cls != cls) {
+        i++;
+    }
+    return i;
+}
+
+/* C3: merges the orders of the bases, and the bases' own order. `parts` has room for all of them,
+ * `taken` for a number for each base and one more; parts[0] is the class itself already. */
+NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, NcPart *parts,
+                             size_t *out_count, size_t *taken, NcClassProblem *problem)
+{
+    size_t count = 1;
+    size_t i, j;
+    memset(taken, 0, (base_count + 1) * sizeof *taken);
+    for (;;) {
+        const NcClass *next = NULL;
+        const NcClass *refused = NULL;
+        /* The first head that stands in no other list's tail. The last list is the bases. */
+        for (i = 0; i <= base_count && next == NULL; i++) {
+            const NcClass *head;
+            if (i < base_count) {
+                head = taken[i] < bases[i]->part_count ? bases[i]->parts[taken[i]].cls : NULL;
+            } else {
+                head = taken[i] < base_count ? bases[taken[i]] : NULL;
+            }
+            if (head == NULL) {
+                continue;
+            }
+            next = head;
+            for (j = 0; j < base_count && next != NULL; j++) {
+                const size_t at = nc_parts_find(bases[j]->parts, bases[j]->part_count, head);
+                next = at < bases[j]->part_count && at > taken[j] ? NULL : next;
+            }
+            for (j = taken[base_count] + 1; j < base_count && next != NULL; j++) {
+                next = bases[j] == head ? NULL : next;
+            }
+            if (next == NULL && refused == NULL) {
+                refused = head;
+            } else if (next == NULL) {
+                problem->second = head;
+            }
+        }
+        if (next == NULL) {
+            problem->first = refused;
+            *out_count = count;
+            return refused == NULL ? NC_OK : NC_E_RANGE;
+        }
+        parts[count++].cls = next;
+        for (i = 0; i < base_count; i++) {
+            taken[i] += taken[i] < bases[i]->part_count && bases[i]->parts[taken[i]].cls == next;
+        }
+        taken[base_count] += taken[base_count] < base_count && bases[taken[base_count]] == next;
+    }
+}
+
+/* ---- the layout ------------------------------------------------------------------------------ */
+
+/* Puts the fields of each part somewhere: those of the first base where it has them, the others
+ * below, in the order from the last to the first, so that the class's own come last. */
+NC_STATIC void nc_class_lay_out(NcClass *cls, const NcClass *first)
+{
+    size_t depth = NC_OBJECT_HEAD;
+    size_t i;
+    for (i = 0; i < cls->part_count; i++) {
+        const size_t at =
+            first != NULL ? nc_parts_find(first->parts, first->part_count, cls->parts[i].cls) : 0;
+        cls->parts[i].offset = 0;
+        if (first != NULL && at < first->part_count) {
+            const size_t lowest = (size_t)-first->parts[at].offset;
+            cls->parts[i].offset = first->parts[at].offset;
+            depth = lowest > depth ? lowest : depth;
+        }
+    }
+    for (i = cls->part_count; i-- > 0;) {
+        const NcClass *part = cls->parts[i].cls;
+        if (cls->parts[i].offset == 0) {
+            depth += part->fields_size;
+            depth = (depth + part->fields_align - 1) & ~(part->fields_align - 1);
+            cls->parts[i].offset = -(intptr_t)depth;
+        }
+    }
+    cls->offset = cls->parts[0].offset;
+    depth += cls->tracker != NULL ? NC_OBJECT_LINKS : 0;
+    cls->before = (depth + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Whether a method's key begins with this name. */
+NC_STATIC int nc_key_names(const char *key, const char *name, size_t length)
+{
+    return strncmp(key, name, length) == 0 && key[length] == ' ';
+}
+
+/* Looks for `name` among what a class defines itself, fields first: its number from 1 on, with the
+ * method's key or NULL for a field in *key; 0. */
+NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t length,
+                                  const char **key)
+{
+    size_t i;
+    *key = NULL;
+    for (i = 0; i < cls->field_count; i++) {
+        if (strncmp(cls->fields[i].name, name, length) == 0 && cls->fields[i].name[length] == 0) {
+            return i + 1;
+        }
+    }
+    for (i = 0; i < cls->method_count; i++) {
+        if (nc_key_names(cls->methods[i].key, name, length)) {
+            *key = cls->methods[i].key;
+            return cls->field_count + i + 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether a name, the one of this number that parts[which] defines, is something else there or in a
+ * part behind it. */
+NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t number, const char *name,
+                                  const char *key, NcClassProblem *problem)
+{
+    const size_t length = key != NULL ? (size_t)(strchr(key, ' ') - key) : strlen(name);
+    size_t i;
+    for (i = which; i < cls->part_count; i++) {
+        const char *other = NULL;
+        const size_t found = nc_class_defines(cls->parts[i].cls, name, length, &other);
+        if (i == which ? found != number : found != 0 && (key == NULL || other != key)) {
+            problem->first = cls->parts[which].cls;
+            problem->second = cls->parts[i].cls;
+            problem->name = name;
+            problem->first_key = key;
+            problem->second_key = other;
+            return NC_E_DUPLICATE;
+        }
+    }
+    return NC_OK;
+}
+
+NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
+{
+    size_t i, n;
+    int status = NC_OK;
+    for (i = 0; i < cls->part_count && status == NC_OK; i++) {
+        const NcClass *part = cls->parts[i].cls;
+        for (n = 0; n < part->field_count && status == NC_OK; n++) {
+            status = nc_class_check_name(cls, i, n + 1, part->fields[n].name, NULL, problem);
+        }
+        for (n = 0; n < part->method_count && status == NC_OK; n++) {
+            const char *key = part->methods[n].key;
+            status = nc_class_check_name(cls, i, part->field_count + n + 1, key, key, problem);
+        }
+    }
+    return status;
+}
+
+/* Whether fields lie where a class says it has some. Of those that only Python reads the types, and
+ * so the sizes, are its to look at. */
+NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
+{
+    size_t i;
+    for (i = 0; i < cls->field_count; i++) {
+        const NcField *field = &cls->fields[i];
+        const size_t size = field->type == NULL                       ? sizeof(void *)
+                            : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
+                                                                      : 1;
+        if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
+            field->offset > cls->fields_size - size) {
+            problem->first = cls;
+            problem->name = field->name;
+            return NC_E_RANGE;
+        }
+    }
+    return NC_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* The class of an order that defines a method first, from part `from` on; NULL if none does. */
+NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, const char *key,
+                                           size_t *which)
+{
+    size_t i, n;
+    for (i = from; i < cls->part_count; i++) {
+        const NcClass *part = cls->parts[i].cls;
+        for (n = 0; n < part->method_count; n++) {
+            if (part->methods[n].key == key) {
+                *which = i;
+                return &part->methods[n];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The row of a method that parts[which] defines. */
+NC_STATIC PyCustomSlot nc_class_method_row(const NcClass *cls, size_t which, const NcMethod *method)
+{
+    PyCustomSlot row;
+    const int32_t added = method->takes_fields ? (int32_t)cls->parts[which].offset : 0;
+    row.id = (uintptr_t)method->key;
+    row.flags = (uint64_t)(uint32_t)method->flags | (uint64_t)(uint32_t)added << 32;
+    row.data.pointer = method->function;
+    return row;
+}
+
+/* The row of a key in a class that is being made. */
+NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
+{
+    PyCustomSlot row;
+    const size_t part =
+        nc_parts_find(cls->parts, cls->part_count, (const NcClass *)(const void *)key);
+    size_t which = 0;
+    memset(&row, 0, sizeof row);
+    row.id = key;
+    if (key == NC_SLOT_NATIVECLASS_ID) {
+        row.data.pointer = (void *)cls;
+    } else if (part < cls->part_count) {
+        row.data.objoffset = cls->parts[part].offset;
+    } else {
+        const NcMethod *method = nc_class_defined(cls, 0, (const char *)(const void *)key, &which);
+        row = nc_class_method_row(cls, which, method);
+    }
+    return row;
+}
+
+/* The rows of the first base at their positions, then what else there is: so that a method's
+ * position in a class is that in all which derive from it along first bases. */
+NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
+{
+    const size_t inherited = first != NULL ? first->slots->count : 0;
+    size_t capacity = inherited + 1 + cls->part_count;
+    size_t count = 0;
+    size_t i, n;
+    PyCustomSlot *rows;
+    int status;
+    for (i = 0; i < cls->part_count; i++) {
+        capacity += cls->parts[i].cls->method_count;
+    }
+    rows = (PyCustomSlot *)calloc(capacity, sizeof *rows);
+    if (rows == NULL) {
+        return NC_E_NOMEM;
+    }
+    for (i = 0; i < inherited; i++) {
+        rows[count++] = nc_class_row(cls, nc_slottable_rows(first->slots)[i].id);
+    }
+    if (inherited == 0) {
+        rows[count++] = nc_class_row(cls, NC_SLOT_NATIVECLASS_ID);
+    }
+    for (i = cls->part_count; i-- > 0;) {
+        const NcClass *part = cls->parts[i].cls;
+        if (inherited == 0 || nc_slottable_find(first->slots, (uintptr_t)part) == NULL) {
+            rows[count++] = nc_class_row(cls, (uintptr_t)part);
+        }
+        for (n = 0; n < part->method_count; n++) {
+            const char *key = part->methods[n].key;
+            size_t seen = 0;
+            while (seen < count && rows[seen].id != (uintptr_t)key) {
+                seen++;
+            }
+            if (seen == count) {
+                rows[count++] = nc_class_row(cls, (uintptr_t)key);
+            }
+        }
+    }
+    for (i = 0; i < count; i++) {
+        /* Only a method has no data: classes are not at address 0, nor fields at the object. */
+        cls->flags |= rows[i].data.pointer == NULL ? (uint32_t)NC_CLASS_ABSTRACT : 0;
+    }
+    status = nc_slottable_build(rows, count, &cls->slots, NULL);
+    free(rows);
+    return status;
+}
+
+/* Frees what nc_class_make has allocated; the class can be made again. No object and no derived
+ * class may be left. */
+NC_STATIC void nc_class_clear(NcClass *cls)
+{
+    nc_slottable_free(cls->slots);
+    free(cls->parts);
+    free(cls->owned);
+    cls->slots = NULL;
+    cls->parts = NULL;
+    cls->part_count = 0;
+    cls->owned = NULL;
+    cls->flags = 0;
+}
+
+/* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
+ * orders cannot be merged (*problem says which two bases), a base stands twice, the fields'
+ * alignment is none, or a field (*problem names it) lies elsewhere; NC_E_DUPLICATE: a name is
+ * defined twice, or differently by two classes; NC_E_NOMEM. */
+NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
+                            NcClassProblem *problem)
+{
+    size_t capacity = 1;
+    size_t *taken = (size_t *)malloc((base_count + 1) * sizeof *taken);
+    size_t i, n;
+    int status = NC_E_NOMEM;
+
+    memset(problem, 0, sizeof *problem);
+    cls->struct_size = sizeof *cls;
+    cls->fields_align = cls->fields_align == 0 ? 1 : cls->fields_align;
+    for (i = 0; i < base_count; i++) {
+        capacity += bases[i]->part_count;
+        for (n = 0; n < i; n++) {
+            if (bases[n] == bases[i]) {
+                problem->first = problem->second = bases[i];
+                free(taken);
+                return NC_E_RANGE;
+            }
+        }
+    }
+    cls->slots = NULL;
+    cls->parts = (NcPart *)calloc(capacity, sizeof *cls->parts);
+    if (cls->parts == NULL || taken == NULL) {
+        goto fail;
+    }
+    status = NC_E_RANGE;
+    if ((cls->fields_align & (cls->fields_align - 1)) != 0 || cls->fields_align > NC_OBJECT_ALIGN ||
+        cls->fields_size > INT32_MAX / 2) {
+        goto fail;
+    }
+    status = nc_class_check_fields(cls, problem);
+    if (status != NC_OK) {
+        goto fail;
+    }
+    cls->parts[0].cls = cls;
+    status = nc_class_merge(bases, base_count, cls->parts, &cls->part_count, taken, problem);
+    if (status != NC_OK) {
+        goto fail;
+    }
+    nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    status = nc_class_check_names(cls, problem);
+    if (status != NC_OK) {
+        goto fail;
+    }
+    cls->flags &= NC_CLASS_LASTING;
+    status = nc_class_build_table(cls, base_count != 0 ? bases[0] : NULL);
+    if (status != NC_OK) {
+        goto fail;
+    }
+    cls->flags |= NC_CLASS_MADE | (cls->tracker != NULL ? NC_CLASS_TRACKED : NC_CLASS_PLAIN);
+    for (i = 0; i < cls->part_count; i++) {
+        const NcClass *part = cls->parts[i].cls;
+        for (n = 0; n < part->field_count; n++) {
+            if (part->fields[n].type == NULL) {
+                cls->flags &= ~(uint32_t)NC_CLASS_PLAIN;
+            }
+        }
+        if (part->create != NULL) {
+            cls->flags |= NC_CLASS_CREATES;
+        }
+        if (part->destroy != NULL) {
+            cls->flags &= ~(uint32_t)NC_CLASS_PLAIN;
+        }
+    }
+    free(taken);
+    return NC_OK;
+
+fail:
+    free(taken);
+    free(cls->parts);
+    cls->parts = NULL;
+    cls->part_count = 0;
+    return status;
+}
+
+NC_C_END
+
+#endif

@@ -1,0 +1,224 @@
+/* nativecall/detail/objectlife.h: what CPython calls to make and end a native object, and how one
+ * that it had let go comes back. The argument why this is safe is on top of nativeobject.h.
+ * All of it needs the GIL. */
+#ifndef NATIVECALL_OBJECTLIFE_H
+#define NATIVECALL_OBJECTLIFE_H
+
+#include "../extensibletype.h"
+#include "objectcount.h"
+
+NC_C_BEGIN
+
+#define NC_OBJECTS_ATTRIBUTE "nativeobject_v1"
+#define NC_OBJECTS_CAPSULE NC_RUNTIME_MODULE "." NC_OBJECTS_ATTRIBUTE
+#define NC_CLASS_ATTRIBUTE "__nativeclass__"
+#define NC_CLASS_KEPT "__nativekept__" /* what a class keeps for native code */
+#define NC_CLASS_CAPSULE "nativecall.NcClass"
+#define NC_TRACK_VARIABLE "NATIVECALL_TRACK_OBJECTS"
+
+/* What modules share of native objects. */
+typedef struct {
+    uint32_t abi_version, struct_size, class_size, head_size; /* where it was made */
+    const char *provider;                                     /* who made it, for messages */
+    PyTypeObject *metatype;                                   /* of classes of native objects */
+    PyTypeObject *root;                                       /* nativecall.NativeObject */
+    void *waiting;                /* ended objects that own a reference to their type */
+    NcTracker *tracker;           /* NULL unless NC_TRACK_VARIABLE was set in the environment */
+    destructor statement_dealloc; /* tp_dealloc of classes that class statements make */
+    /* The package's, or NULL. describe: a new capsule (nc_class_capsule) of what a class body says,
+     * which is changed in place, or None. publish: descriptors for what the class itself has. */
+    PyObject *(*describe)(PyObject *name, PyObject *bases, PyObject *space);
+    int (*publish)(PyTypeObject *type, NcClass *cls);
+} NcObjects;
+
+NC_SHARED_VARIABLE NcObjects *nc_objects = NULL;
+
+NC_STATIC_INLINE int nc_type_is_native(PyTypeObject *type)
+{
+    return nc_type_has_metatype(type, nc_objects->metatype);
+}
+
+/* Where a type of native objects keeps its class: behind what the metaclass of slots has. */
+NC_STATIC_INLINE NcClass **nc_type_class_place(PyTypeObject *type)
+{
+    return (NcClass **)(void *)((char *)type + nc_metatype->tp_basicsize);
+}
+
+/* The class of a type of native objects; NULL for other types, and one that is not made yet. */
+NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
+{
+    return nc_type_is_native(type) ? *nc_type_class_place(type) : NULL;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+/* Gives back the types of objects that ended without the GIL. */
+NC_STATIC void nc_objects_settle(void)
+{
+    NcObject *object = NULL;
+    if (NC_LIKELY(nc_load_relaxed_ptr(&nc_objects->waiting) == NULL)) {
+        return;
+    }
+    object = NC_SWAP_PTR(&nc_objects->waiting, (void *)NULL);
+    while (object != NULL) {
+        NcObject *next = nc_object_next(object);
+        PyObject *type = (PyObject *)nc_object_class(object)->type;
+        nc_object_free(object);
+        Py_DECREF(type);
+        object = next;
+    }
+}
+
+/* Makes the PyObject of an object that Python does not have alive; a native reference is its. */
+NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type)
+{
+    NcObjectHead *head = nc_object_head(object);
+    memset((char *)object - NC_OBJECT_PYTHON_WORDS, 0, NC_OBJECT_PYTHON_WORDS);
+    nc_words_zero((char *)object + sizeof(PyObject), (char *)object + head->cls->after);
+    head->state = NC_OBJECT_ALIVE | (head->state & NC_OBJECT_PLACE);
+    (void)PyObject_Init((PyObject *)object, type);
+    if (PyType_IS_GC(type)) {
+        PyObject_GC_Track(object);
+    }
+    return (PyObject *)object;
+}
+
+/* The same, with another native reference. */
+NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
+{
+    PyTypeObject *type = (PyTypeObject *)nc_object_class(object)->type;
+    const int holds = (nc_object_head(object)->state & NC_OBJECT_HOLDS) != 0;
+    nc_object_retain(object);
+    (void)nc_object_appear(object, type);
+    if (holds) {
+        Py_DECREF(type); /* PyObject_Init has taken another */
+    }
+    return (PyObject *)object;
+}
+
+/* The class of a type that can have objects; NULL with TypeError. */
+NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
+{
+    const NcClass *cls = nc_type_class(type);
+    if (cls == NULL || cls->type != type) {
+        PyErr_Format(PyExc_TypeError, "class '%s' is being made; it has no objects yet",
+                     type->tp_name);
+        return NULL;
+    }
+    if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
+        for (size_t i = 0; i < cls->slots->count; i++) {
+            const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
+            if (row->data.pointer == NULL) {
+                PyErr_Format(PyExc_TypeError,
+                             "class '%s' has no objects: its method '%s' is abstract",
+                             type->tp_name, (const char *)row->id);
+            }
+        }
+        return NULL;
+    }
+    return cls;
+}
+
+/* tp_alloc. */
+NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
+{
+    const NcClass *cls;
+    NcObject *object = NULL;
+    (void)items;
+    nc_objects_settle();
+    cls = nc_class_with_objects(type);
+    if (cls == NULL) {
+        return NULL;
+    }
+    object = nc_object_new(cls);
+    return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
+}
+
+/* The Python side is over: Python's native reference goes. */
+NC_STATIC void nc_object_part(PyObject *self)
+{
+    NcObjectHead *head = nc_object_head(self);
+    PyTypeObject *type = Py_TYPE(self);
+    const uint32_t flags = head->cls->flags;
+    const int lasting = (flags & NC_CLASS_LASTING) != 0;
+    if (nc_load_acquire_size(&head->count) == 1 &&
+        ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
+        head->state &= NC_OBJECT_PLACE; /* it ends here; the type is given back behind it */
+        nc_object_end(self);
+        nc_objects_settle();
+        Py_DECREF(type);
+        return;
+    }
+    head->state = (lasting ? 0 : NC_OBJECT_HOLDS) | (head->state & NC_OBJECT_PLACE);
+    if (nc_object_count_down(self)) {
+        nc_object_end(self);
+        nc_objects_settle();
+    }
+    if (lasting) {
+        Py_DECREF(type);
+    }
+}
+
+/* Whether objects of a type have nothing of Python's but the bare object. */
+NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+{
+    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
+           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+}
+
+/* tp_dealloc: point 5 of the argument in nativeobject.h. */
+NC_STATIC void nc_object_dealloc(PyObject *self)
+{
+    NcObjectHead *head = nc_object_head(self);
+    PyTypeObject *type = Py_TYPE(self);
+    const int collected = PyType_IS_GC(type);
+    if ((head->state & NC_OBJECT_ENDED) != 0) {
+        nc_object_part(self);
+        return;
+    }
+    if ((head->state & NC_OBJECT_ENDING) != 0) {
+        return;
+    }
+    if (nc_type_is_bare(type)) {
+        if (collected) {
+            PyObject_GC_UnTrack(self);
+        }
+        nc_object_part(self);
+        return;
+    }
+    if (type->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(self) < 0) {
+        return;
+    }
+    if (collected) {
+        PyObject_GC_UnTrack(self);
+    }
+    head->state |= NC_OBJECT_ENDING;
+    if (type->tp_weaklistoffset != 0) {
+        PyObject_ClearWeakRefs(self);
+    }
+    Py_INCREF(self);
+    if (type->tp_clear != NULL) {
+        (void)type->tp_clear(self);
+    }
+    nc_clear_managed_dict(self);
+    head->state &= ~(uintptr_t)NC_OBJECT_ENDING;
+    if ((head->state & NC_OBJECT_AGAIN) != 0) {
+        head->state &= ~(uintptr_t)NC_OBJECT_AGAIN;
+        if (collected) {
+            PyObject_GC_Track(self);
+        }
+    } else {
+        head->state |= NC_OBJECT_ENDED;
+    }
+    Py_DECREF(self);
+}
+
+/* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */
+NC_STATIC void nc_object_tp_free(void *self)
+{
+    (void)self;
+}
+
+NC_C_END
+
+#endif

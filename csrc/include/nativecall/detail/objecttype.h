@@ -1,0 +1,546 @@
+/* nativecall/detail/objecttype.h: the Python side of native objects: the metaclass of their classes
+ * and the one root class.
+ *
+ * Idea:       a process has one metaclass and one root, those of the module that came first, at the
+ *             capsule sys.modules["_extensibletype"].nativeobject_v1. Every class of native objects
+ *             is an instance of that metaclass, whoever made it; so C classes and Python classes
+ *             derive from one another. The metaclass makes the NcClass first, in native code, and
+ *             then the Python class with the same rows in its slot table.
+ * Seam:       what a class itself has comes as a capsule with an unmade NcClass, under
+ *             __nativeclass__ in the namespace. C code puts it there (nc_class_define), or the
+ *             package's `describe`, which reads nativecall.field and nativecall.method off the
+ *             class body. `publish` then gives the class its descriptors.
+ * Guarantees: a class whose objects CPython would lay out otherwise than bare, such as one that
+ *             derives from int, is refused; so is one whose order of bases would not be Python's.
+ * All of it needs the GIL. */
+#ifndef NATIVECALL_OBJECTTYPE_H
+#define NATIVECALL_OBJECTTYPE_H
+
+#include "objectlife.h"
+
+NC_C_BEGIN
+
+/* ---- the metaclass --------------------------------------------------------------------------- */
+
+NC_STATIC void nc_class_capsule_free(PyObject *capsule)
+{
+    NcClass *cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
+    if (cls == NULL) {
+        PyErr_Clear();
+    } else if (PyCapsule_GetContext(capsule) == NULL) {
+        nc_class_clear(cls);
+        free(cls);
+    }
+}
+
+/* A capsule that owns an unmade class (malloc's) until the metaclass takes it: a new reference.
+ * Frees it where there is no capsule. */
+NC_STATIC PyObject *nc_class_capsule(NcClass *cls)
+{
+    PyObject *capsule = PyCapsule_New((void *)cls, NC_CLASS_CAPSULE, nc_class_capsule_free);
+    if (capsule == NULL) {
+        nc_class_clear(cls);
+        free(cls);
+    }
+    return capsule;
+}
+
+/* Says why a class cannot be: TypeError, or MemoryError. */
+NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem *problem)
+{
+    const char *first = problem->first != NULL ? problem->first->name : "?";
+    const char *second = problem->second != NULL ? problem->second->name : "?";
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+    } else if (status == NC_E_DUPLICATE) {
+        const char *end = strchr(problem->name, ' ');
+        const int length = end != NULL ? (int)(end - problem->name) : (int)strlen(problem->name);
+        char shown[100];
+        PyOS_snprintf(shown, sizeof shown, "%.*s", length, problem->name);
+        PyErr_Format(
+            PyExc_TypeError,
+            "class '%U': '%s' is %s%s in '%s', but %s%s in '%s'; one name is one field, or "
+            "one method with one signature",
+            name, shown, problem->first_key != NULL ? "method" : "a field",
+            problem->first_key != NULL ? problem->first_key + length : "", first,
+            problem->second_key != NULL ? "method" : "a field",
+            problem->second_key != NULL ? problem->second_key + length : "", second);
+    } else if (problem->name != NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%U': field '%s' does not lie within the %zu bytes of its fields, at a "
+                     "multiple of its alignment, which is theirs too",
+                     name, problem->name, problem->first->fields_size);
+    } else if (problem->first == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%U' has fields of an alignment above %d, or more than a gigabyte",
+                     name, (int)NC_OBJECT_ALIGN);
+    } else if (problem->first == problem->second) {
+        PyErr_Format(PyExc_TypeError, "class '%U' has the base '%s' twice", name, first);
+    } else {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%U' has no consistent order of bases (MRO): '%s' and '%s' each stand "
+                     "before the other in one of them",
+                     name, first, second);
+    }
+}
+
+/* Takes the class of a namespace, or an empty one; a new NcClass that is made. */
+NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(bases);
+    const NcClass **native =
+        (const NcClass **)PyMem_Calloc((size_t)count + 1, sizeof(const NcClass *));
+    size_t natives = 0;
+    NcClassProblem problem;
+    NcClass *cls = NULL;
+    PyObject *capsule = nc_dict_item(space, NC_CLASS_ATTRIBUTE);
+    int status;
+    if (native == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    if (PyErr_Occurred()) {
+        goto fail;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *base = PyTuple_GET_ITEM(bases, i);
+        if (PyType_Check(base) && nc_type_is_native((PyTypeObject *)(void *)base)) {
+            native[natives] = nc_type_class((PyTypeObject *)(void *)base);
+            if (native[natives++] == NULL) {
+                PyErr_Format(PyExc_TypeError,
+                             "class '%U' cannot derive from %R, which is being made", name, base);
+                goto fail;
+            }
+        }
+    }
+    if (natives == 0 && nc_objects->root != NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%U' needs a base that is a class of native objects: %R", name,
+                     nc_objects->root);
+        goto fail;
+    }
+    if (capsule == NULL && nc_objects->describe != NULL) {
+        capsule = nc_objects->describe(name, bases, space);
+        if (capsule == NULL) {
+            goto fail;
+        }
+    } else if (capsule != NULL && PyDict_DelItemString(space, NC_CLASS_ATTRIBUTE) < 0) {
+        goto fail;
+    }
+    if (capsule == NULL || capsule == Py_None) {
+        cls = (NcClass *)calloc(1, sizeof *cls);
+        Py_XDECREF(capsule);
+        capsule = cls != NULL ? nc_class_capsule(cls) : PyErr_NoMemory();
+    }
+    cls = capsule != NULL ? (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE) : NULL;
+    if (cls == NULL) {
+        goto fail;
+    }
+    if (cls->flags != 0 || PyCapsule_GetContext(capsule) != NULL) {
+        PyErr_Format(PyExc_TypeError, "class '%U': what it has belongs to another class", name);
+        goto fail;
+    }
+    cls->name = PyUnicode_AsUTF8(name); /* until the type has it */
+    if (cls->name == NULL) {
+        goto fail;
+    }
+    cls->type_at = offsetof(PyObject, ob_type);
+    cls->after = sizeof(PyObject);
+    cls->waiting = &nc_objects->waiting;
+    cls->tracker = nc_objects->tracker;
+    status = nc_class_make(cls, native, natives, &problem);
+    if (status != NC_OK) {
+        nc_class_refused(name, status, &problem);
+        goto fail;
+    }
+    (void)PyCapsule_SetContext(capsule, (void *)cls); /* taken */
+    Py_DECREF(capsule);
+    PyMem_Free((void *)native);
+    return cls;
+
+fail:
+    Py_XDECREF(capsule);
+    PyMem_Free((void *)native);
+    return NULL;
+}
+
+/* Adds the rows of a class to the __customslots__ of its namespace. */
+NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
+{
+    PyObject *given = nc_dict_item(space, "__customslots__");
+    PyObject *rows = PyErr_Occurred() ? NULL : PyDict_New();
+    int status = rows != NULL ? 0 : -1;
+    if (status == 0 && given != NULL) {
+        status = PyDict_Update(rows, given);
+    }
+    for (size_t i = 0; status == 0 && i < cls->slots->count; i++) {
+        const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
+        PyObject *key = PyLong_FromSize_t((size_t)row->id);
+        PyObject *value = Py_BuildValue("(KN)", (unsigned long long)row->flags,
+                                        PyLong_FromSsize_t((Py_ssize_t)row->data.objoffset));
+        status = key != NULL && value != NULL ? PyDict_SetItem(rows, key, value) : -1;
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    if (status == 0) {
+        status = PyDict_SetItemString(space, "__customslots__", rows);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(rows);
+    return status;
+}
+
+/* Whether objects of a class can have their fields before them and end by nc_object_dealloc: no
+ * other class may have a layout or an end of its own, but what class statements add. And its order
+ * must be the native one. */
+NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
+{
+    size_t part = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); i++) {
+        PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GET_ITEM(type->tp_mro, i);
+        if (nc_type_is_native(base)) {
+            if (part < cls->part_count &&
+                (base == type ? part == 0 : cls->parts[part].cls->type == base)) {
+                part++;
+                continue;
+            }
+            PyErr_Format(
+                PyExc_TypeError,
+                "class '%s' would have '%s' elsewhere in its native order of bases than in "
+                "__mro__; change the order of its other bases",
+                type->tp_name, base->tp_name);
+            return -1;
+        }
+        if (base->tp_itemsize != 0 || (base->tp_basicsize != PyBaseObject_Type.tp_basicsize &&
+                                       base->tp_dealloc != nc_objects->statement_dealloc)) {
+            PyErr_Format(PyExc_TypeError,
+                         "class '%s' cannot derive from '%s', whose objects have a layout of their "
+                         "own; native objects have none but their fields",
+                         type->tp_name, base->tp_name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Makes CPython ask us for the objects of a new type, and tell us of their end. */
+NC_STATIC void nc_type_take_over(PyTypeObject *type)
+{
+    if (type->tp_alloc != nc_object_alloc) {
+        nc_objects->statement_dealloc = type->tp_dealloc;
+        type->tp_alloc = nc_object_alloc;
+        type->tp_dealloc = nc_object_dealloc;
+        type->tp_free = nc_object_tp_free;
+    }
+}
+
+/* mro(): CPython asks before it runs any Python code that knows of the new class. */
+NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
+{
+    (void)none;
+    nc_type_take_over((PyTypeObject *)(void *)object);
+    return PyObject_CallMethod((PyObject *)nc_metatype, "mro", "O", object);
+}
+
+/* metaclass(name, bases, namespace) */
+NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObject *kwargs)
+{
+    PyObject *name = NULL;
+    PyObject *bases = NULL;
+    PyObject *given = NULL;
+    PyObject *space = NULL;
+    PyObject *made = NULL;
+    PyObject *again = NULL;
+    NcClass *cls = NULL;
+    PyTypeObject *type = NULL;
+    if (!PyArg_ParseTuple(args, "UO!O!:extensibletype", &name, &PyTuple_Type, &bases, &PyDict_Type,
+                          &given)) {
+        return NULL;
+    }
+    space = PyDict_Copy(given);
+    cls = space != NULL ? nc_class_from_space(name, bases, space) : NULL;
+    if (cls == NULL || nc_class_add_rows(cls, space) < 0) {
+        goto fail;
+    }
+    again = PyTuple_Pack(3, name, bases, space);
+    made = again != NULL ? nc_metatype->tp_new(meta, again, kwargs) : NULL;
+    if (made == NULL) {
+        goto fail;
+    }
+    type = (PyTypeObject *)(void *)made;
+    if (!nc_type_is_native(type) || *nc_type_class_place(type) != NULL) {
+        PyErr_Format(PyExc_TypeError, "class '%U': another metaclass has made it: %R", name, made);
+        goto fail;
+    }
+    nc_type_take_over(type);
+    nc_type_without_inline_values(type);
+    if (nc_type_check_layout(type, cls) < 0) {
+        goto fail;
+    }
+    cls->type = type;
+    cls->name = type->tp_name;
+    cls->after = (size_t)type->tp_basicsize;
+    *nc_type_class_place(type) = cls;
+    cls = NULL; /* the type's */
+    if (nc_objects->publish != NULL && nc_objects->publish(type, *nc_type_class_place(type)) < 0) {
+        goto fail;
+    }
+    Py_DECREF(again);
+    Py_DECREF(space);
+    return made;
+
+fail:
+    if (cls != NULL) {
+        nc_class_clear(cls);
+        free(cls);
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(again);
+    Py_XDECREF(space);
+    return NULL;
+}
+
+/* Names that native code finds in a class are what they were when it was made. */
+NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject *value)
+{
+    const NcClass *cls = nc_type_class((PyTypeObject *)(void *)object);
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
+    const char *key = NULL;
+    if (text == NULL) {
+        PyErr_Clear();
+    } else if (strcmp(text, "__bases__") == 0) {
+        PyErr_Format(
+            PyExc_TypeError,
+            "the bases of '%s', a class of native objects, cannot be changed: its fields lie "
+            "where they do",
+            ((PyTypeObject *)(void *)object)->tp_name);
+        return -1;
+    }
+    if (text != NULL && strcmp(text, NC_CLASS_KEPT) == 0) {
+        PyErr_SetString(PyExc_TypeError,
+                        "'" NC_CLASS_KEPT "' keeps what native code has pointers to "
+                        "and cannot be changed");
+        return -1;
+    }
+    for (size_t i = 0; text != NULL && cls != NULL && i < cls->part_count; i++) {
+        if (nc_class_defines(cls->parts[i].cls, text, (size_t)length, &key)) {
+            PyErr_Format(PyExc_TypeError,
+                         "'%s' of class '%s' is a native %s and cannot be assigned to; make a "
+                         "subclass",
+                         text, ((PyTypeObject *)(void *)object)->tp_name,
+                         key != NULL ? "method" : "field");
+            return -1;
+        }
+    }
+    return nc_metatype->tp_setattro(object, name, value);
+}
+
+NC_STATIC void nc_objecttype_dealloc(PyObject *object)
+{
+    NcClass *cls = *nc_type_class_place((PyTypeObject *)(void *)object);
+    nc_metatype->tp_dealloc(object);
+    if (cls != NULL) {
+        nc_class_clear(cls);
+        free(cls);
+    }
+}
+
+/* __class__ of objects: read, and refused to be set, because another class has other fields. */
+NC_STATIC PyObject *nc_object_get_class(PyObject *self, void *closure)
+{
+    (void)closure;
+    return Py_NewRef((PyObject *)Py_TYPE(self));
+}
+
+NC_STATIC int nc_object_set_class(PyObject *self, PyObject *value, void *closure)
+{
+    (void)closure;
+    (void)value;
+    PyErr_Format(PyExc_TypeError, "__class__ of a native object cannot be assigned to (it is '%s')",
+                 Py_TYPE(self)->tp_name);
+    return -1;
+}
+
+/* __sizeof__(): the whole block. */
+NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return nc_type_is_native(Py_TYPE(self))
+               ? PyLong_FromSize_t(nc_object_class(self)->before + nc_object_class(self)->after)
+               : PyLong_FromSsize_t(Py_TYPE(self)->tp_basicsize);
+}
+
+/* The metaclass of this copy, made ready; NULL with an exception. */
+NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
+{
+    static PyTypeObject metatype;
+    static PyMethodDef methods[] = {
+        {"mro", nc_objecttype_mro, METH_NOARGS, "The classes that attributes are looked up in."},
+        {NULL, NULL, 0, NULL},
+    };
+    if (metatype.tp_name == NULL) {
+        Py_SET_REFCNT((PyObject *)&metatype, 1);
+        metatype.tp_name = "nativecall.nativeobjecttype";
+        metatype.tp_doc = "The metaclass of classes of native objects.";
+        metatype.tp_basicsize = nc_metatype->tp_basicsize + (Py_ssize_t)sizeof(NcClass *);
+        metatype.tp_itemsize = nc_metatype->tp_itemsize;
+        metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+        metatype.tp_base = nc_metatype;
+        metatype.tp_new = nc_objecttype_new;
+        metatype.tp_setattro = nc_objecttype_setattro;
+        metatype.tp_dealloc = nc_objecttype_dealloc;
+        metatype.tp_methods = methods;
+    }
+    return PyType_Ready(&metatype) < 0 ? NULL : &metatype;
+}
+
+/* The root class, nativecall.NativeObject. */
+NC_STATIC PyTypeObject *nc_object_root(void)
+{
+    static PyGetSetDef of_class = {"__class__", nc_object_get_class, nc_object_set_class,
+                                   "The class of the object.", NULL};
+    static PyMethodDef size_of = {"__sizeof__", nc_object_sizeof, METH_NOARGS,
+                                  "__sizeof__()\n--\n\nBytes of the object, its fields included."};
+    PyObject *getset = PyDescr_NewGetSet(&PyBaseObject_Type, &of_class);
+    PyObject *method = PyDescr_NewMethod(&PyBaseObject_Type, &size_of);
+    PyObject *space = Py_BuildValue("{s:(),s:s,s:N,s:N,s:s}", "__slots__", "__module__",
+                                    "nativecall", "__class__", getset, "__sizeof__", method,
+                                    "__doc__", "NativeObject(*values, **fields)\n--\n\n");
+    PyObject *root = space != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "s()O",
+                                                           "NativeObject", space)
+                                   : NULL;
+    /* Its signature, and that of classes below, stays where inspect.signature finds it. */
+    PyObject *doc =
+        PyUnicode_FromString("An object that Python and threads without the GIL share.\n\nSubclass "
+                             "it, with nativecall.field and nativecall.method in the class body.");
+    if (root != NULL && (doc == NULL || PyObject_SetAttrString(root, "__doc__", doc) < 0)) {
+        Py_CLEAR(root);
+    }
+    Py_XDECREF(doc);
+    Py_XDECREF(space);
+    return (PyTypeObject *)(void *)root;
+}
+
+#if !defined(_WIN32)
+/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
+ * would find it locked for ever by a thread that is not there. */
+static NcTracker *nc_forked_tracker = NULL;
+
+NC_STATIC void nc_tracker_before_fork(void)
+{
+    nc_tracker_lock(nc_forked_tracker);
+}
+
+NC_STATIC void nc_tracker_after_fork(void)
+{
+    nc_tracker_unlock(nc_forked_tracker);
+}
+#endif
+
+/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
+NC_STATIC int nc_tracker_guard(NcTracker *tracker)
+{
+#if !defined(_WIN32)
+    if (nc_forked_tracker == NULL) {
+        nc_forked_tracker = tracker;
+        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
+            nc_forked_tracker = NULL;
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+#else
+    (void)tracker;
+#endif
+    return 0;
+}
+
+/* Publishes this copy: 0, or -1 with an exception. */
+NC_STATIC int nc_objects_publish(PyObject *module)
+{
+    static NcObjects shared;
+    static NcTracker tracker;
+    const char *track = getenv(NC_TRACK_VARIABLE);
+    PyObject *capsule = NULL;
+    int status = -1;
+    shared.abi_version = NC_ABI_VERSION;
+    shared.struct_size = (uint32_t)sizeof(NcObjects);
+    shared.class_size = (uint32_t)sizeof(NcClass);
+    shared.head_size = (uint32_t)NC_OBJECT_HEAD;
+    shared.provider = NC_PROVIDER;
+    shared.tracker = track != NULL && strcmp(track, "1") == 0 ? &tracker : NULL;
+    if (shared.tracker != NULL && nc_tracker_guard(shared.tracker) < 0) {
+        return -1;
+    }
+    shared.metatype = nc_objecttype_bundled();
+    nc_objects = &shared;
+    if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {
+        (*nc_type_class_place(shared.root))->flags |= NC_CLASS_LASTING;
+        capsule = PyCapsule_New((void *)&shared, NC_OBJECTS_CAPSULE, NULL);
+        status =
+            capsule != NULL ? PyObject_SetAttrString(module, NC_OBJECTS_ATTRIBUTE, capsule) : -1;
+    }
+    Py_XDECREF(capsule);
+    if (status < 0) {
+        nc_objects = NULL;
+    }
+    return status;
+}
+
+/* Finds what this process shares of native objects, or publishes this copy's. 0, or -1 with
+ * ImportError: another version's, or a build of CPython without the GIL. Idempotent. */
+NC_STATIC int nc_objects_import(void)
+{
+    PyObject *module = NULL;
+    PyObject *capsule = NULL;
+    NcObjects *found = NULL;
+    int status = -1;
+    if (NC_LIKELY(nc_objects != NULL)) {
+        return 0;
+    }
+#if defined(Py_GIL_DISABLED)
+    PyErr_SetString(PyExc_ImportError, "native objects need a build of CPython with the GIL");
+    return -1;
+#endif
+    if (PyExtensibleType_Import() == NULL) {
+        return -1;
+    }
+    module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
+    if (module == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ImportError,
+                            "sys.modules has no '" NC_RUNTIME_MODULE "' any more");
+        }
+        return -1;
+    }
+    capsule = PyObject_GetAttrString(module, NC_OBJECTS_ATTRIBUTE);
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        status = nc_objects_publish(module);
+    } else if (capsule != NULL) {
+        found = (NcObjects *)PyCapsule_GetPointer(capsule, NC_OBJECTS_CAPSULE);
+        if (found != NULL &&
+            (found->abi_version != NC_ABI_VERSION || found->struct_size < sizeof(NcObjects) ||
+             found->class_size != sizeof(NcClass) || found->head_size != NC_OBJECT_HEAD)) {
+            PyErr_Format(PyExc_ImportError,
+                         "%s was built for native objects of ABI %d (sizes %zu/%zu/%zu), but %s, "
+                         "which was imported first, provides ABI %u (sizes %u/%u/%u); rebuild the "
+                         "older of the two",
+                         NC_PROVIDER, NC_ABI_VERSION, sizeof(NcObjects), sizeof(NcClass),
+                         (size_t)NC_OBJECT_HEAD, found->provider, (unsigned)found->abi_version,
+                         (unsigned)found->struct_size, (unsigned)found->class_size,
+                         (unsigned)found->head_size);
+        } else if (found != NULL) {
+            nc_objects = found;
+            status = 0;
+        }
+    }
+    Py_DECREF(module);
+    Py_XDECREF(capsule);
+    return status;
+}
+
+NC_C_END
+
+#endif

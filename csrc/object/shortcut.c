@@ -1,0 +1,174 @@
+/* csrc/object/shortcut.c: the type of shortcut.h. */
+#include "shortcut.h"
+
+#include "ground/functions.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    NcUsual usual;
+    PyObject *function;
+    PyObject *data; /* for `usual`, or NULL */
+    PyObject *weakrefs;
+} Shortcut;
+
+static PyObject *shortcut_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+                                     PyObject *kwnames)
+{
+    Shortcut *self = (Shortcut *)(void *)object;
+    PyObject *made = self->usual(self->data, args, PyVectorcall_NARGS(nargsf), kwnames);
+    return made != NULL || PyErr_Occurred()
+               ? made
+               : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+}
+
+PyObject *nc_shortcut(PyObject *function, NcUsual usual, PyObject *data)
+{
+    if (!PyFunction_Check(function) && !PyMethod_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "a shortcut leads to a function (got %.200s)",
+                     Py_TYPE(function)->tp_name);
+        return NULL;
+    }
+    Shortcut *self = PyObject_GC_New(Shortcut, &NcShortcut_Type);
+    if (self != NULL) {
+        self->vectorcall = shortcut_vectorcall;
+        self->usual = usual;
+        self->function = Py_NewRef(function);
+        self->data = Py_XNewRef(data);
+        self->weakrefs = NULL;
+        PyObject_GC_Track(self);
+    }
+    return (PyObject *)self;
+}
+
+/* No tp_clear: in a cycle it is the function that is cleared. */
+static int shortcut_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Shortcut *self = (Shortcut *)(void *)object;
+    Py_VISIT(self->function);
+    Py_VISIT(self->data);
+    return 0;
+}
+
+static void shortcut_dealloc(PyObject *object)
+{
+    Shortcut *self = (Shortcut *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    Py_DECREF(self->function);
+    Py_XDECREF(self->data);
+    PyObject_GC_Del(object);
+}
+
+/* As an attribute of a class it is a method, as its function would be. */
+static PyObject *shortcut_get(PyObject *object, PyObject *instance, PyObject *Py_UNUSED(class))
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(object)
+                                                   : PyMethod_New(object, instance);
+}
+
+static PyObject *shortcut_repr(PyObject *object)
+{
+    return PyObject_Repr(((Shortcut *)(void *)object)->function);
+}
+
+/* By its name, for pickle and copy. */
+static PyObject *shortcut_reduce(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return PyObject_GetAttrString(((Shortcut *)(void *)object)->function, "__qualname__");
+}
+
+/* What the function says of itself; `name` is that of the attribute. */
+static PyObject *get_attribute(PyObject *object, void *name)
+{
+    return PyObject_GetAttrString(((Shortcut *)(void *)object)->function, (const char *)name);
+}
+
+static int set_attribute(PyObject *object, PyObject *value, void *name)
+{
+    return PyObject_SetAttrString(((Shortcut *)(void *)object)->function, (const char *)name,
+                                  value);
+}
+
+#define ATTRIBUTE(name) {name, get_attribute, set_attribute, NULL, (void *)(uintptr_t)(name)}
+
+static PyGetSetDef shortcut_getset[] = {
+    ATTRIBUTE("__name__"),       ATTRIBUTE("__qualname__"),      ATTRIBUTE("__module__"),
+    ATTRIBUTE("__doc__"),        ATTRIBUTE("__annotations__"),   ATTRIBUTE("__defaults__"),
+    ATTRIBUTE("__kwdefaults__"), {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef shortcut_members[] = {
+    {"__wrapped__", T_OBJECT_EX, offsetof(Shortcut, function), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef shortcut_methods[] = {
+    {"__reduce__", shortcut_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject NcShortcut_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Shortcut",
+    .tp_basicsize = sizeof(Shortcut),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Shortcut, vectorcall),
+    .tp_weaklistoffset = offsetof(Shortcut, weakrefs),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = shortcut_get,
+    .tp_repr = shortcut_repr,
+    .tp_traverse = shortcut_traverse,
+    .tp_dealloc = shortcut_dealloc,
+    .tp_methods = shortcut_methods,
+    .tp_members = shortcut_members,
+    .tp_getset = shortcut_getset,
+};
+
+/* ---- functions of a type --------------------------------------------------------------------- */
+
+enum { MOST = 4 }; /* arguments, of which no function of cffi's that takes a type has more */
+
+/* A function of cffi's whose first argument is a type in a text that is known; `data` is (dict of
+ * these, function). */
+static PyObject *call_typed(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    PyObject *given[MOST];
+    if ((kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) || nargs < 1 || nargs > MOST ||
+        !PyUnicode_CheckExact(args[0])) {
+        return NULL;
+    }
+    given[0] = PyDict_GetItemWithError(PyTuple_GET_ITEM(data, 0), args[0]);
+    if (given[0] == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 1; i < nargs; i++) {
+        given[i] = args[i];
+    }
+    Py_INCREF(given[0]);
+    PyObject *result = PyObject_Vectorcall(PyTuple_GET_ITEM(data, 1), given, (size_t)nargs, NULL);
+    Py_DECREF(given[0]);
+    return result;
+}
+
+/* typed_shortcut(function, known, typed): the Shortcut to a method of
+ * cffi's whose first argument is a type: `typed` is called with that of a text, which the dict
+ * `known` has. */
+PyObject *nc_typed_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *function;
+    PyObject *known;
+    PyObject *typed;
+    if (!PyArg_ParseTuple(args, "OO!O", &function, &PyDict_Type, &known, &typed)) {
+        return NULL;
+    }
+    PyObject *data = PyTuple_Pack(2, known, typed);
+    PyObject *made = data != NULL ? nc_shortcut(function, call_typed, data) : NULL;
+    Py_XDECREF(data);
+    return made;
+}

@@ -1,0 +1,115 @@
+/* csrc/values/memoryblock.c: the blocks of memoryblock.h. */
+#include "memoryblock.h"
+
+#include "layout.h"
+
+#include <string.h>
+
+static PyObject *from_buffer; /* cffi's; NULL before the first block */
+static PyObject *characters;  /* cffi's char[] */
+
+static int learn_cffi(void)
+{
+    PyObject *module = PyImport_ImportModule("_cffi_backend");
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, "from_buffer") : NULL;
+    PyObject *one =
+        found != NULL ? PyObject_CallMethod(module, "new_primitive_type", "s", "char") : NULL;
+    PyObject *pointer =
+        one != NULL ? PyObject_CallMethod(module, "new_pointer_type", "O", one) : NULL;
+    PyObject *array = pointer != NULL
+                          ? PyObject_CallMethod(module, "new_array_type", "OO", pointer, Py_None)
+                          : NULL;
+    Py_XDECREF(one);
+    Py_XDECREF(pointer);
+    Py_XDECREF(module);
+    if (array == NULL) {
+        Py_XDECREF(found);
+        return -1;
+    }
+    nc_keep_first(&characters, array);
+    nc_keep_first(&from_buffer, found);
+    return 0;
+}
+
+/* allocate_block(size): cffi's char array over a new block, which it keeps;
+ * what an allocator of cffi's calls. */
+PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
+{
+    Py_ssize_t bytes = PyLong_AsSsize_t(size);
+    if (bytes < 0) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "memory has no negative size");
+        }
+        return NULL;
+    }
+    if (from_buffer == NULL && learn_cffi() < 0) {
+        return NULL;
+    }
+    NcBlock *block = PyObject_GC_NewVar(NcBlock, &NcBlock_Type, bytes);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->kept = NULL;
+    memset(block->data, 0, (size_t)bytes);
+    PyObject_GC_Track(block);
+    PyObject *const args[] = {characters, (PyObject *)block};
+    PyObject *made = PyObject_Vectorcall(from_buffer, args, 2, NULL);
+    Py_DECREF(block);
+    return made;
+}
+
+static int block_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    return PyBuffer_FillInfo(view, object, ((NcBlock *)(void *)object)->data, Py_SIZE(object), 0,
+                             flags);
+}
+
+static int block_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcBlock *)(void *)object)->kept);
+    return 0;
+}
+
+static int block_clear(PyObject *object)
+{
+    Py_CLEAR(((NcBlock *)(void *)object)->kept);
+    return 0;
+}
+
+static void block_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    (void)block_clear(object);
+    PyObject_GC_Del(object);
+}
+
+int nc_block_keep(NcBlock *block, PyObject *object)
+{
+    if (block->kept == NULL) {
+        block->kept = Py_NewRef(object);
+        return 0;
+    }
+    if (!PyList_CheckExact(block->kept)) {
+        PyObject *list = PyList_New(1);
+        if (list == NULL) {
+            return -1;
+        }
+        PyList_SET_ITEM(list, 0, block->kept);
+        block->kept = list;
+    }
+    return PyList_Append(block->kept, object);
+}
+
+static PyBufferProcs block_buffer = {block_getbuffer, NULL};
+
+PyTypeObject NcBlock_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Block",
+    .tp_doc = "Memory, and what pointers in it lead to.",
+    .tp_basicsize = offsetof(NcBlock, data),
+    .tp_itemsize = 1,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = block_traverse,
+    .tp_clear = block_clear,
+    .tp_dealloc = block_dealloc,
+    .tp_as_buffer = &block_buffer,
+};

@@ -1,0 +1,27 @@
+/* csrc/values/memoryblock.h: memory for C values that keeps what pointers in it lead to.
+ *
+ * cffi's objects are made over a block, which lives as long as they do. The garbage collector sees
+ * what it keeps, so that a struct and a callback that refer to each other can go.
+ *
+ * All with the GIL. */
+#ifndef NC_MEMORYBLOCK_H
+#define NC_MEMORYBLOCK_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stddef.h>
+
+typedef struct {
+    PyObject_VAR_HEAD PyObject *kept; /* what pointers in the memory lead to: nothing (NULL), one
+                                         object that is no list, or a list of them */
+    max_align_t data[1];
+} NcBlock;
+
+/* Zeroed memory with what it keeps. */
+extern PyTypeObject NcBlock_Type;
+
+/* Keeps an object as long as the block; -1 with an exception. */
+int nc_block_keep(NcBlock *block, PyObject *object);
+
+#endif

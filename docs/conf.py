@@ -1,0 +1,35 @@
+"""The site, which `nox -s docs` builds; tests/project/test_guides.py follows what pages say."""
+
+from importlib.metadata import version as version_of
+
+project = "nativecall"
+author = "The nativecall developers"
+version = release = version_of("nativecall")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "index"
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "_templates"]
+# Links to headings of other pages.
+myst_heading_anchors = 4
+
+html_theme = "pydata_sphinx_theme"
+html_title = "nativecall"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+templates_path = ["_templates"]
+# All pages stand beside each page: there are few enough.
+html_theme_options = {
+    "show_prev_next": False,
+    "navbar_center": [],
+    "article_header_start": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"index": [], "**": ["pages"]}
+
+# Attributes are described where the class is.
+napoleon_use_ivar = True
+# Options that share a description share it on the page, too.
+napoleon_use_param = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"

@@ -1,0 +1,56 @@
+"""NumPy's generators of random bits: objects of `numpy.random`, and capsules named "BitGenerator".
+
+In the capsule is a struct of NumPy's C API (numpy/random/bitgen.h): the state, and functions of it
+that return the next unsigned integer of 64 or 32 bits, double in [0, 1), and raw bits. Here these
+are functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
+
+NumPy locks a generator while it uses it, without the GIL. These functions do not: hold
+``bit_generator.lock`` where another thread may use the same one.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._callable.callable import NativeCallable
+    from .._types import Foreign
+
+# The words of the struct that have functions, by their types; the first one is the state.
+# `next_raw` is left out: its type is that of `next_uint64`.
+_WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
+
+
+def native(obj: Foreign) -> NativeCallable | None:
+    """The functions of a generator of bits, or of that of a `numpy.random.Generator`; None for all
+    else, and where the struct is not as `obj` says.
+    """
+    bits: Foreign = getattr(obj, "bit_generator", obj)
+    capsule = getattr(bits, "capsule", None)
+    if type(capsule).__name__ != "PyCapsule" or not hasattr(type(bits), "random_raw"):
+        return None
+    from .PyCapsule import address
+
+    place = address(capsule, b"BitGenerator")
+    if not place or _word(place, 0) != bits.ctypes.state_address:
+        return None
+    return native_at(place, bits)
+
+
+def native_at(place: int, owner: object) -> NativeCallable | None:
+    """The functions of the struct at an address; `owner` has its memory."""
+    if not place:
+        return None
+    from .._callable.callable import NativeCallable
+
+    state = _lib.ffi.cast("void *", _word(place, 0))
+    found: dict[str, object] = {}
+    for text, index in _WORDS.items():
+        raw = NativeCallable(_word(place, index), text, owner=owner, name="next")
+        found[text.removesuffix("P")] = raw.bind(state)
+    return NativeCallable(found, name="next", owner=owner)
+
+
+def _word(place: int, index: int) -> int:
+    return int(_lib.ffi.cast("uintptr_t *", place)[index])

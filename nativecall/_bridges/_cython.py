@@ -1,0 +1,201 @@
+"""Cython: the C functions of modules, by name, and behind `cpdef` functions.
+
+A module has a capsule for each C function that it exports, in `__pyx_capi__`, by its name: what is
+declared in a .pxd, or `api`. A `cpdef` function is an object of Python's beside that; the types of
+such objects are of modules like ``_cython_3_2_4``. Variants of functions with fused types have one
+capsule each, ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
+
+Nothing in a module tells whether a C function needs the GIL or sets exceptions. The .pxd beside it
+does (``noexcept nogil``), and is what other modules of Cython's are compiled with; without one an
+entry needs the GIL, and calls from Python look for an exception.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+
+from .. import _lib
+from .._errors import SignatureError, SymbolError
+from .._signature import pxd
+from .._values import boxes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._callable.callable import NativeCallable
+    from .._types import Foreign
+    from .._values.boxes import Function
+
+# What Cython puts before the name of a variant of a function with fused types, or after it.
+_VARIANT = re.compile(r"__pyx_fuse_(?:\d+_)*\d+|\[.*\]$")
+_BEFORE = re.compile(r"(__pyx_fuse_(?:\d+_)*\d+)(.+)$")
+
+
+def table(module: object) -> dict[str, object]:
+    """The capsules that a module exports, by name; empty where it exports none."""
+    found = getattr(module, "__dict__", {}).get("__pyx_capi__")
+    return found if isinstance(found, dict) else {}
+
+
+def plain_name(key: str) -> str:
+    """The name of a function without what says which variant it is."""
+    return _VARIANT.sub("", key, count=1)
+
+
+def _variants(capsules: dict[str, object], name: str) -> list[str]:
+    """The names of the capsules of a function with fused types."""
+    # Beside names there may be aliases that warn, which are no texts.
+    names = [key for key in capsules if isinstance(key, str) and name in key]
+    return [key for key in names if plain_name(key) == name]
+
+
+def exported(module: ModuleType, name: str) -> list[object]:
+    """The capsules of a function that a module of Cython's exports to C: one, or one a variant of a
+    function with fused types.
+
+    Raises
+    ------
+    TypeError
+        For a module that exports none.
+    SymbolError
+        When there is no such function; close matches are named.
+    """
+    capsules = table(module)
+    if not capsules:
+        raise TypeError(
+            f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
+            "which Cython puts them"
+        )
+    if name in capsules:
+        return [capsules[name]]
+    found = [capsules[key] for key in _variants(capsules, name)]
+    if not found:
+        known = dict.fromkeys([plain_name(key) for key in capsules if isinstance(key, str)])
+        raise SymbolError.missing(name, module.__name__, [*known])
+    return found
+
+
+# -- what is known of calls ----------------------------------------------------------------------
+
+# The module that exports a capsule and the name there, by the capsule's address; and how many
+# modules there were when they were looked through, and which was the last: imports add at the end.
+_places: dict[int, tuple[str, str]] = {}
+_looked: tuple[int, str] = 0, ""
+
+
+def place(capsule: object) -> tuple[ModuleType, str] | None:
+    """The module that exports a capsule, and its name there."""
+    global _looked, _places
+    found = _known(capsule)
+    modules = [*sys.modules.items()]
+    seen = len(modules), modules[-1][0]
+    if found is None and seen != _looked:
+        _places = {
+            id(one): (name, key if type(key) is str else "")  # an alias that warns is no text
+            for name, module in reversed(modules)  # the first that has it counts
+            if isinstance(module, ModuleType)
+            for key, one in table(module).items()
+        }
+        _looked = seen
+        found = _known(capsule)
+    return found
+
+
+def _known(capsule: object) -> tuple[ModuleType, str] | None:
+    name, key = _places.get(id(capsule), ("", ""))
+    module = sys.modules.get(name)
+    if not isinstance(module, ModuleType):
+        return None
+    capsules = table(module)
+    there = [capsules.get(key)] if key else capsules.values()
+    return (module, key) if any([one is capsule for one in there]) else None
+
+
+def promised(capsule: object) -> tuple[int, bool, str | None]:
+    """What is known of calls of the function in a capsule, as an entry's flags; whether that is no
+    more than what is supposed where nobody knows; and the function's name.
+    """
+    found = place(capsule)
+    if found is None:
+        return 0, False, None
+    module, key = found
+    name = plain_name(key)
+    declared = pxd.beside(getattr(module, "__file__", None))
+    promise = None if declared is None else declared.functions.get(name)
+    if promise is None or promise.raises is None:
+        return _lib.FLAG_NEEDS_GIL, True, name
+    errors = _lib.ERRORS["python"] if promise.raises else 0
+    if not promise.nogil:
+        return _lib.FLAG_NEEDS_GIL | errors, False, name
+    return errors | (_lib.FLAG_TAKES_GIL if errors else 0), False, name
+
+
+# -- functions as Python has them ----------------------------------------------------------------
+
+
+def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
+    """The module and the name there of the C function that a `cpdef` function calls."""
+    name, module = getattr(obj, "__name__", None), getattr(obj, "__module__", None)
+    module = sys.modules.get(module) if isinstance(module, str) else None
+    if not isinstance(name, str) or not isinstance(module, ModuleType) or not table(module):
+        return None
+    variant = _BEFORE.match(name)
+    if variant is not None:
+        own = variant[2]
+        if own.startswith("__pyx_f_"):
+            own = pxd.unmangled(own, "__pyx_f_")[1]
+        variants: object = getattr(module.__dict__.get(own), "__signatures__", None)
+        if not isinstance(variants, Mapping) or not any([one is obj for one in variants.values()]):
+            return None
+        name = variant[1] + own
+        return (module, name) if name in table(module) else None
+    if module.__dict__.get(name) is not obj:
+        return None
+    capsules = table(module)
+    return (module, name) if name in capsules or _variants(capsules, name) else None
+
+
+def function(obj: Foreign) -> Function | None:
+    """The C function of a `cpdef` function; None for one that has several, and for one that Python
+    alone can call.
+    """
+    found = _behind(obj)
+    if found is None:
+        return None
+    capsules = exported(*found)
+    made = boxes.function(capsules[0]) if len(capsules) == 1 else None
+    return None if made is None or made.signature is None else made
+
+
+def native(obj: Foreign) -> NativeCallable | None:
+    """The C functions of a `cpdef` function that has several."""
+    found = _behind(obj)
+    if found is None or len(exported(*found)) == 1:
+        return None
+    from .._callable.wrap import wrap
+
+    try:
+        return wrap(found[0], found[1], name=plain_name(found[1]))
+    except (SignatureError, TypeError):
+        return None  # `reason` says what of it is not known
+
+
+def reason(obj: Foreign) -> str | None:
+    """Why a function of Cython's has no C function that can be called."""
+    if not hasattr(obj, "__name__"):
+        return None
+    found = _behind(obj)
+    if found is not None:
+        from .._callable.wrap import wrap
+
+        try:
+            wrap(*found)
+        except (SignatureError, TypeError) as error:
+            return f"the C function of {obj.__name__!r} cannot be read: {error}"
+    return (
+        f"{obj.__name__!r} is a Python function of Cython's, with no C function that its module "
+        "exports; a 'cpdef' function that a .pxd declares has one, and nativecall.callback makes C "
+        "functions of Python's"
+    )

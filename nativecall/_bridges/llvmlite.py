@@ -1,0 +1,203 @@
+"""llvmlite: functions of LLVM IR, `llvmlite.ir.Function` and those of `llvmlite.binding` modules.
+
+The module is compiled for this process, and the code lives as long as a callable needs it. The
+signature is that of the IR, whose integers have no sign, and whose pointers lead nowhere: ``i32``
+is an int, ``ptr`` a ``void *``, if the caller does not say more. LLVM IR is not C where structs,
+vectors, `i1` and arguments in memory are passed: these are refused. `pickle` takes the IR.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from .. import _lib
+from .._codegen import engine
+from .._errors import SignatureError
+from .._signature.spelling import parse
+from .._values.boxes import Function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._callable.callable import NativeCallable
+    from .._signature.signature import Signature
+    from .._types import Foreign
+
+_CODES = {
+    "void": "v",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "float": "f",
+    "double": "d",
+}
+_PASSED_OTHERWISE = re.compile(
+    r"\b(byval|byref|sret|inalloca|preallocated|inreg|nest|swift\w+|\w*cc|cc\s*\d+|internal|private"
+    r"|available_externally)\b"
+)
+_NAME = r'@(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))'
+_HEAD = re.compile(r"^(define|declare)\b([^@\n]*)" + _NAME + r"\s*\((.*)$", re.M)
+_COMMA = re.compile(r",(?![^{<\[(]*[}>\])])")  # not inside of a type
+_DECLARED = re.compile(r"^declare\b[^@\n]*" + _NAME, re.M)
+# What LLVM calls for its own operations, beside what a module declares.
+_LIBRARY = [
+    *("memcpy", "memmove", "memset"),
+    *[
+        name + end
+        for name in (
+            *("acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "exp", "exp2"),
+            *("floor", "fma", "fmax", "fmin", "fmod", "ldexp", "log", "log10", "log2"),
+            *("nearbyint", "pow", "rint", "round", "roundeven", "sin", "sinh", "sqrt", "tan"),
+            *("tanh", "trunc"),
+        )
+        for end in ("", "f")
+    ],
+]
+
+
+class Compiled:
+    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it."""
+
+    __slots__ = ("code", "name", "symbols", "text")
+
+    def __init__(self, code: engine.Code, name: str, text: str, symbols: dict[str, int]) -> None:
+        self.code = code
+        self.name = name
+        self.text = text
+        self.symbols = symbols  # the addresses of what the module needs
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: Foreign
+    ) -> tuple[object, ...]:
+        """For `pickle`: the IR, which another process compiles."""
+        return _restore, (self.text, self.name, signature, name, doc, options)
+
+    def __repr__(self) -> str:
+        return f"<compiled LLVM IR of {self.name!r}>"
+
+
+def _kind(obj: Foreign) -> str | None:
+    """Whether an object is a function of IR that is being written, or of a module of LLVM's."""
+    kinds = [cls.__name__ for cls in type(obj).__mro__]
+    if "Function" in kinds and hasattr(obj, "function_type"):
+        return "ir"
+    return "binding" if "ValueRef" in kinds and obj.is_function else None
+
+
+def function(obj: Foreign) -> Function | None:
+    """The function, compiled.
+
+    Raises
+    ------
+    SignatureError
+        When C does not pass what it takes or returns as LLVM IR does, or no code can be generated.
+    ValueError
+        When it is declared only, LLVM refuses its module, or that needs what the process has not.
+    """
+    kind = _kind(obj)
+    if kind is None:
+        return None
+    signature = _signature(obj, obj.function_type if kind == "ir" else obj.global_value_type)
+    if not engine.available():
+        raise SignatureError(
+            f"{obj.name!r} is LLVM IR, and no code can be generated: {engine.reason()}"
+        )
+    text = str(obj.module)
+    _refuse_target(obj.name, text)
+    key = f"llvmlite {hashlib.sha256(text.encode()).hexdigest()}"
+    symbols = _symbols(obj.name, text)
+    try:
+        code = engine.compile(key, lambda: text, symbols, (obj.name,), effort=2)
+    except RuntimeError as error:
+        raise ValueError(f"LLVM refuses the module of {obj.name!r}: {error}") from error
+    made = Compiled(code, obj.name, text, symbols)
+    return Function(code.address(obj.name), signature, made, obj.name, machine=True)
+
+
+def reason(obj: Foreign) -> str | None:
+    """Why a module has no C function, and what does."""
+    kinds = {"Module": "module.globals['f']", "ModuleRef": "module.get_function('f')"}
+    way = kinds.get(type(obj).__name__)
+    return None if way is None else f"a module of LLVM's has many functions: pass one, as {way}"
+
+
+def _restore(
+    text: str,
+    function: str,
+    signature: Signature,
+    name: str,
+    doc: str | None,
+    options: Foreign,
+) -> NativeCallable:
+    """For `pickle`."""
+    from llvmlite import binding
+
+    from .._callable.wrap import wrap
+
+    found = binding.parse_assembly(text).get_function(function)
+    return wrap(found, signature, name=name, doc=doc, **options)
+
+
+def _signature(obj: Foreign, type_: Foreign) -> Signature:
+    """The signature of a function."""
+    name = obj.name
+    head = next((one for one in _HEAD.finditer(str(obj)) if name in (one[3], one[4])), None)
+    if head is None or head[1] == "declare":
+        raise ValueError(f"{name!r} is declared only: its module does not define it")
+    otherwise = _PASSED_OTHERWISE.search(head[2]) or _PASSED_OTHERWISE.search(
+        re.sub(r'"[^"]*"', "", head[5].partition("{")[0])
+    )
+    if otherwise is not None and otherwise[0] != "ccc":
+        raise SignatureError(
+            f"C cannot call {name!r}, which is {otherwise[0]!r} in LLVM IR",
+            hint="define an external function with C's calling convention",
+        )
+    whole = re.match(r"(.+?)\s*\((.*)\)\s*\*?$", str(type_))
+    if whole is None:
+        raise SignatureError(f"the type {str(type_)!r} of {name!r} is not that of a function")
+    parts = [part.strip() for part in _COMMA.split(whole[2]) if part.strip()]
+    if "..." in parts:
+        raise SignatureError(f"{name!r} takes any number of arguments")
+    codes = [_code(name, one) for one in (whole[1].strip(), *parts)]
+    return parse(f"{codes[0]}:{''.join(codes[1:])}", hint="native")
+
+
+def _code(name: str, type_: str) -> str:
+    code = _CODES.get(type_)
+    if code is None and (type_ == "ptr" or type_.endswith("*")):
+        code = "P"
+    if code is None:
+        raise SignatureError(
+            f"{name!r} takes or returns {type_!r}, which LLVM IR does not pass as C does",
+            hint="pass a pointer to it, or one of " + ", ".join([*_CODES][1:]) + " and ptr",
+        )
+    return code
+
+
+def _refuse_target(name: str, text: str) -> None:
+    """Refuse a module for another machine."""
+    found = re.search(r'^target triple = "([^"]*)"', text, re.M)
+    triple = "" if found is None else found[1]
+    if triple and not triple.startswith("unknown"):
+        from llvmlite import binding
+
+        here = binding.get_process_triple()
+        if triple.partition("-")[0] != here.partition("-")[0]:
+            raise ValueError(f"the module of {name!r} is for {triple!r}, and this is {here!r}")
+
+
+def _symbols(name: str, text: str) -> dict[str, int]:
+    """The addresses of what a module needs."""
+    process = _lib.library_open(None, 0)
+    needed = [one[1] or one[2] for one in _DECLARED.finditer(text)]
+    found = {}
+    for symbol in (*needed, *_LIBRARY):
+        address = _lib.library_symbol(process, symbol)
+        if address:
+            found[symbol] = address
+        elif symbol in needed and not symbol.startswith("llvm."):
+            raise ValueError(
+                f"the module of {name!r} declares {symbol!r}, which no library of this process has"
+            )
+    return found

@@ -1,0 +1,23 @@
+"""nanobind: functions that nothing can be read of, refused by name.
+
+A function of nanobind's keeps what was bound, a pointer or an object with state, as so many bytes,
+and neither says which it is nor of what C++ type: its texts have one word for all floating-point
+types.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
+
+
+def reason(obj: Foreign) -> str | None:
+    """Why there is no C function."""
+    kind = type(obj).__name__
+    if not kind.startswith(("nb_func", "nb_method", "nb_bound_method")):
+        return None
+    return (
+        f"a {kind} of nanobind's does not tell which C++ function it calls, nor its type; export "
+        'the pointer as well, as in nb::capsule((void *) &f, "double (double)"), and pass that'
+    )

@@ -1,0 +1,255 @@
+"""Numba: jitted functions as C functions of any signature that they compile for, and cfuncs.
+
+A function made by `numba.njit` is compiled for the argument types that a signature means, and gets
+a C function around it that passes arguments and result as C does on this machine: numbers, complex
+numbers and structs by value, pointers, and array views, which the function sees as NumPy arrays.
+
+    C                           in the function
+    ``? b … Q f d``             a truth value, an integer, a floating-point number
+    ``Zf Zd``                   a complex number
+    ``&T``, ``P``               a pointer to T, for `numba.carray`, and a pointer to anything
+    ``T{…}``                    a record; as the result a record, or a tuple of the fields
+    ``[n]T``                    an array of n dimensions over the caller's memory; `const` where
+                                the function does not write to it
+
+Numbers that the function returns become the result's type as in C, but neither complex numbers nor
+floating-point numbers become integers. Everything else must be the result's type.
+
+Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
+taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
+zeros, and the exception is raised by the call from Python that is under way in that thread, or goes
+to `sys.unraisablehook` where there is none (csrc/ground/exceptions.h). With an error convention, C
+gets what that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
+
+The other way, native callables are values that jitted functions call: `callables.py`. Numba finds
+them through the attribute `_numba_type_`, and built-in views by its entry point, in `_numba.py`.
+
+Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
+an error convention, however often they are wrapped. All else is collected with the jitted function.
+
+Nothing here imports Numba: an object of it exists, so it has been imported.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..._errors import SignatureError
+from ..._signature.signature import Signature
+from ..._values import boxes
+from ..._values.boxes import Function
+from . import jitted
+from .types import check_version, core, ctype_of, numba_type, passed, result_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._callable.callable import NativeCallable
+    from ..._signature.ctype import CType
+    from .types import NumbaObject, NumbaType
+
+_STARRED = 0x04 | 0x08  # code's flags for *args and **kwargs
+
+
+def _is_const(kind: NumbaType) -> bool:
+    """Whether a type is that of arrays which may not be written to."""
+    return isinstance(kind, core("types").Array) and not kind.mutable
+
+
+def _is_vectorized(obj: object) -> bool:
+    """Whether it is what `numba.vectorize` makes, which has a ufunc of NumPy's."""
+    return type(obj).__name__ in ("DUFunc", "GUFunc") and hasattr(obj, "ufunc")
+
+
+def loops(obj: object) -> bool | None:
+    """Whether it has loops of NumPy's that are C functions of numbers."""
+    return bool(boxes.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
+
+
+def _vectorized(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
+    """The C function that a loop is, which is compiled unless there is one."""
+    if len(signature.args) == obj.ufunc.nin:
+        _loop(obj, repr(signature.text), signature.args)
+    found: Function | None = boxes.bridge("numpy").instance(obj, signature, errors)
+    return found
+
+
+def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
+    """The signature of the loop for arguments, which is compiled unless there is one; None where
+    there is none, and no more are compiled."""
+    bridge = boxes.bridge("numpy")
+    for is_there in (False, True):
+        loops: list[Signature] = bridge.signatures(obj) if obj.ufunc.types else []
+        for one in loops:
+            if one.args == args:
+                return one
+        if is_there or getattr(obj, "_frozen", True) or obj.ufunc.signature is not None:
+            return None
+        try:
+            obj.add(tuple(map(numba_type, args)))
+        except core("errors").NumbaError as error:
+            raise jitted.refusal(obj.ufunc.__name__, wanted, error) from error
+    return None
+
+
+def function(obj: NumbaObject) -> Function | None:
+    """The function behind a cfunc, and that of a jitted function, which has none by itself."""
+    module = sys.modules.get("numba.core.ccallback")
+    if module is None or not isinstance(obj, module.CFunc):
+        return None
+    check_version()
+    args = [ctype_of(one) for one in obj._sig.args]
+    signature = Signature(ctype_of(obj._sig.return_type), args)
+    _check_cfunc(signature)
+    return Function(obj.address, signature, obj, obj.__name__)
+
+
+def _check_cfunc(signature: Signature) -> None:
+    """Refuse what a cfunc does not pass as C does: it says of a complex number that it is a struct
+    of two, and of a record that it is a pointer."""
+    taken = 0
+    for at, ctype in enumerate((signature.result, *signature.args)):
+        if ctype.kind in ("struct", "view"):
+            raise SignatureError(
+                f"Numba's cfunc does not pass {ctype.text!r} as C does",
+                hint="wrap a function made by numba.njit instead",
+            )
+        if ctype.kind == "complex":
+            whole = _passes_complex128() and ctype.text == "Zd"
+            if not whole or (at and taken == 7):
+                raise SignatureError(
+                    f"Numba's cfunc does not pass one of the complex numbers in "
+                    f"{signature.text!r} as C does",
+                    hint="wrap a function made by numba.njit instead",
+                )
+            taken += 2 if at and taken < 8 else 0
+        elif ctype.kind == "float" and at:
+            taken += taken < 8
+
+
+def _passes_complex128() -> bool:
+    from ..._codegen.abi import SYSV_X86_64, convention
+
+    return convention() is SYSV_X86_64
+
+
+# -- jitted functions ------------------------------------------------------------------------------
+
+
+def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
+    """The C function of a signature that a jitted function is compiled to; SignatureError when
+    Numba does not compile it for these arguments, or to something else than the result.
+    """
+    if _is_vectorized(obj):
+        return _vectorized(obj, signature, errors)
+    return jitted.instance(obj, signature, errors) if jitted.is_jitted(obj) else None
+
+
+def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
+    """The signature that a jitted function, or a loop, has for the arguments of a call; TypeError
+    with the reason where it has none."""
+    is_vectorized = _is_vectorized(obj)
+    if not is_vectorized and not jitted.is_jitted(obj):
+        return None
+    name = (obj.ufunc if is_vectorized else obj.py_func).__name__
+    typeof = sys.modules["numba.core.typing.typeof"].typeof
+    shown = ", ".join([type(one).__name__ for one in arguments])
+    try:
+        given = [typeof(one) for one in arguments]
+        kinds = tuple(map(ctype_of, given))
+        if is_vectorized:
+            return _loop(obj, f"({shown})", kinds) if len(kinds) == obj.ufunc.nin else None
+        jitted.check(obj)
+        readonly = tuple(map(_is_const, given))
+        with core("compiler_lock").global_compiler_lock:
+            compiled, _ = jitted.compiled_for(obj, f"({shown})", kinds, readonly)
+        return Signature(result_of(compiled.signature.return_type), kinds)
+    except (SignatureError, ValueError) as error:
+        reason = str(error)
+    raise TypeError(f"{name!r} cannot be called with ({shown}): {reason}")
+
+
+def by_position(
+    obj: NumbaObject, values: tuple[object, ...], named: dict[str, object]
+) -> tuple[object, ...] | None:
+    """The arguments of a call in their order: before one with a name, defaults are given for those
+    that are left out. TypeError for a name that there is not."""
+    if not jitted.is_jitted(obj):
+        return None
+    bound = obj._compiler.pysig.bind(*values, **named)
+    last = [*bound.arguments][-1]
+    bound.apply_defaults()
+    ordered: list[object] = []
+    for name, value in bound.arguments.items():
+        starred = bound.signature.parameters[name].kind.name == "VAR_POSITIONAL"
+        ordered.extend(value if starred else (value,))
+        if name == last:
+            break
+    return tuple(ordered)
+
+
+def count(obj: NumbaObject) -> int | None:
+    """How many arguments a jitted function takes, -1 where that differs."""
+    if _is_vectorized(obj):
+        inputs: int | None = boxes.bridge("numpy").count(obj)
+        return inputs
+    if not jitted.is_jitted(obj) or obj.targetoptions.get("forceobj"):
+        return None
+    code = obj.py_func.__code__
+    differs = code.co_flags & _STARRED or obj.py_func.__defaults__
+    return -1 if differs else int(code.co_argcount)
+
+
+def signatures(obj: NumbaObject) -> list[Signature] | None:
+    """What a jitted function has been compiled for already, as far as C functions can have it."""
+    if _is_vectorized(obj):
+        loops: list[Signature] = boxes.bridge("numpy").signatures(obj) if obj.ufunc.types else []
+        return loops
+    if not jitted.is_jitted(obj):
+        return None
+    jitted.check(obj)
+    found: dict[str, Signature] = {}
+    for one in obj.nopython_signatures:
+        try:
+            given = passed(one.args)
+            args, readonly = [*map(ctype_of, given)], [*map(_is_const, given)]
+            made = Signature(result_of(one.return_type), args, readonly=readonly)
+        except SignatureError:
+            continue
+        found.setdefault(made.text, made)
+    return [*found.values()]
+
+
+# -- native callables ------------------------------------------------------------------------------
+
+
+def type_of(obj: object) -> object:
+    """The type of a native callable, or of its built-in view, in jitted functions; TypingError of
+    Numba's where these cannot call it."""
+    from .callables import type_of
+
+    return type_of(obj)
+
+
+def wrapper_address(function: NativeCallable) -> int:
+    """The C function that Numba calls for a first-class function; TypeError where there is no such
+    one, or more."""
+    entries = function._resolved()
+    if jitted.wrapped_by(function) is not None:
+        raise TypeError(
+            f"{function.__name__!r} is compiled for each signature, and Numba does not say which "
+            "one it wants: choose one, as in f['d:d']"
+        )
+    if len(entries) != 1:
+        raise TypeError(
+            f"{function.__name__!r} has {len(entries)} entries, and Numba does not say which one "
+            "it wants: choose one, as in f['d:d']"
+        )
+    from .calls import is_plain
+
+    _, signature, address, flags = entries[0]
+    if not is_plain(signature, flags):
+        raise TypeError(
+            f"{signature.text!r} of {function.__name__!r} is no first-class function of Numba's, "
+            "which passes numbers and pointers alone, and sees no failures"
+        )
+    return address

@@ -1,0 +1,372 @@
+"""Native callables in jitted functions: a type of Numba's, and how calls of it are compiled.
+
+A native callable is a value in a jitted function: an argument, or a global or a variable of a
+closure, which Numba takes for constants. Its type is what its entries are (`NativeType`), so one
+compiled function takes every callable with the same entries. A call chooses an entry by Numba's own
+rules for overloads, and is an indirect call of the C function. A jitted function that was wrapped
+has the jitted function's type: Numba compiles that for the arguments of each call.
+
+    C                           what may be passed                  what comes back
+    ``? b … Q f d Zf Zd``       what Numba converts to it           the number
+    ``&T``, ``P``               a pointer, ``x.ctypes``, None;      a pointer
+                                a contiguous array of T
+    ``[n]T``                    an array of n dimensions
+    ``T{…}``                    a record, a tuple of the fields     a tuple of the fields
+    ``X{…}``                    a native callable with that entry,
+                                a jitted function
+
+Lifetime. An argument keeps its callable alive, through whatever it is stored in, by the reference
+counts of Numba's runtime. Constants are kept as long as the process, as Numba keeps machine code.
+
+Constants that pickle, such as functions of libraries, are found again by name where compiled code
+runs first: so they may stand in functions with ``cache=True``. All others are addresses, with which
+Numba caches nothing, and says so.
+
+Failures. What `errors` says is looked at, and raised as Numba raises what jitted code does; it may
+be caught there. An exception of Python's own, which a Python function below left, ends the jitted
+function. Entries that need the GIL take it for the call.
+
+Importing this module imports Numba.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy  # noqa: F401  # before Numba, which needs it
+from llvmlite import ir
+from numba.core import cgutils, errors, types, typing
+from numba.core.imputils import lower_cast, lower_constant
+from numba.core.pythonapi import NativeValue, box, unbox
+from numba.core.registry import cpu_target
+from numba.extending import lower_builtin, models, register_model, typeof_impl
+
+from ... import _lib
+from ..._callable.callable import NativeCallable
+from ..._errors import SignatureError
+from ..._fifo import Cache
+from ..._signature.spelling import parse
+from ..._values.failure import convention
+from . import calls, jitted
+from .types import unknown_version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._signature.signature import Signature
+    from .types import NumbaObject, NumbaType
+
+    #: Position in the table, signature, flags, which arguments are const, and the order of arrays.
+    _Key = tuple[int, str, int, tuple[bool, ...], str]
+
+_ENTRY = 3 * _lib.ffi.sizeof("void *")  # bytes of an entry: signature, flags, function
+_POINTER = _lib.ffi.sizeof("void *")
+
+
+class Row:
+    """An entry as a type has it: all that a call of it must know, but the function."""
+
+    __slots__ = ("args", "convention", "flags", "key", "order", "position", "result", "signature")
+
+    def __init__(
+        self, position: int, text: str, flags: int, readonly: tuple[bool, ...], order: str
+    ) -> None:
+        self.key = (position, text, flags, readonly, order)
+        self.position = position  # in the call table
+        self.signature: Signature = parse(text)
+        self.flags = flags
+        self.order = order
+        self.convention = convention(flags)
+        self.result = calls.result_type(self.signature.result)
+        passed = self.convention.passed(self.signature.args)
+        self.args = tuple([calls.formal(one) for one in passed])
+        calls.check(self.signature, flags)
+
+    def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
+        """The types that arguments of these types are passed as; None for another number of them.
+
+        What no conversion of Numba's makes an argument is passed as it is, and becomes one here.
+        """
+        if len(actuals) != len(self.args):
+            return None
+        readonly = self.key[3]
+        return tuple(
+            [
+                actual if calls.takes(ctype, actual, readonly[index], self.order) else formal
+                for index, (ctype, formal, actual) in enumerate(
+                    zip(self.signature.args, self.args, actuals, strict=False)
+                )
+            ]
+        )
+
+
+class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
+    """The type of native callables in jitted functions: their entries, and where they are."""
+
+    mutable = False
+    cconv = None
+
+    def __init__(self, offset: int, is_view: bool, rows: tuple[_Key, ...]) -> None:
+        self.offset = offset  # of the call table's address, in the object
+        self.is_view = is_view  # whether the object is a built-in view
+        self.rows = tuple([Row(*row) for row in rows])
+        offered = ", ".join([row.signature.text for row in self.rows])
+        shown = "".join([f"{offset}, view " if is_view else "", offered])
+        super().__init__(name=f"native({shown})")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.offset, self.is_view, tuple([row.key for row in self.rows])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NativeType, self.key
+
+    def get_call_type(
+        self, context: NumbaObject, args: Sequence[NumbaType], kws: dict[str, NumbaType]
+    ) -> NumbaObject:
+        if kws:
+            raise errors.TypingError(
+                f"native callables take no keyword arguments in jitted code (got {', '.join(kws)})"
+            )
+        args = [types.unliteral(one) for one in args]
+        found = context.resolve_overload(self, self._cases(args), args, {})
+        if found is None:
+            given = ", ".join(map(str, args))
+            offered = ", ".join([repr(row.signature.text) for row in self.rows])
+            raise errors.TypingError(f"no native entry takes ({given}); there is {offered}")
+        return found.replace(recvr=self)
+
+    def _cases(self, args: Sequence[NumbaType]) -> list[NumbaObject]:
+        cases = []
+        for row in self.rows:
+            formals = row.formals(args)
+            if formals is not None:
+                cases.append(typing.signature(row.result, *formals))
+        # Numba takes the first of equally good ones, and an integer for as good a complex number
+        # as a real one; calls from Python make the real one of it.
+        cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
+        return cases
+
+    def chosen(self, result: NumbaType, args: tuple[NumbaType, ...]) -> tuple[int, Row]:
+        """The entry that a call was typed as: its number, and what it is."""
+        for number, row in enumerate(self.rows):
+            if row.result == result and row.formals(args) == args:
+                return number, row
+        raise errors.LoweringError(f"{self} has no entry for {args}")  # not reached
+
+    def get_call_signatures(self) -> tuple[list[NumbaObject], bool]:
+        return [typing.signature(row.result, *row.args) for row in self.rows], False
+
+    def get_impl_key(self, sig: NumbaObject) -> type:
+        return NativeType
+
+    def can_convert_to(self, context: NumbaObject, other: NumbaType) -> NumbaObject:
+        """A first-class function of Numba's, where an entry passes all as that does."""
+        if isinstance(other, types.FunctionType) and self.plain(other.signature) is not None:
+            return typing.context.Conversion.safe
+        return None
+
+    def plain(self, wanted: NumbaObject) -> int | None:
+        """The entry that C code calls as Numba calls a first-class function of a signature."""
+        for number, row in enumerate(self.rows):
+            args = tuple(map(types.unliteral, wanted.args))
+            same = row.args == args and row.result == wanted.return_type
+            if same and calls.is_plain(row.signature, row.flags):
+                return number
+        return None
+
+
+# -- of objects ------------------------------------------------------------------------------------
+
+
+class Unusable(errors.TypingError, AttributeError):  # type: ignore[misc]  # Numba has no types
+    """Nothing of a callable can be called by jitted code. Code that asks whether a callable has
+    `_numba_type_` sees that it has none: CPython tells of other exceptions there."""
+
+
+def type_of(obj: object) -> NumbaType:
+    """The type of a native callable, or of its built-in view; of a jitted function that was wrapped
+    the jitted function's, for Numba compiles that for the arguments of each call.
+
+    `Unusable` where nothing of it can be called by jitted code, with the reasons.
+    """
+    reason = unknown_version()
+    if reason is not None:
+        raise Unusable(f"{obj!r} cannot be used in jitted code: {reason}")
+    function = _function(obj)
+    cls = type(function)
+    offset = _lib.types.call_table_offset(cls)
+    if not offset:
+        raise Unusable(
+            f"{function!r} cannot be used in jitted code: {cls.__name__!r} overrides __call__"
+        )
+    wrapped = jitted.wrapped_by(function)
+    if wrapped is not None:
+        return wrapped._numba_type_
+    entries = function._resolved()
+    # What they say, told by the objects that say it, which callables share.
+    told = tuple([(part._entry()[0], flags) for part, _, _, flags in entries])
+    key = offset, function is obj, told
+    known = _known.get(key)
+    if known is not None:
+        return known
+    rows, refused = _callable_rows(entries)
+    if not rows:
+        hint = "; ".join(refused) or "it has no entries"
+        if function._specializer is not None and not refused:
+            hint = "it has no entries yet; ask for one as in f['d:d']"
+        raise Unusable(f"{function!r} cannot be used in jitted code: {hint}")
+    return _known.keep(key, NativeType(offset, function is not obj, tuple(rows)))
+
+
+def _typeof(obj: NativeCallable, context: object) -> NumbaType:
+    """Where Numba comes when `_numba_type_` was not there: to say why."""
+    return type_of(obj)
+
+
+typeof_impl.register(NativeCallable)(_typeof)
+
+#: Numba asks for the type of an argument in every call, and tells types by their addresses.
+_known: Cache[object, NativeType] = Cache(1024)
+
+
+def _callable_rows(
+    entries: Sequence[tuple[NativeCallable, Signature, int, int]],
+) -> tuple[list[_Key], list[str]]:
+    """The entries that jitted code can call, and why it cannot call others."""
+    rows: list[_Key] = []
+    refused = []
+    for position, (part, signature, _, flags) in enumerate(entries):
+        order = part._entry()[0].policies.order
+        key = position, _shown(signature), flags, signature.readonly, order
+        try:
+            Row(*key)
+        except SignatureError as error:
+            refused.append(f"{signature.text!r}: {error.reason}")
+        else:
+            rows.append(key)
+    return rows, refused
+
+
+def _shown(signature: Signature) -> str:
+    """A signature's text, with the names of fields where these are all that it names."""
+    args = "".join([arg.named for arg in signature.args])
+    named = f"{signature.result.named}:{args}{'.' if signature.variadic else ''}"
+    return signature.text if "<" in named else named
+
+
+def _function(obj: object) -> NativeCallable:
+    """The native callable that an object is, or is a view of."""
+    if isinstance(obj, NativeCallable):
+        return obj
+    viewed = _lib.types.viewed(obj)
+    assert viewed is not None
+    return viewed
+
+
+@register_model(NativeType)
+class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no types
+    """The object, what keeps it, and the functions of the entries, in their order."""
+
+    def __init__(self, manager: NumbaObject, kind: NativeType) -> None:
+        members = [("meminfo", types.MemInfoPointer(types.voidptr)), ("object", types.voidptr)]
+        members += [(f"f{number}", types.voidptr) for number in range(len(kind.rows))]
+        super().__init__(manager, kind, members)
+
+
+@unbox(NativeType)  # type: ignore[untyped-decorator]  # Numba has no types
+def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
+    """Read the functions from the call table, as every consumer in C does."""
+    builder = c.builder
+    values = calls.Values(c.context, builder)
+    made = cgutils.create_struct_proxy(kind)(c.context, builder)
+    made.object = builder.bitcast(obj, made.object.type)
+    made.meminfo = c.pyapi.nrt_meminfo_new_from_pyobject(made.object, made.object)
+    holder = obj
+    if kind.is_view:
+        holder = c.pyapi.object_getattr_string(obj, "__self__")
+        c.pyapi.decref(holder)  # the view has it
+    holder = builder.bitcast(holder, values.pointer)
+    table = builder.load(values.at(holder, kind.offset), typ=values.pointer)
+    for number, row in enumerate(kind.rows):
+        at = _POINTER + row.position * _ENTRY + 2 * _POINTER
+        function = builder.load(values.at(table, at), typ=values.pointer)
+        setattr(made, f"f{number}", builder.bitcast(function, made.object.type))
+    return NativeValue(made._getvalue())
+
+
+@box(NativeType)  # type: ignore[untyped-decorator]  # Numba has no types
+def _box(kind: NativeType, value: ir.Value, c: NumbaObject) -> ir.Value:
+    made = cgutils.create_struct_proxy(kind)(c.context, c.builder, value=value)
+    obj = c.builder.bitcast(made.object, c.pyapi.pyobj)
+    c.pyapi.incref(obj)
+    if c.context.enable_nrt:
+        c.context.nrt.decref(c.builder, kind, value)
+    return obj
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+@lower_constant(NativeType)  # type: ignore[untyped-decorator]  # Numba has no types
+def _constant(
+    context: NumbaObject, builder: ir.IRBuilder, kind: NativeType, obj: object
+) -> ir.Value:
+    function = _function(obj)
+    resolved = function._resolved()
+    parts = [resolved[row.position][0] for row in kind.rows]
+    words = calls.constants(context, builder, obj, parts)
+    made = cgutils.create_struct_proxy(kind)(context, builder)
+    made.meminfo = cgutils.get_null_value(made.meminfo.type)
+    made.object = builder.bitcast(words[0], made.object.type)
+    for number, word in enumerate(words[1:]):
+        setattr(made, f"f{number}", builder.bitcast(word, made.object.type))
+    return made._getvalue()
+
+
+@lower_cast(NativeType, types.FunctionType)  # type: ignore[untyped-decorator]  # Numba has no types
+def _first_class(
+    context: NumbaObject,
+    builder: ir.IRBuilder,
+    kind: NativeType,
+    wanted: NumbaType,
+    value: ir.Value,
+) -> ir.Value:
+    number = kind.plain(wanted.signature)
+    given = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    made = cgutils.create_struct_proxy(wanted)(context, builder)
+    made.c_addr = getattr(given, f"f{number}")
+    made.py_addr = given.object
+    made.jit_addr = cgutils.get_null_value(made.jit_addr.type)
+    return made._getvalue()
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+@lower_builtin(NativeType, types.VarArg(types.Any))  # type: ignore[untyped-decorator]  # as above
+def _call(
+    context: NumbaObject, builder: ir.IRBuilder, sig: NumbaObject, args: Sequence[ir.Value]
+) -> ir.Value:
+    kind, *kinds = sig.args
+    number, row = kind.chosen(sig.return_type, tuple(kinds))
+    value = cgutils.create_struct_proxy(kind)(context, builder, value=args[0])
+    function = getattr(value, f"f{number}")
+    return calls.call(context, builder, row, function, kind, args[0], kinds, args[1:])
+
+
+@lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # as above
+def _is(
+    context: NumbaObject, builder: ir.IRBuilder, sig: NumbaObject, args: Sequence[ir.Value]
+) -> ir.Value:
+    first, second = [
+        cgutils.create_struct_proxy(kind)(context, builder, value=value).object
+        for kind, value in zip(sig.args, args, strict=True)
+    ]
+    return builder.icmp_unsigned("==", first, second)
+
+
+# Numba may be compiling the function that the first native callable is a constant of: it looks for
+# what is new before that, and not again.
+cpu_target.target_context.refresh()

@@ -1,0 +1,480 @@
+"""Calls of C functions from jitted code: what may be passed, the call, and how failures are raised.
+
+Used by `callables`, whose types say which function is called. What it needs of this process, such
+as addresses, is asked for where the code runs, never written into it: see `constants`.
+
+Importing this module imports Numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import sys
+
+from llvmlite import ir
+from numba.core import cgutils, serialize, types
+from numba.core.callconv import RETCODE_EXC, RETCODE_USEREXC
+from numba.np.arrayobj import make_array
+
+from ... import _lib
+from ..._callable.callable import NativeCallable
+from ..._codegen import abi
+from ..._codegen.abi.lowering import POINTER, reserve
+from ..._codegen.failurecode import failed
+from ..._errors import SignatureError
+from ..._signature.ctype import same_bytes
+from ..._signature.derived import Array, FunctionPointer, Pointer, Struct, View
+from ..._values.boxes import holds_entry
+from ..._values.failure import CONVENTIONS, convention
+from ..._values.storage import named_tuple
+from .types import becomes, numba_type
+from .values import Values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from ..._signature.ctype import CType
+    from ..._signature.signature import Signature
+    from ..._types import Foreign
+    from .types import NumbaObject, NumbaType
+
+    Row: TypeAlias = Foreign  # an entry, as `callables` has it
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+_WORD = ir.IntType(8 * _lib.ffi.sizeof("void *"))
+#: The function that tells where errno is, by `sys.platform` of where compiled code may run.
+_ERRNO = {"linux": "__errno_location", "darwin": "__error", "win32": "_errno"}
+
+__all__ = ["Values", "call", "check", "constants", "formal", "is_plain", "result_type", "takes"]
+
+
+# -- what may be passed ----------------------------------------------------------------------------
+
+
+def check(signature: Signature, flags: int) -> None:
+    """SignatureError for an entry that jitted code cannot call, with the reason."""
+    if signature.variadic:
+        raise SignatureError("Numba has no variadic functions")
+    if flags & _lib.FLAG_ERRNO:
+        raise SignatureError(
+            "errno=True keeps errno for nativecall.get_errno, which jitted code cannot call"
+        )
+    if CONVENTIONS["errno"].flags == flags & _lib.ERRORS_MASK and sys.platform not in _ERRNO:
+        raise SignatureError("errno is not found on this platform")
+    platform = abi.convention()
+    if platform is None:
+        raise SignatureError("C functions are not called from jitted code on this machine")
+    try:
+        platform.lower(signature.result, signature.args)
+    except abi.Unsupported as error:
+        raise SignatureError(f"{signature.text!r} cannot be called: {error}") from error
+
+
+def is_plain(signature: Signature, flags: int) -> bool:
+    """Whether a plain call passes all as the C ABI does, and there is nothing to do around it."""
+    whole = (signature.result, *signature.args)
+    numbers = ("int", "float", "voidptr", "pointer", "void")
+    return not flags & (_lib.ERRORS_MASK | _lib.FLAG_NEEDS_GIL) and all(
+        [one.kind in numbers and (one.kind != "int" or one.size >= 4) for one in whole]
+    )
+
+
+def formal(ctype: CType) -> NumbaType:
+    """The type that arguments are converted to, for a C type."""
+    return types.voidptr if ctype.kind == "function" else numba_type(ctype)
+
+
+def result_type(ctype: CType) -> NumbaType:
+    """The type of a result: of a struct the named tuple that Python gets."""
+    if isinstance(ctype, Struct):
+        items = tuple([result_type(field.type) for field in ctype.fields])
+        return types.BaseTuple.from_types(items, named_tuple(ctype))
+    if isinstance(ctype, Array):
+        if len(ctype.shape) != 1:
+            raise SignatureError(f"Numba has no type for a field {ctype.text!r}")
+        return types.UniTuple(result_type(ctype.item), ctype.length)
+    return types.voidptr if ctype.kind == "function" else numba_type(ctype)
+
+
+def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
+    """Whether an argument of a type is passed by code here, and not converted by Numba first."""
+    match ctype.kind:
+        case "voidptr" | "pointer" if actual == types.none:
+            return True
+        case "voidptr" | "pointer" if isinstance(actual, types.Array):
+            layouts = {"C": "C", "F": "F", "A": "CF"}[order]
+            ordered = actual.layout in layouts or (actual.ndim == 1 and actual.layout in "CF")
+            if not ordered or not (actual.mutable or readonly):
+                return False
+            if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
+                return True
+            item: Foreign = getattr(ctype.pointee, "item", ctype.pointee)
+            bytes_ = same_bytes(item.text, "b") and actual.dtype in (types.int8, types.uint8)
+            return bool(actual.dtype == numba_type(item)) or bytes_
+        case "struct" if isinstance(actual, (types.Record, types.BaseTuple)):
+            try:
+                return becomes(actual, ctype)
+            except SignatureError:
+                return False  # a record that lies in memory as no struct does
+        case "function":
+            if actual == types.none:
+                return True
+            assert isinstance(ctype, FunctionPointer)
+            if isinstance(actual, types.Dispatcher):
+                return _compiled(ctype, actual) is not None
+            entries = getattr(actual, "rows", ())
+            return _passed(ctype, entries) is not None
+        case "view" if isinstance(actual, types.Array):
+            # Numba would not take a read-only array for one that is only read.
+            assert isinstance(ctype, View)
+            same = actual.dtype == numba_type(ctype.item)
+            return same and actual.ndim == ctype.ndim and readonly
+    return False
+
+
+def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
+    """Which entry is passed for a function pointer."""
+    wanted = ctype.text[2:-1]
+    for number, row in enumerate(rows):
+        if row.signature.text == wanted and not row.flags & _lib.FLAG_NEEDS_GIL:
+            return number
+    return None
+
+
+def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
+    """What is passed for a jitted function where C wants a function pointer."""
+    try:
+        return NativeCallable(kind.dispatcher, ctype.text[2:-1])
+    except SignatureError:
+        return None
+
+
+def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
+    """An argument as the lowering takes it."""
+    builder = values.builder
+    if ctype.kind in ("voidptr", "pointer", "function"):
+        if kind == types.none:
+            return ir.Constant(POINTER, None)
+        if isinstance(kind, types.Array):
+            value = make_array(kind)(values.context, builder, value).data
+        elif isinstance(kind, types.Dispatcher):
+            made = _compiled(ctype, kind)
+            assert made is not None  # as `takes` has found
+            value = constants(values.context, builder, made, [made])[1]
+        elif ctype.kind == "function" and hasattr(kind, "rows"):
+            number = _passed(ctype, kind.rows)
+            proxy = cgutils.create_struct_proxy(kind)(values.context, builder, value=value)
+            value = getattr(proxy, f"f{number}")
+        return builder.bitcast(value, POINTER)
+    if ctype.kind == "view":
+        return values.described(kind, value)
+    if abi.in_memory(ctype):
+        memory = reserve(builder, ctype.size, max(ctype.alignment, 8))
+        values.store(ctype, kind, value, memory, 0)
+        return memory
+    return values.number(ctype, kind, value)
+
+
+# -- the call --------------------------------------------------------------------------------------
+
+
+def call(
+    context: NumbaObject,
+    builder: ir.IRBuilder,
+    row: Row,
+    function: ir.Value,
+    kind: NumbaType,
+    callee: ir.Value,
+    kinds: Sequence[NumbaType],
+    args: Sequence[ir.Value],
+) -> ir.Value:
+    """Call the function of an entry, and raise what failed; the result as Numba has it."""
+    values = Values(context, builder)
+    signature, errors = row.signature, row.convention
+    platform = abi.known()
+    lowering = platform.lower(signature.result, signature.args)
+    given = [
+        _given(values, ctype, one, arg)
+        for ctype, one, arg in zip(signature.args, kinds, args, strict=False)
+    ]
+    code = None
+    if errors.hidden:
+        code = reserve(builder, 4, 4)
+        builder.store(_INT32(0), code, align=4)
+        given.append(code)
+    memory = None
+    if signature.result.kind != "void" and abi.in_memory(signature.result):
+        memory = reserve(builder, signature.result.size, max(signature.result.alignment, 8))
+    core = _core(context, builder)
+    needs_gil = bool(row.flags & _lib.FLAG_NEEDS_GIL)
+    python = context.get_python_api(builder)
+    state = python.gil_ensure() if needs_gil else None
+    if errors.shown_by == "errno":
+        code = _errno(builder)
+        builder.store(_INT32(0), code, align=4)
+    pointer = builder.bitcast(function, POINTER)
+    returned = lowering.emit_call(builder, pointer, given, memory)
+    if code is not None:
+        code = builder.load(code, align=4, typ=_INT32)
+    if needs_gil:
+        raised = python.err_occurred()
+        python.gil_release(state)
+        with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
+            _end(context, builder)
+    _look_for_left(context, builder, core)
+    result = returned
+    if signature.result.kind != "void":
+        if memory is not None:
+            result = values.loaded(signature.result, row.result, memory, 0)
+        else:
+            result = values.from_c(signature.result, row.result, returned)
+    _look(context, builder, row, kind, callee, result, returned, code)
+    return context.get_dummy_value() if signature.result.kind == "void" else result
+
+
+def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
+    """Leave the jitted function with the exception that is set."""
+    context.call_conv._return_errcode_raw(builder, RETCODE_EXC)
+
+
+def _look_for_left(context: NumbaObject, builder: ir.IRBuilder, core: Sequence[ir.Value]) -> None:
+    """End where a Python function that C called left an exception in this thread."""
+    table, ask = core
+    count = builder.load(table, align=8, typ=_WORD)
+    with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
+        python = context.get_python_api(builder)
+        state = python.gil_ensure()
+        raised = builder.call(abi.Callee(ask, ir.FunctionType(_INT32, [])), [])
+        python.gil_release(state)
+        with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", raised, _INT32(0))):
+            _end(context, builder)
+
+
+def _errno(builder: ir.IRBuilder) -> ir.Value:
+    """Where this thread's errno is."""
+    kind = ir.FunctionType(POINTER, [])
+    found = cgutils.get_or_insert_function(builder.module, kind, _ERRNO[sys.platform])
+    return builder.call(found, [])
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+class CallFailure(Exception):
+    """What jitted code raises; what Python sees is the exception of a call from Python."""
+
+    def __new__(  # type: ignore[misc]  # as the docstring says
+        cls,
+        callee: NativeCallable | BaseException,
+        flags: int = 0,
+        result: object = None,
+        code: int = 0,
+    ) -> BaseException:
+        if isinstance(callee, BaseException):
+            return callee  # CPython asks once more where another exception is being handled
+        row = convention(flags)
+        if row.needs == "pointer":
+            result = None
+        made = row.failure(callee.__name__, result, code)
+        return SystemError(f"{callee!r} did not fail") if made is None else made
+
+
+def _look(
+    context: NumbaObject,
+    builder: ir.IRBuilder,
+    row: Row,
+    kind: NumbaType,
+    callee: ir.Value,
+    result: ir.Value,
+    returned: ir.Value,
+    code: ir.Value,
+) -> None:
+    """Raise the failure that a result, or the code beside it, shows."""
+    errors = row.convention
+    if not errors.reaches_c:
+        return
+    shown, shown_type = _INT64(0), types.int64
+    if errors.needs == "integer":
+        shown, shown_type = result, row.result
+    with cgutils.if_unlikely(builder, failed(builder, errors, returned, code)):
+        calls = context.call_conv
+        number = _INT32(0) if code is None else code
+        if context.enable_nrt:
+            context.nrt.incref(builder, kind, callee)  # boxing it takes one away
+        calls.set_dynamic_user_exc(
+            builder,
+            CallFailure,
+            (callee, _INT64(errors.flags), shown, number),
+            (kind, types.int64, shown_type, types.int32),
+        )
+        # In a block with `except` Numba looks for what was raised after every call.
+        in_try = calls.check_try_status(builder).in_try
+        with builder.if_then(builder.not_(in_try)):
+            calls._return_errcode_raw(builder, RETCODE_USEREXC)
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+class Constants:
+    """The words that compiled code asks for where it runs first: an object, and functions of it.
+
+    It pickles as what makes it anew. In the process that compiled it is found as it was.
+    """
+
+    #: What has been asked for, which compiled code refers to as long as the process lives.
+    kept: dict[object, Constants] = {}
+    _numbers = itertools.count()
+    _process = os.urandom(8)
+
+    def __init__(self, owner: object, parts: Sequence[NativeCallable]) -> None:
+        self.token = Constants._process, next(Constants._numbers)
+        self.owner = owner
+        self.parts = tuple([_source(part) for part in parts])
+        words = [id(owner), *[part.address() for part in parts]]
+        self.words = _lib.ffi.new("uintptr_t[]", words)
+        self.count = len(words)
+        Constants.kept[self.token] = self
+
+    def address(self) -> int:
+        return int(_lib.ffi.cast("uintptr_t", self.words))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        is_view = not isinstance(self.owner, NativeCallable)
+        return _again, (self.token, self.parts, is_view)
+
+
+def _source(part: NativeCallable) -> NativeCallable:
+    """The callable that an entry of another one was made of, which knows where it is from."""
+    owner = part._owners[-1:]
+    while owner and isinstance(owner[0], NativeCallable) and holds_entry(owner[0], part.address()):
+        part = owner[0]
+        owner = part._owners[-1:]
+    return part
+
+
+def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> int:
+    """The address of a constant's words, in the process that runs the code."""
+    found = Constants.kept.get(token)
+    if found is None:
+        owner = parts[0]
+        if len(parts) > 1:
+            owner = NativeCallable({part.signatures[0]: part for part in parts})
+        held = owner.builtin if is_view else owner
+        found = Constants.kept[token] = Constants(held, parts)
+    return found.address()
+
+
+class _Core:
+    """The words of the core: its table of symbols, and what raises exceptions that were left."""
+
+    count = 2
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _core_words, ()
+
+
+_CORE = _Core()
+_core_kept: list[Foreign] = []
+
+
+def _core_words() -> int:
+    """The address of the core's words."""
+    if not _core_kept:
+        symbols = _lib.types.code_symbols()
+        words = [_lib.types.symbols_address(), symbols["nc_left_raise"]]
+        _core_kept.append(_lib.ffi.new("uintptr_t[]", words))
+    return int(_lib.ffi.cast("uintptr_t", _core_kept[0]))
+
+
+def _core(context: NumbaObject, builder: ir.IRBuilder) -> list[ir.Value]:
+    return _words(builder, _asked(context, builder, _CORE), _CORE.count)
+
+
+def constants(
+    context: NumbaObject, builder: ir.IRBuilder, owner: object, parts: Sequence[NativeCallable]
+) -> list[ir.Value]:
+    """A native callable and the functions of its entries, as pointers.
+
+    By name where the entries pickle, so that the code can be kept in files; else by address, which
+    Numba is told of.
+    """
+    made = Constants(owner, parts)
+    try:
+        serialize.dumps(made)
+    except Exception:  # whatever an owner of a function raises: then there is no name
+        with builder.goto_entry_block():
+            address = context.add_dynamic_addr(builder, made.address(), info=repr(owner))
+            address = builder.bitcast(address, POINTER)
+        return _words(builder, address, made.count)
+    return _words(builder, _asked(context, builder, made), made.count)
+
+
+def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Value]:
+    """The words at an address, which do not change, read where the function begins."""
+    found = []
+    with builder.goto_entry_block():
+        for index in range(count):
+            at = builder.gep(address, [_INT32(index)], source_etype=_WORD)
+            at.type = POINTER
+            found.append(builder.load(at, align=8, typ=POINTER))
+    return found
+
+
+def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core) -> ir.Value:
+    """The address of a constant's words. The first function that needs it asks Python.
+
+    It is asked where the function begins, so that loops need not. If it fails there, the words are
+    all 0; the exception is raised where the constant is used.
+    """
+    function = _asking(context, builder.module, asked)
+    known = builder.function.__dict__.setdefault("_nativecall", {})
+    address = known.get(function.name)
+    if address is None:
+        with builder.goto_entry_block():
+            address = builder.call(function, [ir.IntType(1)(0)])
+        known[function.name] = address
+    nothing = builder.module.globals[f"{function.name}.nothing"]
+    failed = builder.icmp_unsigned("==", address, builder.bitcast(nothing, POINTER))
+    with cgutils.if_unlikely(builder, failed):
+        builder.call(function, [ir.IntType(1)(1)])
+        _end(context, builder)
+    return address
+
+
+def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -> ir.Function:
+    """The function of a module that has the address of a constant's words."""
+    digest = hashlib.sha256(serialize.dumps(asked)).hexdigest()[:16]
+    name = f"nativecall.constant.{digest}"
+    if name in module.globals:
+        return module.globals[name]
+    zeros = ir.ArrayType(_WORD, asked.count)
+    nothing = ir.GlobalVariable(module, zeros, f"{name}.nothing")
+    nothing.linkage, nothing.initializer, nothing.global_constant = "internal", zeros(None), True
+    word = cgutils.voidptr_t
+    slot = ir.GlobalVariable(module, word, f"{name}.slot")
+    slot.linkage, slot.initializer = "internal", word(None)
+    function = ir.Function(module, ir.FunctionType(POINTER, [ir.IntType(1)]), name)
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    known = builder.load_atomic(slot, "acquire", 8)
+    with cgutils.if_likely(builder, cgutils.is_not_null(builder, known)):
+        builder.ret(builder.bitcast(known, POINTER))
+    python = context.get_python_api(builder)
+    state = python.gil_ensure()
+    found = python.unserialize(python.serialize_object(asked))
+    with cgutils.if_unlikely(builder, cgutils.is_null(builder, found)):
+        with builder.if_then(builder.not_(function.args[0])):
+            python.err_clear()
+        python.gil_release(state)
+        builder.ret(builder.bitcast(nothing, POINTER))
+    address = python.long_as_voidptr(found)
+    python.decref(found)
+    python.gil_release(state)
+    builder.store_atomic(address, slot, "release", 8)
+    builder.ret(builder.bitcast(address, POINTER))
+    return function

@@ -1,0 +1,167 @@
+"""The C function around a jitted function that was compiled for a signature.
+
+It passes arguments and result as C does on this machine, and says what becomes of exceptions: see
+the package.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ... import _lib
+from ..._errors import SignatureError
+from ..._values.failure import CONVENTIONS
+from .types import core
+from .values import Values, result_to_c
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llvmlite import ir
+
+    from ..._codegen.abi import Lowering
+    from ..._signature.ctype import CType
+    from ..._signature.signature import Signature
+    from ..._types import Foreign
+    from ..._values.failure import Convention
+    from .types import NumbaObject, NumbaType
+
+_number = itertools.count()  # symbols are the process's
+
+
+def enclose(
+    owner: object, compiled: NumbaObject, name: str, signature: Signature, errors: str
+) -> tuple[int, NumbaObject]:
+    """Compile the C function around what Numba compiled, in a library of Numba's that is made for
+    it: its address, and the library. `owner` is shown where an exception is reported.
+    """
+    from ..._codegen import abi
+
+    platform = abi.convention()
+    if platform is None:
+        raise SignatureError("jitted functions have no C functions on this machine")
+    try:
+        lowering = platform.lower(signature.result, signature.args)
+    except abi.Unsupported as error:
+        raise SignatureError(f"{signature.text!r} cannot be made a C function: {error}") from error
+    context = core("registry").cpu_target.target_context
+    symbol = f"nativecall_{next(_number)}_{name}"
+    symbol = "".join([letter if letter.isalnum() else "_" for letter in symbol])
+    library = context.codegen().create_library(symbol)
+    module = context.create_module(symbol)
+    with context.push_code_library(library):
+        function = lowering.define(module, symbol)
+        _write(context, lowering, function, owner, compiled.fndesc, signature, CONVENTIONS[errors])
+    library.add_ir_module(module)
+    library.add_linking_library(compiled.library)
+    library.finalize()
+    return library.get_pointer_to_function(symbol), library
+
+
+def _write(
+    context: NumbaObject,
+    lowering: Lowering,
+    function: ir.Function,
+    owner: object,
+    described: NumbaObject,
+    signature: Signature,
+    errors: Convention,
+) -> None:
+    """Write the C function around a compiled one."""
+    from llvmlite import ir
+
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    writer = _Writer(context, builder)
+    prologue = lowering.emit_prologue(builder, function)
+    given = writer.given(errors.passed(signature.args), described.argtypes, prologue.arguments)
+    callee = ir.Function(
+        function.module,
+        context.call_conv.get_function_type(described.restype, described.argtypes),
+        described.llvm_func_name,
+    )
+    status, returned = context.call_conv.call_function(
+        builder, callee, described.restype, described.argtypes, given
+    )
+    with builder.if_then(status.is_error, likely=False):
+        writer.keep_exception(status, owner, errors)
+        if errors.hidden:
+            builder.store(ir.IntType(32)(1), prologue.arguments[-1], align=4)
+        lowering.emit_return(
+            builder, prologue, writer.sentinel(signature.result, errors, prologue.result_memory)
+        )
+    lowering.emit_return(
+        builder,
+        prologue,
+        result_to_c(writer, signature.result, described.restype, returned, prologue.result_memory),
+    )
+
+
+class _Writer(Values):
+    """Writes what becomes of arguments and exceptions, too."""
+
+    def given(
+        self,
+        args: Sequence[CType],
+        kinds: Sequence[NumbaType],
+        passed: Sequence[ir.Value],
+    ) -> list[ir.Value]:
+        """What a jitted function gets of the arguments that C passes: nothing for those that have
+        their defaults, and a tuple for `*args`."""
+        types = core("types")
+        rest = iter(zip(args, passed, strict=False))
+        found = []
+        for kind in kinds:
+            if isinstance(kind, types.Omitted):
+                found.append(self.ir.Constant(self.context.get_value_type(kind), []))
+            elif isinstance(kind, (types.StarArgTuple, types.StarArgUniTuple)):
+                items = [
+                    self.from_c(ctype, one, value)
+                    for one, (ctype, value) in zip(kind, rest, strict=False)
+                ]
+                found.append(self.context.make_tuple(self.builder, kind, items))
+            else:
+                ctype, value = next(rest)
+                found.append(self.from_c(ctype, kind, value))
+        return found
+
+    def keep_exception(self, status: NumbaObject, owner: object, errors: Convention) -> None:
+        """Raise what the function raised, unless an earlier one is still to be noticed."""
+        builder = self.builder
+        python = self.context.get_python_api(builder)
+        state = python.gil_ensure()
+        before = python.err_occurred()
+        with builder.if_then(builder.icmp_unsigned("==", before, before.type(None))):
+            self.context.call_conv.raise_error(builder, python, status)
+            if errors.shown_by != "exception":
+                settle = _lib.types.code_symbols()["nc_exception_settle"]
+                word = self.ir.IntType(64)
+                self.builder.call(
+                    self._external(settle), [builder.inttoptr(word(id(owner)), self.pointer)]
+                )
+        python.gil_release(state)
+
+    def _external(self, address: int) -> ir.Value:
+        """A C function of one pointer, by its address."""
+        kind = self.ir.FunctionType(self.ir.VoidType(), [self.pointer])
+        word = self.ir.IntType(64)
+        return self.builder.inttoptr(word(address), self.ir.PointerType(kind))
+
+    def sentinel(self, ctype: Foreign, errors: Convention, memory: ir.Value) -> ir.Value:
+        """What C gets when the function raises."""
+        from ..._codegen.abi import in_memory, value_type
+
+        if ctype.kind == "void":
+            return None
+        if in_memory(ctype):
+            if ctype.kind == "complex":
+                part = self.ir.FloatType() if ctype.size == 8 else self.ir.DoubleType()
+                none = self.ir.Constant(self.ir.LiteralStructType([part, part]), [float("nan")] * 2)
+            else:
+                none = self.ir.Constant(self.ir.ArrayType(self.ir.IntType(8), ctype.size), None)
+            self.builder.store(none, memory, align=1)
+            return None
+        kind = value_type(ctype)
+        if ctype.kind == "float":
+            return self.ir.Constant(kind, float("nan"))
+        return self.ir.Constant(kind, errors.sentinel or None)

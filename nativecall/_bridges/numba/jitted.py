@@ -1,0 +1,225 @@
+"""Jitted functions: which instance of one is compiled, and the C function of it.
+
+An instance is what Numba compiles a jitted function to for the types of its arguments. Arguments
+that are left out have their defaults, and those that follow the last one are in `*args`.
+
+Arrays. The function is compiled for arrays that may not be written to wherever Numba allows that,
+so that the caller may have such ones; the signature says so, as `const` does.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ... import _lib
+from ..._callable.specialize import OnDemand
+from ..._errors import SignatureError
+from ..._signature.signature import Signature
+from ..._values.boxes import Function
+from ..._values.failure import CONVENTIONS, check_errors
+from .types import becomes, check_version, core, numba_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..._callable.callable import NativeCallable
+    from ..._callable.entry import HowCalled
+    from ..._signature.ctype import CType
+    from .types import NumbaObject
+
+
+def is_jitted(obj: object) -> bool:
+    """Whether it is what `numba.njit` makes."""
+    registry = sys.modules.get("numba.core.registry")
+    return registry is not None and isinstance(obj, registry.CPUDispatcher)
+
+
+def check(obj: NumbaObject) -> None:
+    """SignatureError where no C functions can be made of a jitted function, whatever it is for."""
+    check_version()
+    if obj.targetoptions.get("forceobj"):
+        raise SignatureError(
+            f"{obj.py_func.__name__!r} is compiled in object mode, which no C function can call"
+        )
+
+
+class Instance:
+    """One instance of a jitted function, a dispatcher of Numba's: what keeps its machine code."""
+
+    __slots__ = ("_library", "compiled", "function", "signature")
+
+    def __init__(self, function: NumbaObject, signature: Signature, compiled: NumbaObject) -> None:
+        self.function = function
+        self.signature = signature
+        self.compiled = compiled
+        self._library: NumbaObject = None
+
+    def __repr__(self) -> str:
+        return f"<{self.signature.text!r} of {self.function!r}>"
+
+    def inspect_llvm(self) -> str:
+        """The LLVM IR of the C function, after Numba's optimisations."""
+        text: str = self._library.get_llvm_str()
+        return text
+
+    def enclosed(self, errors: str) -> Function:
+        """The C function, which is compiled."""
+        from .code import enclose
+
+        name = self.function.py_func.__name__
+        address, self._library = enclose(self, self.compiled, name, self.signature, errors)
+        flags = 0
+        if self.function.targetoptions.get("nogil") and not CONVENTIONS[errors].needs_gil:
+            flags = _lib.FLAG_RELEASE_GIL
+        return Function(address, self.signature, self, name, flags)
+
+    def pickled(
+        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+    ) -> tuple[object, ...]:
+        """For `pickle`: Numba pickles the jitted function, which another process compiles."""
+        return _restore, (self.function, signature, name, doc, options)
+
+
+def _restore(
+    function: NumbaObject,
+    signature: Signature | None,
+    name: str,
+    doc: str | None,
+    options: HowCalled,
+) -> NativeCallable:
+    """For `pickle`."""
+    from ..._callable.wrap import wrap
+
+    return wrap(function, signature, name=name, doc=doc, **options)
+
+
+def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
+    """The C function of a signature that a jitted function is compiled to; SignatureError when
+    Numba does not compile it for these arguments, or to something else than the result.
+    """
+    check(obj)
+    check_errors(signature, errors)
+    args = CONVENTIONS[errors].passed(signature.args)
+    if signature.variadic:
+        raise SignatureError(f"Numba has no variadic functions, as {signature.text!r} would be")
+    readonly = CONVENTIONS[errors].passed(signature.readonly)
+    with core("compiler_lock").global_compiler_lock:
+        compiled, promised = _compile(obj, signature, args, readonly)
+        # Kept by the jitted function: Numba keeps its own libraries until that is collected, so
+        # they must not lead back to it.
+        known = obj.__dict__.setdefault("_nativecall", {})
+        key = signature.text, errors, promised
+        owner, found = known.get(key, (None, None))
+        if owner is None or owner.compiled is not compiled:
+            owner = Instance(obj, signature, compiled)
+            found = owner.enclosed(errors)
+            known[key] = owner, found
+    promised += signature.readonly[len(args) :]
+    rest = signature.characters, signature.lengths, signature.written
+    told = Signature.of(signature.function, signature.names, promised, *rest)
+    return Function(found.address, told, owner, found.name, found.flags)
+
+
+def _compile(
+    obj: NumbaObject, signature: Signature, args: tuple[CType, ...], readonly: tuple[bool, ...]
+) -> tuple[NumbaObject, tuple[bool, ...]]:
+    """Numba's result of compiling a jitted function for those of a signature's arguments, and which
+    of these it does not write to."""
+    compiled, promised = compiled_for(obj, repr(signature.text), args, readonly)
+    returned = compiled.signature.return_type
+    if not becomes(returned, signature.result):
+        raise SignatureError(
+            f"{obj.py_func.__name__!r} returns {returned} for the arguments of "
+            f"{signature.text!r}, which is no {signature.result.text!r}"
+        )
+    return compiled, promised
+
+
+def compiled_for(
+    obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
+) -> tuple[NumbaObject, tuple[bool, ...]]:
+    """Numba's result of compiling a jitted function for arguments, which `wanted` tells, and which
+    of these it does not write to: at least the `readonly` ones.
+
+    Numba tells of arrays that may not be written to. What it compiles with them takes all.
+    """
+    for promised in _promises(args, readonly):
+        try:
+            return _instance(obj, wanted, args, promised), promised
+        except SignatureError as error:
+            # What it says of a wrong type names that.
+            if "readonly" not in str(error.__cause__):
+                break
+    return _instance(obj, wanted, args, readonly), readonly
+
+
+def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[tuple[bool, ...]]:
+    """What a function may promise not to write to, beyond what is said: all arrays, or all but the
+    last ones, or the first ones, where results usually are."""
+    views = [at for at, one in enumerate(args) if one.kind == "view" and not readonly[at]]
+    for count in range(len(views)):
+        for written in dict.fromkeys([(*views[len(views) - count :],), (*views[:count],)]):
+            yield tuple(
+                [
+                    const or (one.kind == "view" and at not in written)
+                    for at, (one, const) in enumerate(zip(args, readonly, strict=True))
+                ]
+            )
+
+
+def _instance(
+    obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
+) -> NumbaObject:
+    """The same for these promises. Arguments that are left out have their defaults."""
+    kinds = tuple([numba_type(one, const) for one, const in zip(args, readonly, strict=True)])
+    name = obj.py_func.__name__
+    # Numba says a wrong number of arguments in a page of text.
+    _check_count(obj, wanted, args)
+    kinds = obj._compiler.fold_argument_types(kinds, {})[1]
+    if kinds not in obj.overloads:
+        if not obj._can_compile:
+            have = ", ".join([f"({', '.join(map(str, one))})" for one in obj.overloads])
+            raise SignatureError(f"{name!r} was compiled for {have} only, and {wanted} is another")
+        try:
+            obj.compile(kinds)
+        except core("errors").NumbaError as error:
+            if any(readonly):
+                wanted += ", with arrays that may not be written to"
+            raise refusal(name, wanted, error) from error
+    compiled = obj.overloads[kinds]
+    if compiled.objectmode:
+        raise SignatureError(f"{name!r} is compiled in object mode, which no C function can call")
+    return compiled
+
+
+def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
+    """The error for what Numba does not compile: of its page of text the line that tells most."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith("Failed in ")]
+    reason = (telling or lines or [type(error).__name__])[0].removeprefix("- ")
+    return SignatureError(f"Numba does not compile {name!r} for {wanted}: {reason}")
+
+
+def _check_count(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> None:
+    try:
+        obj._compiler.pysig.bind(*args)
+    except TypeError as error:
+        raise SignatureError(
+            f"{obj.py_func.__name__!r} does not take the arguments of {wanted}: {error}"
+        ) from None
+
+
+def wrapped_by(function: NativeCallable) -> NumbaObject | None:
+    """The jitted function that a native callable has compiled for each signature; None for others,
+    and where it has entries that are not made of that."""
+    hook = function.specialize
+    target = hook.target if isinstance(hook, OnDemand) else None
+    if not is_jitted(target):
+        return None
+    for entry, _, _, _ in function._resolved():
+        owner: object = entry._owners[-1] if entry._owners else None
+        made = owner[-1] if isinstance(owner, tuple) else owner  # with `owner=` there are two
+        if not isinstance(made, Instance) or made.function is not target:
+            return None
+    return target

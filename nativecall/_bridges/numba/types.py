@@ -1,0 +1,201 @@
+"""Types of Numba's and C types, each as the other; and which versions of Numba are known here.
+
+Numba has no interface for what the bridge does: how a function of its own is called, how values
+lie in its code. That was looked up and tried for the versions named below. With others the bridge
+says so, and does not guess.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..._errors import SignatureError
+from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, scalar
+from ..._signature.derived import Array, Pointer, Struct, View
+from ..._signature.derived import pointer as pointer_to
+from ..._values.dtypes import dtype_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+    from typing import TypeAlias
+
+    from ..._types import Foreign
+
+    # Numba has types in part only, and other ones in every version.
+    NumbaType: TypeAlias = Foreign
+    NumbaObject: TypeAlias = Foreign  # a dispatcher, what it compiled, and what that is made with
+
+#: The first and the last of Numba's versions that are known here.
+KNOWN = ((0, 62), (0, 68))
+_checked: list[str] = []  # the version of this process, once it is known to be one of these
+
+
+def core(name: str) -> ModuleType:
+    """A module of Numba's, which is loaded if there is any object of Numba's."""
+    return sys.modules["numba.core." + name]
+
+
+def unknown_version() -> str | None:
+    """Why this Numba is not used, None for a version that is known."""
+    text: str = sys.modules["numba"].__version__
+    if text in _checked:
+        return None
+    numbers = [int(part) if part.isdecimal() else -1 for part in text.split(".")[:2]]
+    if KNOWN[0] <= tuple(numbers) <= KNOWN[1]:
+        _checked.append(text)
+        return None
+    first, last = [".".join(map(str, one)) for one in KNOWN]
+    return f"this version of nativecall knows Numba {first} to {last}, and not Numba {text}"
+
+
+def check_version() -> None:
+    """SignatureError with a version of Numba that is not known."""
+    reason = unknown_version()
+    if reason is not None:
+        raise SignatureError(reason, hint="a cfunc's address can be wrapped with a signature")
+
+
+def ctype_of(kind: NumbaType) -> CType:
+    """The C type of a type of Numba's."""
+    types = core("types")
+    kind = types.unliteral(kind)
+    if isinstance(kind, types.Boolean):
+        return scalar("?")
+    if isinstance(kind, types.Integer):
+        return integer(kind.bitwidth // 8, kind.signed)
+    if isinstance(kind, types.Float) and kind.bitwidth in (32, 64):
+        return scalar("f" if kind.bitwidth == 32 else "d")
+    if isinstance(kind, types.Complex):
+        return scalar("Zf" if kind.bitwidth == 64 else "Zd")
+    if kind == types.none:
+        return VOID
+    if kind == types.voidptr:
+        return pointer_to(VOID)
+    if isinstance(kind, types.CPointer):
+        return pointer_to(ctype_of(kind.dtype))
+    if isinstance(kind, types.Array):
+        return View(ctype_of(kind.dtype), kind.ndim)
+    if isinstance(kind, types.Record):
+        return struct_of(kind)
+    if isinstance(kind, types.NestedArray):
+        return Array(ctype_of(kind.dtype), kind.shape)
+    raise SignatureError(f"Numba's type {kind} is none that a C function can have here")
+
+
+def struct_of(record: NumbaType) -> Struct:
+    """The struct that lies in memory as a record does."""
+    fields = sorted(record.fields.items(), key=lambda item: item[1].offset)
+    typed = [(name, ctype_of(field.type)) for name, field in fields]
+    for packed in (False, True):
+        made = Struct(typed, packed)
+        offsets = [field.offset for field in made.fields]
+        if made.size == record.size and offsets == [field.offset for _, field in fields]:
+            return made
+    raise SignatureError(f"{record} has a layout that no struct of C has")
+
+
+def numba_type(ctype: CType, const: bool = False) -> NumbaType:
+    """The type of Numba's that a C type is in a jitted function; of a `const` view that of arrays
+    which may not be written to."""
+    types = core("types")
+    match ctype.kind:
+        case "void":
+            return types.none
+        case "bool":
+            return types.boolean
+        case "int":
+            assert isinstance(ctype, Scalar)
+            sign = "int" if ctype.signed else "uint"
+            return getattr(types, f"{sign}{8 * ctype.size}")
+        case "float" if ctype.size in (4, 8):
+            return {4: types.float32, 8: types.float64}[ctype.size]
+        case "complex" if ctype.size in (8, 16):
+            return {8: types.complex64, 16: types.complex128}[ctype.size]
+        case "voidptr":
+            return types.voidptr
+        case "pointer":
+            assert isinstance(ctype, Pointer)
+            pointee = ctype.pointee
+            return types.CPointer(numba_type(getattr(pointee, "item", pointee)))
+        case "view":
+            assert isinstance(ctype, View)
+            return types.Array(numba_type(ctype.item), ctype.ndim, "A", readonly=const)
+        case "struct":
+            _check_fields(ctype)
+            return sys.modules["numba"].from_dtype(dtype_of(ctype))
+    raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
+
+
+def _check_fields(ctype: Foreign) -> None:
+    """Raise SignatureError for a struct with fields that Numba has no type for."""
+    if ctype.kind == "array":
+        _check_fields(ctype.item)
+    elif ctype.kind == "struct":
+        for field in ctype.fields:
+            _check_fields(field.type)
+    elif ctype.kind in ("float", "complex") and part_of(ctype).size in (4, 8):
+        return
+    elif ctype.kind not in ("bool", "int", "pointer", "voidptr"):
+        raise SignatureError(f"Numba has no type for a field {ctype.text!r}")
+
+
+def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
+    """The types of what a call passes, of those that a jitted function was compiled for: without
+    defaults, and with what is in `*args`."""
+    types = core("types")
+    found: list[NumbaType] = []
+    left_out = False
+    for kind in kinds:
+        if isinstance(kind, types.Omitted):
+            left_out = True
+            continue
+        starred = isinstance(kind, (types.StarArgTuple, types.StarArgUniTuple))
+        more = [*kind] if starred else [kind]
+        if left_out and more:
+            raise SignatureError("an argument is left out before one that is passed")
+        found += more
+    return found
+
+
+def becomes(kind: NumbaType, ctype: CType) -> bool:
+    """Whether a value in jitted code can be an argument or a result of C's, or a field of one.
+
+    Records are told by how they lie in memory, whatever their fields are called.
+    """
+    types = core("types")
+    kind = types.unliteral(kind)
+    match ctype.kind:
+        case "void":
+            return bool(kind == types.none)
+        case "bool" | "int":
+            return isinstance(kind, (types.Boolean, types.Integer))
+        case "float":
+            return isinstance(kind, (types.Boolean, types.Integer, types.Float))
+        case "complex":
+            return isinstance(kind, (types.Boolean, types.Integer, types.Float, types.Complex))
+        case "voidptr":
+            return isinstance(kind, types.RawPointer | types.CPointer)
+        case "struct" if isinstance(kind, types.BaseTuple):
+            assert isinstance(ctype, Struct)
+            fields = [field.type for field in ctype.fields]
+            return len(fields) == len(kind) and all(map(becomes, kind, fields))
+        case "struct" if isinstance(kind, types.Record):
+            return struct_of(kind) == ctype
+        case "array" if isinstance(kind, types.BaseTuple):
+            assert isinstance(ctype, Array)
+            return (
+                len(ctype.shape) == 1
+                and ctype.length == len(kind)
+                and all([becomes(one, ctype.item) for one in kind])
+            )
+    return bool(kind == numba_type(ctype))
+
+
+def result_of(kind: NumbaType) -> CType:
+    """The C type of a result; of a tuple the struct of what is in it."""
+    if isinstance(kind, core("types").BaseTuple) and len(kind):
+        names: Iterable[str | None] = getattr(kind, "fields", None) or [None] * len(kind)
+        return Struct([(name, result_of(one)) for name, one in zip(names, kind, strict=True)])
+    return ctype_of(kind)

@@ -1,0 +1,169 @@
+"""Values in Numba's code and in C's: each as the other, in LLVM's IR.
+
+C code gets and gives values as `nativecall._codegen.abi.lowering` has them: numbers and pointers as
+themselves, structs and complex numbers in memory. What Numba has for them is said by its own data
+models, which are asked.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .types import core, numba_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from llvmlite import ir
+
+    from ..._signature.ctype import CType
+    from ..._types import Foreign
+    from .types import NumbaObject, NumbaType
+
+
+class Values:
+    """Writes conversions of values at the place where a builder stands."""
+
+    def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
+        from llvmlite import ir
+
+        from ..._codegen.abi.lowering import POINTER
+
+        self.ir = ir
+        self.pointer = POINTER
+        self.context = context
+        self.builder = builder
+
+    # -- from C ----------------------------------------------------------------------------------
+
+    def from_c(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
+        """A value of C's as Numba has it."""
+        if ctype.kind == "view":
+            return self._array(kind, value)
+        if ctype.kind == "bool":
+            return self.builder.icmp_unsigned("!=", value, value.type(0))
+        if ctype.kind == "complex":
+            return self.builder.load(value, align=1, typ=self.context.get_value_type(kind))
+        if ctype.kind in ("int", "float"):
+            return value
+        return self.builder.bitcast(value, self.context.get_value_type(kind))
+
+    def _array(self, kind: NumbaType, descriptor: ir.Value) -> ir.Value:
+        """An array over what a view's descriptor says."""
+        arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
+
+        builder, ndim = self.builder, kind.ndim
+        word = self.context.get_value_type(core("types").intp)
+        data = builder.load(descriptor, typ=self.pointer)
+        words = []
+        for index in range(2 * ndim):
+            at = self.at(descriptor, 8 * (index + 1))
+            words.append(builder.load(at, typ=word))
+        array = arrayobj.make_array(kind)(self.context, builder)
+        item = self.context.get_abi_sizeof(self.context.get_data_type(kind.dtype))
+        arrayobj.populate_array(
+            array,
+            data=builder.bitcast(data, array.data.type),
+            shape=words[:ndim],
+            strides=words[ndim:],
+            itemsize=self.ir.Constant(word, item),
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    def loaded(self, ctype: Foreign, kind: NumbaType, memory: ir.Value, offset: int) -> ir.Value:
+        """What is in memory as C has it; of a struct a tuple."""
+        builder = self.builder
+        types = core("types")
+        if isinstance(kind, types.BaseTuple):
+            values = [
+                self.loaded(part, inner, memory, offset + at)
+                for (at, part), inner in zip(_parts(ctype), kind, strict=True)
+            ]
+            return self.context.make_tuple(builder, kind, values)
+        at = self.at(memory, offset)
+        if ctype.kind == "complex":
+            return self.from_c(ctype, kind, at)
+        from ..._codegen.abi import value_type
+
+        return self.from_c(ctype, kind, builder.load(at, align=1, typ=value_type(ctype)))
+
+    # -- to C ------------------------------------------------------------------------------------
+
+    def number(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
+        """A number or pointer."""
+        if ctype.kind in ("voidptr", "pointer"):
+            return self.builder.bitcast(value, self.pointer)
+        value = self.context.cast(self.builder, value, kind, numba_type(ctype))
+        return self.builder.zext(value, self.ir.IntType(8)) if ctype.kind == "bool" else value
+
+    def store(
+        self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
+    ) -> None:
+        """Write a value to memory as C has it."""
+        types = core("types")
+        builder = self.builder
+        if isinstance(kind, types.BaseTuple):
+            for index, (at, part) in enumerate(_parts(ctype)):
+                inner = builder.extract_value(value, index)
+                self.store(part, kind[index], inner, memory, offset + at)
+            return
+        at = self.at(memory, offset)
+        if isinstance(kind, types.Record):
+            bytes_ = self.ir.ArrayType(self.ir.IntType(8), ctype.size)
+            source = builder.bitcast(value, self.pointer)
+            builder.store(builder.load(source, align=1, typ=bytes_), at, align=1)
+        elif ctype.kind == "complex":
+            wanted = numba_type(ctype)
+            value = self.context.cast(builder, value, kind, wanted)
+            builder.store(
+                self.context.data_model_manager[wanted].as_data(builder, value), at, align=1
+            )
+        else:
+            builder.store(self.number(ctype, kind, value), at, align=1)
+
+    def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
+        """The descriptor of a view over an array, in the function's frame."""
+        from ..._codegen.abi.lowering import reserve
+
+        arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
+        array = arrayobj.make_array(kind)(self.context, self.builder, value)
+        memory = reserve(self.builder, 8 * (1 + 2 * kind.ndim), 8)
+        self.builder.store(self.builder.bitcast(array.data, self.pointer), memory, align=8)
+        for index in range(kind.ndim):
+            for words, at in ((array.shape, 1 + index), (array.strides, 1 + kind.ndim + index)):
+                word = self.builder.extract_value(words, index)
+                self.builder.store(word, self.at(memory, 8 * at), align=8)
+        return memory
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def at(self, memory: ir.Value, offset: int) -> ir.Value:
+        """The address some bytes into memory."""
+        at = self.builder.gep(
+            memory, [self.ir.IntType(32)(offset)], source_etype=self.ir.IntType(8), inbounds=True
+        )
+        at.type = self.pointer
+        return at
+
+
+def _parts(ctype: Foreign) -> list[tuple[int, CType]]:
+    """Where the items of an array, or the fields of a struct, are, and what they are."""
+    if ctype.kind == "array":
+        return [(i * ctype.item.size, ctype.item) for i in range(ctype.length)]
+    return [(field.offset, field.type) for field in ctype.fields]
+
+
+def result_to_c(
+    values: Values, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value
+) -> ir.Value:
+    """The result as a lowering takes it; in memory where it is given so."""
+    from ..._codegen.abi import in_memory
+
+    if ctype.kind == "void":
+        return None
+    if in_memory(ctype):
+        values.store(ctype, kind, value, memory, 0)
+        return None
+    return values.number(ctype, kind, value)

@@ -1,0 +1,128 @@
+"""NumPy: ufuncs, both ways (nativecall/_ufunc/), generators of random bits, and masked arrays."""
+
+from __future__ import annotations
+
+from .._values.boxes import Function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy
+
+    from .._callable.callable import NativeCallable
+    from .._signature.signature import Signature
+    from .._types import Foreign
+
+
+def native(obj: Foreign) -> NativeCallable | None:
+    """The native callable that a ufunc of ours was made of, or the functions of a generator."""
+    import numpy
+
+    if not isinstance(obj, numpy.ufunc):
+        from . import BitGenerator
+
+        return BitGenerator.native(obj)
+    from .._ufunc import structure
+    from .._ufunc.make import Keeper
+
+    try:
+        kept = structure.kept(obj)
+    except structure.Unknown:
+        return None
+    return kept.callable if isinstance(kept, Keeper) else None
+
+
+def array(obj: Foreign) -> Foreign:
+    """The array that a masked array is without its mask; None for what is none.
+
+    Raises
+    ------
+    ValueError
+        When elements are masked, of which C code would know nothing.
+    """
+    import numpy
+
+    if not isinstance(obj, numpy.ma.MaskedArray):
+        return None
+    masked = int(numpy.ma.getmaskarray(obj).sum())
+    if masked:
+        raise ValueError(f"{masked} of its {obj.size} elements are masked")
+    return obj.data
+
+
+def _ufunc_of(obj: Foreign) -> numpy.ufunc | None:
+    """The ufunc that an object is, or that one of Numba's has."""
+    import numpy
+
+    if type(obj).__module__.partition(".")[0] == "numba":
+        obj = getattr(obj, "ufunc", None)
+    return obj if isinstance(obj, numpy.ufunc) else None
+
+
+def signatures(obj: Foreign) -> list[Signature] | None:
+    """What the loops of a ufunc are as C functions of numbers, each once.
+
+    Raises
+    ------
+    SignatureError
+        When it has none.
+    """
+    found = _ufunc_of(obj)
+    if found is None:
+        return None
+    from .._ufunc import loops
+
+    return [*loops.scalars(found)]
+
+
+def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None:
+    """The C function that a loop of a ufunc is; SignatureError when there is none."""
+    ufunc = _ufunc_of(obj)
+    if ufunc is None:
+        return None
+    from .._ufunc import loops
+
+    found = loops.entry(ufunc, signature)
+    spec, address, flags = found._entry()
+    owner: Foreign = found._owners[-1]
+    return Function(address, spec.signature, owner, found.__name__, flags, spec.policies)
+
+
+def count(obj: Foreign) -> int | None:
+    """How many arguments a ufunc's loops take as C functions; None for one that has none such,
+    which is called as a Python function.
+    """
+    found = _ufunc_of(obj)
+    if found is None or found.signature is not None:
+        return None
+    if all(["O" in types for types in found.types]) and type(obj) is type(found):
+        return None
+    return int(found.nin if found.nout == 1 else found.nargs)
+
+
+def loops(obj: Foreign) -> bool | None:
+    """Whether a ufunc has C functions of numbers."""
+    if count(obj) is None:
+        return None
+    found = _ufunc_of(obj)
+    return found is not None and bool(found.types)
+
+
+def ufunc_loop(ufunc: object, types: object) -> NativeCallable:
+    """`nativecall.ufunc_loop`."""
+    from .._ufunc import loops
+
+    found = _ufunc_of(ufunc)
+    if found is None:
+        raise TypeError(f"'ufunc' must be a ufunc of NumPy's (got {type(ufunc).__name__})")
+    if not isinstance(types, str):
+        raise TypeError(f"'types' must be a str, as in ufunc.types (got {type(types).__name__})")
+    return loops.both(found, types)
+
+
+def from_callable(
+    f: NativeCallable, name: str | None, doc: str | None, signature: str | None
+) -> numpy.ufunc:
+    """`f.to_ufunc`."""
+    from .._ufunc.make import ufunc
+
+    return ufunc(f, name, doc, signature)

@@ -1,0 +1,155 @@
+"""pybind11, since 3.0: functions that were bound as pointers, `m.def("f", &f)`.
+
+The built-in function that Python sees is bound to a record of pybind11's, which has the pointer and
+the C++ type of it, where the function has no state of its own. The record's layout is version "v1"
+of pybind11's own count, part of its type's name; it is read for no other, and only if one of its
+fields is what CPython says of the same function. What is left of a function's C++ is that it may
+throw: **an exception of C++'s that leaves it ends the process, as with any C caller**, so whoever
+wraps one vouches that it does not.
+
+Whether a function needs the GIL is not known, so it is supposed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature import itanium
+from .._values.boxes import Function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._callable.callable import NativeCallable
+    from .._signature.signature import Signature
+    from .._types import Foreign
+
+_RECORD = "pybind11_detail_function_record_"
+_VERSION = "v1"
+_PLATFORM = "gxx_abi_"  # std::vector is three pointers, and types are named as `itanium` reads them
+# Of a record, in words: name, doc, signature, std::vector of arguments, what is called with Python
+# objects, three words of data, a destructor, bits and counts, the method's definition, its scope
+# and the function before it, the next overload.
+_DATA, _BITS, _DEF, _NEXT = 7, 11, 13, 16
+_STATELESS = 1 << (8 + 2)  # in the word of bits: after the policy, the third
+_MOST = 64  # overloads
+_ADVICE = (
+    "export the pointer of a C function beside it, as in "
+    'py::capsule((void *) &f, "double (double)"), and pass that'
+)
+
+
+def _word(address: int, index: int) -> int:
+    return int(_lib.ffi.cast("uintptr_t *", address)[index])
+
+
+def _is_of_c(kind: type) -> bool:
+    """Whether a type is of C code that has one pointer in its objects: Python's classes have no
+    `__new__` of CPython's that is their own.
+    """
+    new = vars(kind).get("__new__")
+    return (
+        kind.__bases__ == (object,)
+        and kind.__basicsize__ == object.__basicsize__ + 8
+        and type(new) is type(len)
+        and getattr(new, "__self__", None) is kind
+    )
+
+
+def _records(obj: Foreign) -> list[int] | None:
+    """The records of a function, one an overload; None where their layout is not known."""
+    record = obj.__self__
+    kind = type(record).__name__
+    if not kind.startswith(_RECORD + _VERSION + "_") or _PLATFORM not in kind:
+        return None
+    if _lib.ffi.sizeof("void *") != 8 or not _is_of_c(type(record)):
+        return None
+    # An object's own fields follow the header that all objects have.
+    first = _word(id(record) + object.__basicsize__, 0)
+    definition = _word(id(obj) + object.__basicsize__, 0)
+    found: list[int] = []
+    while first and len(found) < _MOST:
+        found.append(first)
+        first = _word(first, _NEXT)
+    # The definition belongs to one of the overloads, whose names are all the same.
+    return found if any([_word(one, _DEF) == definition for one in found]) else None
+
+
+def _read(record: int) -> tuple[int, Signature] | str:
+    """The function of a record and its signature, or why there is none."""
+    if not _word(record, _BITS) & _STATELESS:
+        return "it is not bound as a pointer: it is a method, or a lambda or another object"
+    address, kind = _word(record, _DATA), _word(record, _DATA + 1)
+    name = _lib.ffi.string(_lib.ffi.cast("char *", _word(kind, 1))).decode("ascii", "replace")
+    try:
+        return address, itanium.read(name.lstrip("*"))
+    except SignatureError as error:
+        return str(error)
+
+
+def _functions(obj: Foreign) -> dict[Signature, int]:
+    """The functions that can be read, by their signatures."""
+    if type(obj) is not type(len):
+        return {}
+    found: dict[Signature, int] = {}
+    for record in _records(obj) or ():
+        read = _read(record)
+        if isinstance(read, tuple):
+            found.setdefault(read[1], read[0])
+    return found
+
+
+def function(obj: Foreign) -> Function | None:
+    """The function of a pointer that was bound, where it is the only one."""
+    found = _functions(obj)
+    if len(found) != 1:
+        return None
+    for signature, address in found.items():
+        flags = _lib.FLAG_NEEDS_GIL
+        return Function(address, signature, obj, obj.__name__, flags, supposed=True)
+    return None
+
+
+def native(obj: Foreign) -> NativeCallable | None:
+    """The functions of several pointers that were bound by one name."""
+    found = _functions(obj)
+    if len(found) < 2:
+        return None
+    from .._callable.callable import NativeCallable
+
+    return NativeCallable(found, name=obj.__name__, owner=obj, gil="need")
+
+
+def reason(obj: Foreign) -> str | None:
+    """Why there is nothing that can be read."""
+    if type(obj) is not type(len):
+        return None
+    records = _records(obj)
+    if records is None:
+        kind = type(getattr(obj, "__self__", None)).__name__
+        return (
+            f"{obj.__name__!r} is a function of pybind11's whose record, a {kind!r}, is of a "
+            f"layout that is not known here: that of version {_VERSION!r} with GCC or Clang is; "
+            f"{_ADVICE}"
+        )
+    why = "; ".join([one for one in map(_read, records) if isinstance(one, str)])
+    return f"no C function of pybind11's {obj.__name__!r} can be read: {why}; {_ADVICE}"
+
+
+def of_capsule(obj: Foreign) -> str:
+    """Why a built-in function is refused that is bound to a capsule, as all of pybind11's were
+    before its version 3.
+    """
+    known = re.search(r"__pybind11_internals_(v\d+)_", " ".join(map(str, vars(builtins))))
+    if known is None and "pybind11" not in repr(obj.__self__):
+        return (
+            f"{obj.__name__!r} is a built-in function that is bound to {obj.__self__!r}, which "
+            "does not tell the C function that it calls; pass that one's address and a signature"
+        )
+    version = "" if known is None else f", with internals {known[1]}"
+    return (
+        f"{obj.__name__!r} is a function of pybind11's from before version 3.0{version}, whose "
+        f"record is not read: build its module with 3.0 or later, or {_ADVICE}"
+    )

@@ -1,0 +1,117 @@
+"""What Python passes to a native callable and gets back, as `inspect` and `typing` tell it.
+
+One reading of a call spec, for `inspect.signature`, `typing.get_type_hints`, `help` and the stubs
+that ``nativecall stubs`` writes: which arguments calls from Python pass, by what names, and what
+they return. Hints are classes that every Python has, so that `functools.singledispatch` and others
+that look classes up can use them: `float` for floating-point numbers, `int`, `complex`, `bool`,
+`bytes` or `str` for text, `tuple` for structs, `object` for pointers and what else has no class of
+its own. A call takes more than a hint says: whatever converts to such a value without loss.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from keyword import iskeyword
+
+from .._values import outs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._signature.ctype import CType
+    from .._types import CallSpec
+
+#: An argument that Python passes: its name, whether it may be passed by that, its C type, whether C
+#: only reads behind it, what characters it points to ("" for none), and its index in C.
+Argument = namedtuple("Argument", ["name", "named", "type", "readonly", "text", "index"])
+#: What a call returns, one for each value: its C type, what characters it points to, and how many
+#: items an array of it has; -1 where only the call tells, None for a single value.
+Result = namedtuple("Result", ["type", "text", "length"])
+
+_CLASSES: dict[str, type] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "struct": tuple,
+    "function": Callable,  # type: ignore[dict-item]  # it is a class
+}
+
+
+def arguments(spec: CallSpec) -> list[Argument]:
+    """The arguments that calls from Python pass."""
+    signature = spec.signature
+    count = len(spec.types) - 1
+    said = {out.index: out for out in spec.policies.out}
+    passed = [
+        index for index in range(len(signature.args)) if index not in said or said[index].given
+    ][:count]
+    names = [name for name in spec.names or () if name and not iskeyword(name)]
+    named = len({*names}) == count
+    characters = signature.characters or ("",) * (len(signature.args) + 1)
+    return [
+        Argument(
+            names[i] if named else f"x{i}",
+            named and not signature.variadic,
+            spec.types[i],
+            signature.readonly[index],
+            characters[index].partition("*")[0],
+            index,
+        )
+        for i, index in enumerate(passed)
+    ]
+
+
+def results(spec: CallSpec, flags: int) -> list[Result]:
+    """What a call from Python returns: no value, one, or a tuple of several."""
+    signature = spec.signature
+    found = []
+    if not outs.drops_result(signature, flags) if spec.policies.out else signature.result.size:
+        text = signature.characters[-1] if signature.characters else ""
+        found.append(Result(signature.result, text, None))
+    for out in spec.policies.out:
+        length = (-1 if out.length is None else out.length) if out.is_array else None
+        text = signature.characters[out.index].partition("*")[2] if signature.characters else ""
+        found.append(Result(outs.pointee(signature, out), text, length))
+    return found
+
+
+def hint(ctype: CType, text: str = "", encoding: str | None = None) -> type:
+    """The class of a C type's values in Python."""
+    if text and text[0] != "(":
+        return str if text != "char" or encoding else bytes
+    return _CLASSES.get(ctype.kind, object)
+
+
+def result_hint(spec: CallSpec, flags: int) -> object:
+    """What a call returns, as a hint."""
+    encoding = spec.policies.encoding
+    if spec.policies.check is not None:
+        return object  # it may return anything
+    found: list[object] = []
+    for one in results(spec, flags):
+        kind: type = object if one.length is not None else hint(one.type, one.text, encoding)
+        # What C calls text may be NULL.
+        found.append(kind | None if one.text else kind)
+    if len(found) < 2:
+        return found[0] if found else None
+    return tuple.__class_getitem__(tuple(found))
+
+
+def of(spec: CallSpec, flags: int) -> inspect.Signature:
+    """The parameters of a callable of one entry, with hints."""
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    encoding = spec.policies.encoding
+    parameters = [
+        inspect.Parameter(
+            one.name,
+            either if one.named else positional,
+            annotation=hint(one.type, one.text, encoding),
+        )
+        for one in arguments(spec)
+    ]
+    if spec.signature.variadic:
+        parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
+    return inspect.Signature(parameters, return_annotation=result_hint(spec, flags))

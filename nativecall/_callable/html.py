@@ -1,0 +1,46 @@
+"""Tables for notebooks: what `_repr_html_` of callables and libraries returns.
+
+All that comes of users and libraries is escaped.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .entry import Entry
+
+_MOST = 200  # rows that are shown
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], rest: str = "") -> str:
+    """A table of texts, with a row that says how many others there are, and one of the `rest`."""
+    listed = [*rows]
+    cells = "".join([f"<th>{escape(one)}</th>" for one in head])
+    lines = [f"<table><caption>{escape(caption)}</caption>", f"<thead><tr>{cells}</tr></thead>"]
+    for row in listed[:_MOST]:
+        cells = "".join([f"<td>{escape(one)}</td>" for one in row])
+        lines.append(f"<tr>{cells}</tr>")
+    more = [f"and {len(listed) - _MOST} more"] if len(listed) > _MOST else []
+    for text in more + [rest] * bool(rest):
+        lines.append(f'<tr><td colspan="{len(head)}">{escape(text)}</td></tr>')
+    return "\n".join([*lines, "</table>"])
+
+
+def of_entries(name: str, entries: Sequence[Entry]) -> str:
+    """The table of a callable's entries."""
+    rows = [
+        (
+            one.signature,
+            one.trampoline,
+            one.errors,
+            one.gil,
+            "" if one.owner is None else repr(one.owner),
+        )
+        for one in entries
+    ]
+    head = ("signature", "called by Python", "errors", "GIL", "owner")
+    return table(f"native callable {name}", head, rows)

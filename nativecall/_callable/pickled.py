@@ -1,0 +1,204 @@
+"""What `pickle` takes of a native callable: how another process makes the same function.
+
+An address means nothing there. A function travels by library and symbol, by what it was made of, or
+by the name of the module's attribute that it is; what has none of these is refused with the way
+out. Nothing here makes native code travel: the other process links, or generates, its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from .. import _lib
+from .._values import boxes
+from .._values.failure import convention
+from .entry import gil_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .._signature.signature import Signature
+    from .._types import Foreign
+    from .entry import HowCalled, HowKept
+
+    # The class of native callables, and one of them: this module stands below it.
+    Kind = type[Foreign]
+    #: What `__reduce__` returns: a function and its arguments.
+    Recipe = tuple[object, ...]
+
+_types: Foreign = _lib.types
+_WAY_OUT = (
+    "functions that nativecall.load found can be pickled, and attributes of modules that the other "
+    "process imports"
+)
+
+
+def recipe(callable: Foreign, kind: Kind) -> Recipe:
+    """How another process makes a callable, of the class `kind`.
+
+    Raises
+    ------
+    TypeError
+        When it cannot; it says why, and what can.
+    """
+    try:
+        return _made_of(callable, kind)
+    except TypeError:
+        named = by_name(callable)
+        if named is None:
+            raise
+        return named
+
+
+def _made_of(callable: Foreign, kind: Kind) -> Recipe:
+    specializer = callable._specializer
+    if specializer is not None:
+        again = getattr(specializer.hook, "again", None)
+        if again is None:
+            raise TypeError(
+                f"cannot pickle {callable!r}: it has a specialize hook, which would be lost; "
+                "set 'specialize' to None first"
+            )
+        compiled: Recipe = again(callable.__name__, callable._doc)
+        return _wrapped, (kind, *compiled)
+    entries = callable._listed()
+    if len(entries) > 1:
+        parts = tuple([one for *_, one in entries])
+        for part in parts:
+            part.__reduce__()  # says which of them cannot be pickled
+        return _together, (kind, callable.__name__, callable._doc, parts)
+    if not entries:
+        raise TypeError(f"cannot pickle {callable!r}: it has no entries")
+    ((_, address, flags, owner, one),) = entries
+    spec = one._entry()[0]
+    options: HowCalled = {
+        "gil": gil_name(flags),
+        "errors": convention(flags).name,
+        "errno": bool(flags & _lib.FLAG_ERRNO),
+        **spec.policies._asdict(),  # type: ignore[typeddict-item]  # its fields are
+    }
+    how = spec.signature, callable.__name__, callable._doc, options
+    pickled: Foreign = getattr(owner, "pickled", None)
+    made: Recipe | None = None
+    if pickled is not None:
+        made = pickled(*how)
+    elif (native := boxes.native(owner)) is not None:
+        # Wrapped with other options.
+        if boxes.holds_entry(native, address):
+            made = _wrapped, (kind, native, *how)
+    elif (entry := boxes.own_entry(owner)) is not None:
+        # Wrapped from a box of ours.
+        if boxes.holds_entry(entry, address):
+            made = _wrapped, (kind, entry, *how)
+    elif owner is not None:
+        made = boxes.pickled(owner, *how)
+        if made is None and (place := _place(owner)) is not None:
+            made = wrapped_there, (kind, *place, *how)
+    if made is None:
+        raise TypeError(f"cannot pickle {callable!r}: it is known by its address only; {_WAY_OUT}")
+    return made
+
+
+# -- by name -------------------------------------------------------------------------------------
+
+
+def by_name(callable: object) -> Recipe | None:
+    """The recipe for a callable that is a module's attribute; None for others."""
+    place = _place(callable)
+    return None if place is None else (imported, place)
+
+
+def _place(obj: object) -> tuple[str, str] | None:
+    """The module's attribute that an object is; None where there is none.
+
+    One of ``__main__``, where names come to stand for other things, is one only under its own name;
+    and none to cloudpickle, whose other side may have another program.
+    """
+    found: list[tuple[str, str]] = []
+    for module, loaded in [*sys.modules.items()]:
+        # A module may run code when its attributes are asked for: its dict does not.
+        namespace = getattr(loaded, "__dict__", None)
+        if type(namespace) is dict:
+            names = [name for name, value in [*namespace.items()] if value is obj]
+            if module == "__main__":
+                names = [name for name in names if name == getattr(obj, "__name__", None)]
+            found += [(module, name) for name in names if isinstance(name, str)]
+    found = [one for one in found if one[0] != "__mp_main__"]
+    found.sort(key=lambda one: one[0] == "__main__")
+    if not found or (found[0][0] == "__main__" and takes_code_along()):
+        return None
+    return found[0]
+
+
+def lookup(module: str, qualname: str) -> object:
+    """What a module has under a name, if it is imported; else None."""
+    found: Foreign = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def takes_code_along() -> bool:
+    """Whether cloudpickle is at work, as in loky and Dask: it takes functions with it that have no
+    name, or one of ``__main__``. It runs in Python, so the frames tell.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if "cloudpickle" in str(frame.f_globals.get("__name__")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def imported(module: str, qualname: str) -> object:
+    """For `pickle`: a callable by the name of a module's attribute."""
+    found = _found_there(module, qualname)
+    if boxes.native(found) is None:
+        raise TypeError(
+            f"{module}.{qualname} was pickled as a native callable, and is a "
+            f"{type(found).__name__} here"
+        )
+    return found
+
+
+def _found_there(module: str, qualname: str) -> object:
+    try:
+        found: Foreign = import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise type(error)(
+            f"a native callable was pickled by the name {module}.{qualname}, which is not here: "
+            f"{error}"
+        ) from error
+    return found
+
+
+# -- by what it was made of ----------------------------------------------------------------------
+
+
+def _wrapped(
+    kind: Kind,
+    target: object,
+    signature: Signature | None,
+    name: str,
+    doc: str | None,
+    options: HowKept,
+) -> object:
+    """For `pickle`."""
+    return kind(target, signature, name=name, doc=doc, **options)
+
+
+def wrapped_there(kind: Kind, module: str, qualname: str, *how: Foreign) -> object:
+    """For `pickle`: of a box of another library that is a module's attribute."""
+    return _wrapped(kind, _found_there(module, qualname), *how)
+
+
+def _together(kind: Kind, name: str, doc: str | None, parts: tuple[Foreign, ...]) -> object:
+    """For `pickle`: a callable of several entries."""
+    made = _types.CallableBase.__new__(kind)
+    made._describe(name, doc)
+    made._set_overloads(parts)
+    return made

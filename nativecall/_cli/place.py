@@ -1,0 +1,149 @@
+"""What a command is given: ``MODULE:NAME``, ``MODULE``, a library or a header, as an object.
+
+Modules of the present directory count, as for ``python -m``, and a module may be its file,
+``path/to/module.py``. What cannot be found is a CommandError that names close matches.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from .. import _lib
+from .._callable.callable import NativeCallable
+from .._errors import LibraryError, SignatureError, SymbolError
+from .._library import Library, load
+from .output import CommandError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from .._types import Foreign
+
+
+def find(place: str) -> object:
+    """The object at ``MODULE:NAME``."""
+    module, colon, name = place.partition(":")
+    if not colon or not module or not name or _is_relative(module):
+        raise CommandError(f"the object must be given as MODULE:NAME (got {place!r})")
+    found: Foreign = imported(module)
+    so_far = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            if part not in getattr(found, "__pyx_capi__", ()):
+                raise CommandError(f"no {part!r} in {so_far!r}{_like(part, found)}") from None
+            found = found.__pyx_capi__[part]  # a C function that a module of Cython's exports
+        except Exception as error:  # whatever the attribute raises when it is read
+            reason = f"{type(error).__name__}: {error}"
+            raise CommandError(f"{part!r} of {so_far!r} cannot be read: {reason}") from None
+        so_far = f"{so_far}.{part}"
+    return found
+
+
+def _is_relative(module: str) -> bool:
+    return module.startswith(".") and os.sep not in module
+
+
+def imported(name: str) -> ModuleType:
+    """A module by its name, or by its file."""
+    is_path = os.sep in name or name.endswith(".py")
+    path = os.path.realpath(name) if is_path else None
+    folder = os.getcwd()
+    if path is not None:
+        folder, name = _named(name, path)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = import_module(name)
+    except Exception as error:  # whatever a module raises when it is imported
+        raise CommandError(_import_failure(name, error)) from None
+    origin = getattr(found, "__file__", None) or "elsewhere"
+    if path is not None and os.path.realpath(origin) != path:
+        raise CommandError(
+            f"{path} cannot be imported: module {name!r} is that of {origin}; rename one of them"
+        )
+    return found
+
+
+def _named(place: str, path: str) -> tuple[str, str]:
+    """The folder that a file is imported from, that above its packages, and its name there."""
+    if os.path.isdir(path):
+        raise CommandError(f"{place!r} is a folder; name a module, a library or a header")
+    if not os.path.exists(path):
+        raise CommandError(f"no file {place!r}")
+    if not path.endswith(".py"):
+        raise CommandError(f"{place!r} is no file of Python's, no shared library and no header")
+    folder, name = os.path.split(path.removesuffix(".py"))
+    if name == "__init__":
+        folder, name = os.path.split(folder)
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        name = f"{package}.{name}"
+    return folder, name
+
+
+def _import_failure(module: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        if f"{module}.".startswith(f"{error.name}."):
+            return f"no module named {error.name!r}"
+        return f"module {module!r} cannot be imported: it needs {error.name!r}, which is missing"
+    return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
+
+
+def _like(name: str, holder: object) -> str:
+    """What `holder` has that may have been meant."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, dir(holder), n=3)
+    return "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
+
+
+def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -> Library:
+    """The library at ``MODULE:LIB``; with headers the library of that name or path itself."""
+    if headers:
+        try:
+            return load(place or None, header=[*headers], only=tuple(only) or None)
+        except (LibraryError, SymbolError, SignatureError, OSError, ValueError) as error:
+            raise CommandError(f"{place!r} cannot be loaded: {error}") from None
+    found = find(place)
+    if not isinstance(found, Library):
+        hint = "; say --header for a library that no module loads" if ":" not in place else ""
+        raise CommandError(
+            f"{place!r} must be a library that nativecall.load made "
+            f"(got {type(found).__name__}){hint}"
+        )
+    if found.declarations is None:
+        raise CommandError(
+            f"library {found.name!r} has no declarations; load it with declarations or header="
+        )
+    return found
+
+
+def functions(found: Library) -> dict[str, NativeCallable]:
+    """The declared functions that a library itself has, not those of what its headers include.
+
+    All of them where that cannot be told: for the process, and for what is only declared.
+    """
+    declarations = found.declarations
+    assert declarations is not None
+    made: dict[str, NativeCallable] = {}
+    own: dict[str, NativeCallable] = {}
+    path = None if found.path is None else os.path.realpath(found.path)
+    for name in declarations.functions:
+        try:
+            one = found[name]
+        except (SymbolError, SignatureError, LibraryError):
+            continue  # a name without a symbol, or one that is refused
+        if not isinstance(one, NativeCallable):
+            continue
+        made[name] = one
+        origin = _lib.address_origin(one.address())
+        inlined = name in declarations.inlines and not name.startswith("_")
+        if inlined or (origin is not None and os.path.realpath(origin[0]) == path):
+            own[name] = one
+    return own if own and path is not None and declarations.wanted is not None else made

@@ -1,0 +1,283 @@
+"""``nativecall stubs MODULE:LIB``: what type checkers need to know of a library's functions.
+
+A stub is a whole module to a type checker. So what is written is the stub of ``MODULE``: its
+libraries and native callables with the types of their functions, and everything else as the
+module's source has it, without the bodies of functions. The types of arguments say what calls take
+(`nativecall._hints`), the types of results what they return (`_callable/annotations.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from keyword import iskeyword
+
+from .._callable.annotations import arguments, results
+from .._callable.callable import NativeCallable
+from .._library import Library
+from .._signature.derived import Pointer, Struct
+from .output import CommandError
+from .place import find, functions, imported
+from .writing import write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+
+    from .._signature.ctype import CType
+    from .._types import CallSpec
+
+_MARK = "# Made by `nativecall stubs`"
+_TAKES = {"bool": "Integer", "int": "Integer", "float": "Real", "complex": "Complex"}
+_TAKES |= {"voidptr": "Pointer", "pointer": "Pointer", "function": "Function", "view": "Array"}
+# What a library, or its types, has for names that are not declared: nothing.
+_CLOSED = [
+    f"{name}: None  # type: ignore[assignment]  # no others # pyright: ignore"
+    for name in ("__getattr__", "__setattr__")
+]
+_GIVES = {"bool": "bool", "int": "int", "float": "float", "complex": "complex", "object": "Any"}
+
+
+def run(place: str, *, output: str | None = None, force: bool = False) -> int:
+    """Write the stub of the module in which a library is."""
+    name, _, named = place.partition(":")
+    module = imported(name)
+    if named and not isinstance(find(place), (Library, NativeCallable)):
+        raise CommandError(
+            f"{place!r} must be a library that nativecall.load made, or a native callable "
+            f"(got {type(find(place)).__name__})"
+        )
+    text = made(module)
+    if output is None:
+        source = getattr(module, "__file__", None)
+        if source is None or not source.endswith(".py"):
+            raise CommandError(f"module {name!r} has no source to write beside; say --output")
+        output = f"{os.path.splitext(source)[0]}.pyi"
+    return write(text, output, _MARK, force)
+
+
+def made(module: ModuleType) -> str:
+    """The text of the stub."""
+    natives = {
+        name: one
+        for name, one in vars(module).items()
+        if isinstance(one, (Library, NativeCallable)) and name.isidentifier()
+    }
+    if not natives:
+        raise CommandError(f"module {module.__name__!r} has no library and no native callable")
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError):
+        tree = ast.Module([], [])
+    writer = _Writer()
+    body = []
+    for name, one in natives.items():
+        kind = writer.library(name, one) if isinstance(one, Library) else writer.function(name, one)
+        body.append(f"{name}: {kind}")
+    rest = [*_kept(tree.body, module, {*natives})]
+    lines = [
+        f"{_MARK} of {module.__name__}: do not edit, make it again.",
+        # Overloads of C functions for numbers overlap: one takes what another takes, and more.
+        '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
+        "# pyright: reportOverlappingOverload=false",
+        "from typing import Any, NamedTuple, overload",
+        "",
+        "from nativecall import Library, NativeCallable",
+        "from nativecall._library.types import Types",
+        "from nativecall._hints import (",
+        *[f"    {one}," for one in ("Array", "Complex", "Encoded", "FromC", "Function")],
+        *[f"    {one}," for one in ("Integer", "Pointer", "Real", "Text")],
+        ")",
+        "",
+        *rest,
+        "",
+        *writer.classes,
+        *body,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# -- the rest of the module ------------------------------------------------------------------------
+
+
+def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> Iterable[str]:
+    """The statements of a module that say something of names, without what only runs."""
+    seen: set[str] = set(natives)
+    for one in body:
+        if isinstance(one, (ast.Import, ast.ImportFrom)):
+            if not (isinstance(one, ast.ImportFrom) and one.module == "__future__"):
+                yield ast.unparse(one)
+        elif isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test):
+            yield ast.unparse(one)
+        elif (
+            isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) and one.name not in natives
+        ) or isinstance(one, ast.ClassDef):
+            yield ast.unparse(_bare(one))
+        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            if one.target.id not in seen:
+                seen.add(one.target.id)
+                yield f"{one.target.id}: {ast.unparse(one.annotation)}"
+        elif isinstance(one, (ast.Assign, ast.For, ast.With, ast.If, ast.Try)):
+            for name in _assigned(one):
+                if name not in seen and hasattr(module, name):
+                    seen.add(name)
+                    yield f"{name}: {_plain_type(getattr(module, name))}"
+
+
+def _bare(one: ast.stmt) -> ast.stmt:
+    """A function without its body, and a class with those of its methods taken out."""
+    if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        one.body = [ast.Expr(ast.Constant(...))]
+    elif isinstance(one, ast.ClassDef):
+        one.body = [
+            _bare(inner)
+            for inner in one.body
+            if not (isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Constant))
+        ] or [ast.Pass()]
+    return one
+
+
+def _assigned(one: ast.stmt) -> list[str]:
+    """The names that a statement gives values to."""
+    return [
+        node.id
+        for node in ast.walk(one)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+
+
+def _plain_type(value: object) -> str:
+    """A type by what a value is: of Python's own classes; of others nothing is said."""
+    kind = type(value)
+    return kind.__name__ if kind in (bool, int, float, complex, str, bytes) else "Any"
+
+
+# -- libraries and functions -----------------------------------------------------------------------
+
+
+class _Writer:
+    """Classes of native callables and of structs, each written once."""
+
+    def __init__(self) -> None:
+        self.classes: list[str] = []
+        self._taken: set[str] = set()
+        self._structs: dict[str, str] = {}
+
+    def library(self, name: str, found: Library) -> str:
+        """The class of a library; its name."""
+        members: list[str] = []
+        if found.declarations is not None:
+            known = functions(found)
+            for one, function in known.items():
+                if one.isidentifier() and not iskeyword(one) and not hasattr(Library, one):
+                    members.append(f"{one}: {self.function(one, function)}")
+            for one, constant in found.declarations.constants.items():
+                if _is_public(one):
+                    members.append(f"{one}: {_plain_type(constant)}")
+            for one, ctype in found.declarations.variables.items():
+                if _is_public(one):
+                    members.append(f"{one}: {_GIVES.get(ctype.kind, 'Any')}")
+            types = [f"{one}: Any" for one in found.types if not iskeyword(one)]
+            kind = self._class(f"_{name}_types", "Types", [*types, *_CLOSED])
+            members += ["@property", f"def types(self) -> {kind}: ...", *_CLOSED]
+        return self._class(f"_{name}_library", "Library", members or ["..."])
+
+    def _class(self, wanted: str, base: str, members: Sequence[str]) -> str:
+        """Write a class; its name."""
+        chosen = self._name(wanted)
+        self.classes += [f"class {chosen}({base}):", *[f"    {one}" for one in members], ""]
+        return chosen
+
+    def function(self, name: str, found: NativeCallable) -> str:
+        """The class of a native callable; its name."""
+        specs = [one._entry()[::2] for one in found._overloads or (found,) if one._spec is not None]
+        if not specs:
+            return "NativeCallable"
+        # Checkers take the first that suits, so what takes less comes first.
+        calls = dict(sorted([self._call(*spec) for spec in specs], key=lambda call: _rank(call[0])))
+        chosen = self._name(f"_{name}")
+        self.classes.append(f"class {chosen}(NativeCallable):")
+        for parameters, result in calls.items():
+            if len(calls) > 1:
+                self.classes.append("    @overload")
+            self.classes.append(f"    def __call__({', '.join(parameters)}) -> {result}: ...")
+        self.classes.append("")
+        return chosen
+
+    def _name(self, wanted: str) -> str:
+        chosen = wanted
+        while chosen in self._taken:
+            chosen += "_"
+        self._taken.add(chosen)
+        return chosen
+
+    def _call(self, spec: CallSpec, flags: int) -> tuple[tuple[str, ...], str]:
+        """The parameters of a call by one entry, and the type of its result."""
+        policies = spec.policies
+        parameters = ["self"]
+        passed = arguments(spec)
+        named = bool(passed) and passed[0].named
+        for one in passed:
+            parameters.append(f"{one.name}: {self._takes(one.type, one.text, spec)}")
+        if not named and passed:
+            parameters.append("/")
+        if spec.signature.variadic:
+            parameters.append("*args: Any")
+        found = [
+            "Any" if one.length is not None else self._gives(one.type, one.text, spec)
+            for one in results(spec, flags)
+        ]
+        result = "None" if not found else found[0]
+        if len(found) > 1:
+            result = f"tuple[{', '.join(found)}]"
+        if policies.check is not None:
+            result = "Any"
+        return tuple(parameters), result
+
+    def _takes(self, ctype: CType, text: str, spec: CallSpec) -> str:
+        if text:
+            return "Encoded" if text != "char" or spec.policies.encoding else "Text"
+        if spec.policies.fortran and isinstance(ctype, Pointer):
+            number = _TAKES.get(ctype.pointee.kind, "Pointer")
+            return "Encoded" if ctype.pointee.size == 1 else f"{number} | Pointer"
+        return _TAKES.get(ctype.kind, "object")
+
+    def _gives(self, ctype: CType, text: str, spec: CallSpec) -> str:
+        if text:
+            return "FromC"
+        if isinstance(ctype, Struct):
+            return self._struct(ctype)
+        return _GIVES.get(ctype.kind, "FromC")
+
+    def _struct(self, ctype: Struct) -> str:
+        """The class of named tuples that a struct comes back as."""
+        known = self._structs.get(ctype.named)
+        if known is not None:
+            return known
+        names = [field.name for field in ctype.fields]
+        types = [
+            self._struct(field.type)
+            if isinstance(field.type, Struct)
+            else _GIVES.get(field.type.kind, "Any")
+            for field in ctype.fields
+        ]
+        if not all([_is_public(name or "_") for name in names]):
+            self._structs[ctype.named] = f"tuple[{', '.join(types)}]"
+            return self._structs[ctype.named]
+        chosen = self._structs[ctype.named] = self._name(f"_Struct{len(self._structs) + 1}")
+        members = [f"    {name}: {kind}" for name, kind in zip(names, types, strict=True)]
+        self.classes += [f"class {chosen}(NamedTuple):", *members, ""]
+        return chosen
+
+
+def _rank(parameters: Sequence[str]) -> list[int]:
+    """Where an overload stands among others, by how much it takes."""
+    order = ["Integer", "Real", "Complex"]
+    kinds = [one.partition(": ")[2] for one in parameters]
+    return [order.index(kind) if kind in order else len(order) for kind in kinds]
+
+
+def _is_public(name: str) -> bool:
+    return name.isidentifier() and not iskeyword(name) and not name.startswith("_")

@@ -1,0 +1,90 @@
+"""What a library says of pointers that are freed and handles that are closed: `free=` and `close=`,
+as checks of results (_values/handles.py), with the library's functions that free and close.
+"""
+
+from __future__ import annotations
+
+from .._callable.wrap import plain
+from .._errors import SymbolError
+from .._namedtuple import namedtuple
+from .._signature.spelling import parse
+from .._values import callspec, handles
+from .options import gives_pointer, names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .._signature.signature import Signature
+    from .._types import Foreign
+    from .._values.policies import Check
+
+
+class Asked(namedtuple("Asked", ["ending", "functions", "found", "all_names"])):
+    """What is asked of a library: the names of the functions that free or close, which are added
+    to; its declared functions; the address of a function by its name, with the owner; and all names
+    of functions of which one is given.
+    """
+
+    __slots__ = ()
+    ending: set[str]
+    functions: Mapping[str, Signature]
+    found: Callable[[str], tuple[int, object]]
+    all_names: Callable[[set[str]], set[str]]
+
+
+def take(library: Asked, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
+    """Make what `free` and `close` in `how` say of a function a check of its results.
+
+    Returns the names of functions of which it was not known that they free or close.
+    """
+    free, close = how.pop("free", None), how.pop("close", None)
+    if free is not None and close is not None:
+        raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
+    told = free if free is not None else close
+    if told is not None and not how.get("out") and not gives_pointer(signature):
+        what = "free" if free is not None else "close"
+        raise ValueError(
+            f"{what!r} is for functions that return pointers; {symbol!r} is {signature.text!r}"
+            + (", which returns text" if any(signature.characters[-1:]) else "")
+        )
+    added = library.all_names(names_of(told)) - library.ending
+    library.ending.update(added)
+    check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
+    if free is not None:
+        function = _freeing(library, free)
+        check = handles.Owned(function.__name__, function, check)
+    elif close is not None:
+        check = handles.Owned("", None, check, _closer(library, close))
+    if symbol in library.ending:
+        kinds = [arg.kind for arg in signature.args]
+        places = [at for at, kind in enumerate(kinds) if kind in ("pointer", "voidptr")]
+        if not places:
+            raise ValueError(f"{symbol!r} takes no pointer, and cannot free or close one")
+        check = handles.Ending(symbol, places[0], check)
+    how["check"] = check
+    return added
+
+
+def _closer(library: Asked, close: object) -> tuple[str, Foreign] | None:
+    """What closes a handle that a call gives that raises: the first function that takes nothing
+    more.
+    """
+    known = library.functions
+    for name in close if isinstance(close, tuple) else ():
+        if name in known and len(known[name].args) == 1:
+            try:
+                return name, _freeing(library, name)
+            except SymbolError:
+                continue  # who calls it is told
+    return None
+
+
+def _freeing(library: Asked, free: object) -> Foreign:
+    """What frees a pointer, without telling."""
+    if not isinstance(free, str):
+        return free
+    known = library.functions
+    signature = known[free] if free in known else parse("v:P")
+    address, owner = library.found(free)
+    return plain(address, callspec.of(signature), free, owner)

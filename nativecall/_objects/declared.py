@@ -1,0 +1,283 @@
+"""What a class body of native objects may say: fields and methods, checked when they are written.
+
+The values of `field` and `method` stand in a class body until the class is made, and then give way
+to descriptors.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from .. import _lib
+from .._errors import SignatureError, refuse_reload
+from .._signature.ctype import CType, Scalar
+from .._signature.derived import Array, object_offsets
+from .._signature.signature import Signature
+from .._signature.spelling import parse, parse_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal, overload
+
+    from .._types import Field as FieldDescriptor
+    from .._types import Foreign
+    from .._types import Method as MethodDescriptor
+
+refuse_reload(globals(), "field")
+
+_ATOMIC = ("bool", "int", "float")
+Lock = _lib.types.Lock
+LOCK = "lock"  # stands for a type's code: NC_FIELD_LOCK in C
+LOCK_WORD = parse_type("I")
+
+
+class Field:
+    """A field of a class of native objects, until the class is made; `field` makes it.
+
+    Attributes
+    ----------
+    type : CType or None
+        None for a counted reference.
+    of : type, str or None
+        What a reference may refer to: a class, the name of one, or None for any native object.
+        Lock for the word of a lock.
+    atomic : bool
+    doc : str or None
+    """
+
+    __slots__ = ("atomic", "doc", "of", "type")
+
+    def __init__(
+        self, type: CType | None, of: type | str | None, atomic: bool, doc: str | None
+    ) -> None:
+        self.type = type
+        self.of = of
+        self.atomic = atomic
+        self.doc = doc
+
+    @property
+    def code(self) -> str | None:
+        """What NcField.type is in C."""
+        if self.of is Lock:
+            return LOCK
+        return None if self.type is None else self.type.named
+
+    def __repr__(self) -> str:
+        return f"<native field {self.code or self.of!r}>"
+
+    if TYPE_CHECKING:
+        # For type checkers, which see this where a class that is made has its descriptor.
+        @overload
+        def __get__(self, object: None, type: type, /) -> FieldDescriptor: ...
+        @overload
+        def __get__(self, object: object, type: type, /) -> Foreign: ...
+        def __get__(self, object: object, type: type, /) -> Foreign: ...
+        def __set__(self, object: object, value: Foreign, /) -> None: ...
+
+
+class Method:
+    """A method of a class of native objects, until the class is made; `method` makes it.
+
+    Attributes
+    ----------
+    target : object
+        What `wrap` takes, a Python function, or None for an abstract method.
+    signature : Signature or None
+        With self; None where the target knows it.
+    options : dict
+        As for `wrap`.
+    """
+
+    __slots__ = ("doc", "options", "signature", "target")
+
+    def __init__(
+        self,
+        target: object,
+        signature: Signature | None,
+        options: dict[str, str],
+        doc: str | None,
+    ) -> None:
+        self.target = target
+        self.signature = signature
+        self.options = options
+        self.doc = doc
+
+    def __call__(self, function: Callable[..., object]) -> Method:
+        if self.target is not None or not isinstance(function, FunctionType):
+            raise TypeError(
+                "a native method is not called; as a decorator, @nativecall.method('d:&v'), it "
+                f"takes a function of Python's (got {type(function).__name__})"
+            )
+        return Method(function, self.signature, self.options, self.doc)
+
+    def __repr__(self) -> str:
+        return f"<native method {str(self.signature)!r}>"
+
+    if TYPE_CHECKING:
+        # For type checkers, as of a field.
+        @overload
+        def __get__(self, object: None, type: type, /) -> MethodDescriptor: ...
+        @overload
+        def __get__(self, object: object, type: type, /) -> Callable[..., Foreign]: ...
+        def __get__(self, object: object, type: type, /) -> Foreign: ...
+
+
+def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Field:
+    """Declare a field in the body of a class of native objects.
+
+    Parameters
+    ----------
+    type : str, CType or class
+        A code of signatures: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an
+        array (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects, or the
+        name of one, also that of the class being made: then the field is None or a counted
+        reference to such an object. A text that is a code is a code. ``nativecall.NativeObject`` is
+        any native object.
+        ``nativecall.Lock`` is a lock for whoever uses the object, Python and native threads.
+    atomic : bool
+        Each access is one atomic operation, ordered with all others; for numbers of at most 8
+        bytes. Other fields are plain memory: threads that share them agree on who may when.
+    doc : str, optional
+
+    Returns
+    -------
+    Field
+        In objects the attribute is the value: numbers, cffi pointers (borrowed: what they point to
+        is the user's to keep), named tuples for structs, NumPy arrays over the object's memory for
+        arrays of numbers, the object itself for references, and a `Lock`.
+
+    Raises
+    ------
+    SignatureError, TypeError
+        A type that no field can have.
+
+    Examples
+    --------
+    >>> import nativecall as nc
+    >>> class Point(nc.NativeObject):
+    ...     x = nc.field("d")
+    ...     y = nc.field("d")
+    ...     next = nc.field("Point")
+    >>> p = Point(1.0, y=2.0)
+    >>> p.next = Point(3.0)
+    >>> p.x, p.y, p.next.x, p.next.next
+    (1.0, 2.0, 3.0, None)
+    """
+    if type is Lock:
+        if atomic:
+            raise TypeError("a lock is always atomic; leave atomic=True out")
+        return Field(LOCK_WORD, Lock, False, doc)
+    root = _lib.types.NativeObject
+    if isinstance(type, _TYPE) and issubclass(type, root):
+        return _reference(None if type is root else type, atomic, doc)
+    if not isinstance(type, (str, CType)):
+        raise TypeError(
+            "'type' must be a type's code, a class of native objects, the name of one, or "
+            f"nativecall.Lock (got {type!r})"
+        )
+    if isinstance(type, CType):
+        ctype = type
+    else:
+        try:
+            ctype = parse_type(type)
+        except SignatureError:
+            if not type.isidentifier():
+                raise
+            return _reference(type, atomic, doc)
+    if ctype.kind in ("void", "object", "view") or object_offsets(ctype):
+        raise TypeError(
+            f"a field cannot be {ctype.named!r}: fields are numbers, pointers, structs, arrays and "
+            "references to native objects"
+        )
+    if ctype.alignment > 16:
+        raise TypeError(f"a field cannot have the alignment of {ctype.named!r}, {ctype.alignment}")
+    if atomic and (ctype.kind not in _ATOMIC or ctype.size > 8):
+        raise TypeError(
+            f"a field of type {ctype.named!r} cannot be atomic; numbers of 1 to 8 bytes can be"
+        )
+    return Field(ctype, None, atomic, doc)
+
+
+_TYPE = type
+
+
+def _reference(of: type | str | None, atomic: bool, doc: str | None) -> Field:
+    if atomic:
+        raise TypeError("a reference cannot be atomic: it is two counts and a pointer; use a lock")
+    return Field(None, of, False, doc)
+
+
+def method(
+    target: object = None,
+    signature: str | Signature | None = None,
+    *,
+    gil: Literal["hold", "release"] = "hold",
+    errors: str = "none",
+    doc: str | None = None,
+) -> Method:
+    """Declare a native method in the body of a class of native objects.
+
+    Parameters
+    ----------
+    target : object, optional
+        What `wrap` takes: an address, a native callable, a cfunc or jitted function of Numba's; or
+        a Python function, which native code then calls too, taking the GIL. None, or left out with
+        a signature alone, is an abstract method: the class has no objects, and subclasses define
+        it. A text alone is the signature, for a decorator: ``@nc.method("d:&v")``.
+    signature : str or Signature, optional
+        With self first. A `self` of type ``"&v"`` (or ``"P"``) is the object's address, as native
+        code has it; any other pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of
+        the fields that the class itself declares, in their order, as a C struct has them. Python
+        functions get the object.
+    gil, errors : str
+        As for `wrap`.
+    doc : str, optional
+
+    Raises
+    ------
+    TypeError
+        A first argument that is no pointer, or a missing signature.
+
+    Examples
+    --------
+    >>> import nativecall as nc
+    >>> class Point(nc.NativeObject):
+    ...     x = nc.field("d")
+    ...     y = nc.field("d")
+    ...     @nc.method("d:&v")
+    ...     def norm(self):
+    ...         return (self.x**2 + self.y**2) ** 0.5
+    >>> Point(3.0, 4.0).norm()
+    5.0
+    """
+    if signature is None and isinstance(target, (str, Signature)):
+        target, signature = None, target
+    read = None if signature is None else parse(signature)
+    if read is None and isinstance(target, FunctionType):
+        raise TypeError(
+            "'signature' is missing: a Python function does not say which C types a method has; "
+            "write @nativecall.method('d:&v') above it"
+        )
+    if read is None and target is None:
+        raise TypeError("'signature' is missing: an abstract method is a name and a signature")
+    if read is not None:
+        check_self(read)
+    options: dict[str, str] = {"gil": gil, "errors": errors}
+    return Method(target, read, options, doc)
+
+
+def check_self(signature: Signature) -> None:
+    """Raise TypeError unless the first argument can be an object."""
+    if not signature.args or signature.args[0].kind not in ("voidptr", "pointer"):
+        raise TypeError(
+            f"a method's first argument is the object, a pointer such as '&v' (got "
+            f"{signature.text!r})"
+        )
+    if signature.variadic:
+        raise TypeError(f"a method cannot be variadic (got {signature.text!r})")
+
+
+def is_array_of_numbers(ctype: CType) -> bool:
+    """Whether a field of this type comes back as a NumPy array over the object's memory."""
+    return isinstance(ctype, Array) and isinstance(ctype.item, Scalar)

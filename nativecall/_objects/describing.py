@@ -1,0 +1,285 @@
+"""How the core learns of a class of native objects from its body, and what the class then gets.
+
+The metaclass, which is C's, asks `describe` before the class is made, lays out the fields and makes
+the native class, makes Python's, and asks `publish` for descriptors. Classes that C code made are
+published by the same way.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from .. import _lib
+from .._callable.callable import NativeCallable
+from .._callable.wrap import plain, wrap
+from .._callback import callback
+from .._errors import SignatureError, refuse_reload
+from .._signature.ctype import CType, Scalar
+from .._signature.signature import Signature
+from .._signature.spelling import parse, parse_type
+from .._values import callspec
+from .declared import LOCK, LOCK_WORD, Field, Lock, Method, check_self, field
+from .values import loader, storer, view
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._types import FieldRow, Foreign, MethodRow
+
+refuse_reload(globals(), "describe")
+
+_types = _lib.types
+_PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
+KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
+_ADDRESS = parse_type("N")
+
+
+def describe(
+    name: str, bases: tuple[Foreign, ...], space: dict[str, Foreign]
+) -> tuple[int, int, tuple[FieldRow, ...], tuple[MethodRow, ...]] | None:
+    """What a class body says: size and alignment of its fields, the fields, the methods.
+
+    Declarations are taken out of the namespace; Python functions stay in it.
+    """
+    native = _inherited(bases)
+    fields: list[FieldRow] = []
+    methods: list[MethodRow] = []
+    parts: dict[str, Field | Method] = {}
+    made: dict[str, NativeCallable] = {}
+    end, alignment = 0, 1
+    for key, value in list(space.items()):
+        known = native.get(key)
+        if isinstance(value, Field):
+            ctype = value.type
+            of = None if ctype else _class_of(value.of, name, space.get("__module__"))
+            size = 8 if ctype is None else ctype.size
+            align = 8 if ctype is None else ctype.alignment
+            end = -(-end // align) * align
+            alignment = max(alignment, align)
+            fields.append((key, value.code, end, of))
+            end += size
+            parts[key] = value
+            del space[key]
+        elif isinstance(value, Method) or known is not None:
+            declared = _method(name, key, value, known)
+            row, kept = _native(declared, f"{name}.{key}")
+            methods.append((key, *row))
+            parts[key] = declared
+            if kept is not None:
+                made[key] = kept
+            if isinstance(declared.target, FunctionType):
+                space[key] = declared.target
+            else:
+                space.pop(key)
+    if not parts:
+        return None
+    space[_PARTS] = (parts, made)
+    end = -(-end // alignment) * alignment
+    return end, alignment, tuple(fields), tuple(methods)
+
+
+def publish(
+    cls: type, fields: list[FieldRow], methods: list[MethodRow]
+) -> dict[str, Foreign | None]:
+    """The attributes of a class for what it itself has; None takes one away."""
+    parts, made = cls.__dict__.get(_PARTS, ({}, {}))
+    found: dict[str, Foreign | None] = {}
+    if parts:
+        found[_PARTS] = None
+    kept = tuple([one for key, one in made.items() if key in cls.__dict__])
+    if kept:
+        found[KEPT] = kept
+    for name, code, offset, of in fields:
+        if name not in cls.__dict__:
+            found[name] = _field(cls, name, code, offset, of, parts.get(name))
+    for name, text, address, flags, takes_fields in methods:
+        if name in cls.__dict__:
+            continue
+        signature = parse(text)
+        part = parts.get(name)
+        target = made.get(name)
+        if target is None and address:
+            target = wrap(address, signature, name=f"{cls.__name__}.{name}")
+            target = _with_flags(target, flags)
+        doc = part.doc if isinstance(part, Method) else None
+        found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
+    _check_order(cls)
+    return found
+
+
+# -- fields ----------------------------------------------------------------------------------------
+
+
+def _field(
+    cls: type, name: str, code: str | None, offset: int, of: type | None, part: Foreign
+) -> object:
+    doc = part.doc if isinstance(part, Field) else None
+    if code is None:
+        return _types.Field(cls, name, "@", offset, 8, False, of, None, None, doc)
+    who = f"field {name!r} of {cls.__name__!r}"
+    if code == LOCK:
+        refuse = _refuse_lock(who)
+        return _types.Field(cls, name, "", offset, LOCK_WORD.size, False, None, Lock, refuse, doc)
+    ctype = (part.type if isinstance(part, Field) else None) or _type_of(code, who, offset)
+    atomic = isinstance(part, Field) and part.atomic
+    if isinstance(ctype, Scalar):
+        letter, load, store = ctype.letter, None, None
+    else:
+        letter, load, store = "", loader(ctype), storer(ctype, who)
+    return _types.Field(cls, name, letter, offset, ctype.size, atomic, None, load, store, doc)
+
+
+def _type_of(code: str, who: str, offset: int) -> CType:
+    """The type of a C class's field, which has to be one that a class body could declare."""
+    try:
+        ctype = parse_type(code)
+        field(ctype)
+    except (SignatureError, TypeError) as error:
+        error.add_note(f"This is {who}.")
+        raise
+    if offset % ctype.alignment:
+        raise TypeError(
+            f"{who} lies at offset {offset}, which is no multiple of {ctype.alignment}, the "
+            f"alignment of {code!r}"
+        )
+    return ctype
+
+
+def _refuse_lock(who: str) -> Callable[..., object]:
+    def store(object: object, value: object, address: int) -> None:
+        raise TypeError(f"{who} is a lock, which is taken and given back, not assigned to")
+
+    return store
+
+
+def _class_of(of: type | str | None, name: str, module: object) -> Foreign:
+    """The class of a reference: a class, None for any, ``...`` for the one being made."""
+    if not isinstance(of, str):
+        return of
+    if of == name:
+        return ...
+    found = [cls for cls in _subclasses(_types.NativeObject) if cls.__name__ == of]
+    here = [cls for cls in found if cls.__module__ == module] or found
+    if len(here) != 1:
+        why = "there is none of that name" if not here else f"there are {len(here)} of that name"
+        raise TypeError(
+            f"{of!r} is neither a type's code nor one class of native objects: {why}; give the "
+            "class itself"
+        )
+    return here[0]
+
+
+def _subclasses(cls: type) -> list[type]:
+    found = [cls]
+    one: type
+    for one in type.__subclasses__(cls):
+        found += [other for other in _subclasses(one) if other not in found]
+    return found
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+
+def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
+    """The native names of the bases: a method's signature, None for a field."""
+    found: dict[str, str | None] = {}
+    for base in bases:
+        if isinstance(base, _types.nativeobjecttype):
+            for _, fields, methods in _types.native_parts(base):
+                found |= {row[0]: "" for row in fields}
+                found |= {row[0]: row[1] for row in methods}
+    return found
+
+
+def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
+    """A method as declared, or a Python function in the place of a native method."""
+    if isinstance(value, Method):
+        return value
+    if known == "":
+        raise TypeError(f"class {cls!r}: {name!r} is a field of a base and stays one")
+    if not isinstance(value, FunctionType):
+        raise TypeError(
+            f"class {cls!r}: {name!r} is a native method of a base, with the signature {known!r}; "
+            f"a function or nativecall.method can take its place (got {type(value).__name__})"
+        )
+    return Method(value, parse(known or ""), {}, value.__doc__)
+
+
+def _with_address(signature: Signature) -> Signature:
+    """The signature with the object as an address, which Python can take."""
+    return Signature(
+        signature.result,
+        (_ADDRESS, *signature.args[1:]),
+        readonly=(False, *signature.readonly[1:]),
+    )
+
+
+def _native(
+    declared: Method, name: str
+) -> tuple[tuple[str, int, int, bool], NativeCallable | None]:
+    """(signature, address, flags, whether self is the fields), and the callable to keep."""
+    target, signature = declared.target, declared.signature
+    if target is None:
+        assert signature is not None
+        return (signature.text, 0, 0, _takes_fields(signature)), None
+    if isinstance(target, FunctionType):
+        assert signature is not None
+        called = callback(_with_address(signature), _with_object(target), name=name)
+        _, address, flags = called._entry()
+        return (signature.text, address, flags, False), called
+    given = wrap(target, signature, **declared.options)  # type: ignore[arg-type]  # checked by wrap
+    spec, address, flags = given._entry()
+    signature = signature or spec.signature
+    check_self(signature)
+    owner = given._owners[0] if len(given._owners) == 1 else given
+    made = plain(address, callspec.of(signature, flags, spec.policies), name, owner, flags)
+    return (signature.text, address, flags, _takes_fields(signature)), made
+
+
+def _takes_fields(signature: Signature) -> bool:
+    return signature.args[0].kind == "pointer"
+
+
+def _with_object(function: FunctionType) -> Callable[..., object]:
+    def called(address: int, *values: object) -> object:
+        return function(_types.object_as_python(address), *values)
+
+    return called
+
+
+def _with_flags(target: NativeCallable, flags: int) -> NativeCallable:
+    """A callable of a C class's method, with the flags that it says."""
+    if not flags:
+        return target
+    spec, address, _ = target._entry()
+    return target._derived(spec, address, flags, target)
+
+
+# -- the order of bases ----------------------------------------------------------------------------
+
+
+def _check_order(cls: type) -> None:
+    """Refuse a class in which Python would find something else by a native name."""
+    names = _inherited((cls,))
+    order = _types.native_order(cls)
+    for one in cls.__mro__:
+        if one in order or one is object:
+            continue
+        before = [later for later in order if cls.__mro__.index(later) > cls.__mro__.index(one)]
+        for name in names.keys() & one.__dict__.keys():
+            rows = [row for late in before for row in _own_names(late)]
+            if name in rows:
+                raise TypeError(
+                    f"class {cls.__name__!r}: {name!r} is native, and {one.__name__!r}, which is "
+                    "no class of native objects, would hide it in Python alone; put it behind, or "
+                    "make it one"
+                )
+
+
+def _own_names(cls: type) -> list[str]:
+    _, fields, methods = _types.native_parts(cls)[0]
+    return [row[0] for row in fields] + [row[0] for row in methods]
+
+
+_types.set_object_hooks(describe, publish, view)

@@ -1,0 +1,80 @@
+"""What the root class of native objects has in Python: how objects show, are copied and pickled."""
+
+from __future__ import annotations
+
+from reprlib import recursive_repr
+
+from .. import _lib
+from .._errors import refuse_reload
+from .declared import LOCK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
+
+refuse_reload(globals(), "NativeObject")
+
+_types = _lib.types
+NativeObject = _types.NativeObject
+
+
+def field_names(cls: type) -> list[str]:
+    """The fields, but locks, of a class and its bases, as `__init__` takes them."""
+    parts = reversed(_types.native_parts(cls))
+    return [name for _, fields, _ in parts for name, code, _, _ in fields if code != LOCK]
+
+
+@recursive_repr()
+def _repr(self: object) -> str:
+    """The class and the fields; references as what they refer to."""
+    cls = type(self)
+    shown = [f"{name}={getattr(self, name)!r}" for name in field_names(cls)]
+    if not shown:
+        return object.__repr__(self)
+    return f"{cls.__name__}({', '.join(shown)})"
+
+
+def _reduce(self: object, protocol: int) -> tuple[object, ...]:
+    """By the class, the fields and what Python added, also of objects that refer to each other."""
+    cls = type(self)
+    fields = {}
+    for owner, rows, _ in _types.native_parts(cls):
+        for name, code, _, _ in rows:
+            if code == LOCK:
+                continue
+            value = getattr(self, name)
+            if code is not None and _has_pointer(code) and value is not None:
+                raise TypeError(
+                    f"cannot pickle or copy a {cls.__name__!r} object: field {name!r} of "
+                    f"{owner.__name__!r} is a pointer"
+                )
+            fields[name] = value
+    return _make, (cls,), (fields, object.__getstate__(self))
+
+
+def _has_pointer(code: str) -> bool:
+    return any([letter in code for letter in "&PX"])
+
+
+def _make(cls: Foreign) -> object:
+    return cls.__new__(cls)
+
+
+def _setstate(self: object, state: tuple[dict[str, Foreign], Foreign]) -> None:
+    """Sets what `__reduce_ex__` gave."""
+    fields, added = state
+    for name, value in fields.items():
+        setattr(self, name, value)
+    slots: dict[str, Foreign] = {}
+    if isinstance(added, tuple):
+        added, slots = added
+    for name, value in {**(added or {}), **(slots or {})}.items():
+        setattr(self, name, value)
+
+
+_repr.__name__ = "__repr__"
+_reduce.__name__ = "__reduce_ex__"
+_setstate.__name__ = "__setstate__"
+for _one in (_repr, _reduce, _setstate):
+    setattr(NativeObject, _one.__name__, _one)
+del _one

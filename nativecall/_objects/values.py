@@ -1,0 +1,158 @@
+"""Fields that are no numbers: pointers, structs and arrays, to and from an object's memory; and one
+field of many objects, as NumPy has it.
+"""
+
+from __future__ import annotations
+
+from .. import _lib
+from .._signature.ctype import CType
+from .._signature.derived import Array, Struct, inner_types
+from .._signature.spelling import parse_type
+from .._values import boxes
+from .._values.dtypes import dtype_of
+from .._values.policies import DEFAULT as _POLICIES
+from .._values.storage import by_name, load, store_whole
+from .declared import LOCK, is_array_of_numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._types import Foreign
+
+
+_ADDRESS = parse_type("N")
+
+
+class Memory:
+    """Memory of native objects, for NumPy, which keeps this and so the object, or array of them."""
+
+    def __init__(self, object: object, interface: dict[str, Foreign]) -> None:
+        self.object = object
+        self.__array_interface__ = interface
+
+
+def loader(ctype: CType) -> Callable[[object, int], object]:
+    """What gives the value of a field from its object and address."""
+    if is_array_of_numbers(ctype):
+        return _array_loader(ctype)
+    return lambda object, address: load(ctype, address)
+
+
+def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
+    import numpy as np
+
+    typestr = np.dtype(ctype.item.letter).str
+
+    def load_array(object: object, address: int) -> object:
+        interface = {
+            "version": 3,
+            "data": (address, False),
+            "shape": ctype.shape,
+            "typestr": typestr,
+        }
+        return np.asarray(Memory(object, interface))
+
+    return load_array
+
+
+def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
+    """A NumPy array over the field `name` of all objects of an array, which it keeps."""
+    import numpy as np
+
+    who = f"field {name!r} of {owner.__name__!r}"
+    if code is None or code == LOCK:
+        what = "a reference" if code is None else "a lock"
+        raise TypeError(f"{who} is {what}, which NumPy does not know; take it of single objects")
+    if owner.__dict__[name].atomic:
+        raise TypeError(f"{who} is atomic, and NumPy's accesses are not; take it of single objects")
+    ctype = parse_type(code)
+    item, shape = (ctype.item, ctype.shape) if isinstance(ctype, Array) else (ctype, ())
+    form = np.dtype(dtype_of(item))
+    whole = (len(array), *shape)
+    if not len(array):
+        return np.empty(whole, form)
+    inner = np.empty(shape, form).strides
+    size = (len(array) - 1) * array.stride + ctype.size
+    interface = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
+    memory = np.asarray(Memory(array, interface))
+    return np.ndarray(whole, form, memory, strides=(array.stride, *inner))
+
+
+def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
+    """What sets a field of an object at its address."""
+    words = _without_pointers(ctype)
+
+    def store_value(object: object, value: Foreign, address: int) -> None:
+        # All or nothing: what does not convert must not leave half of an aggregate.
+        memory = _lib.ffi.new("char[]", ctype.size + 16)
+        place = int(_lib.ffi.cast("uintptr_t", memory))
+        place += -place % 16
+        if words is not ctype and boxes.struct(value) is None:
+            value = _with_addresses(ctype, value, who)
+            store_whole(words, value, place, who, [], False, _POLICIES)
+        else:
+            store_whole(ctype, value, place, who, [], False, _POLICIES)
+        _lib.ffi.memmove(
+            _lib.ffi.cast("char *", address), _lib.ffi.cast("char *", place), ctype.size
+        )
+
+    return store_value
+
+
+# Objects keep nothing for the pointers in them, so a value that somebody must keep is refused where
+# an argument of a call would take it: a buffer, a Python function.
+
+
+def _without_pointers(ctype: CType) -> CType:
+    """The same memory with addresses as numbers; the type itself if it has no pointers."""
+    if ctype.kind in ("pointer", "voidptr", "function"):
+        return _ADDRESS
+    if not any([_without_pointers(inner) is not inner for inner in inner_types(ctype)]):
+        return ctype
+    if isinstance(ctype, Array):
+        return Array(_without_pointers(ctype.item), ctype.shape)
+    assert isinstance(ctype, Struct)
+    inner = [_without_pointers(field.type) for field in ctype.fields]
+    return Struct(zip(ctype.field_names, inner, strict=True), ctype.packed)
+
+
+def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
+    """A value for that type; one of a wrong form as it is, which is refused when it is stored."""
+    if ctype.kind in ("pointer", "voidptr", "function"):
+        return _address(value, who)
+    if isinstance(ctype, Struct):
+        types = {name: one.type for name, one in zip(ctype.field_names, ctype.fields, strict=True)}
+        given = None if isinstance(value, (tuple, list)) else by_name(value)
+        if isinstance(value, (tuple, list)) and len(value) == len(types):
+            given = dict(zip(types, value, strict=True))
+        if given is None:
+            return value
+        return {
+            name: _with_addresses(types[name], one, f"field {name!r} of {who}")
+            if name in types
+            else one
+            for name, one in given.items()
+        }
+    if isinstance(ctype, Array):
+        item = Array(ctype.item, ctype.shape[1:]) if len(ctype.shape) > 1 else ctype.item
+        if _without_pointers(item) is not item and hasattr(value, "__len__"):
+            return [_with_addresses(item, one, f"item {i} of {who}") for i, one in enumerate(value)]
+    return value
+
+
+def _address(value: Foreign, who: str) -> int:
+    """An address, None, or a pointer of cffi's; what it points to is the user's to keep."""
+    ffi = _lib.ffi
+    if value is None:
+        return 0
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value < 2**64:
+            raise OverflowError(f"{who} must be an address (got {value})")
+        return value
+    if isinstance(value, ffi.CData):
+        return int(ffi.cast("uintptr_t", value))
+    raise TypeError(
+        f"{who} must be None, an address or a cffi pointer, which it does not keep (got "
+        f"{type(value).__name__})"
+    )

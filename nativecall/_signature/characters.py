@@ -1,0 +1,52 @@
+"""Which pointers lead to text: to characters that C declares `const`; for types and nodes."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cffi.FFI import CType as FFIType
+
+#: The types whose characters make text, behind pointers to const ones.
+CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
+
+
+def characters(ctype: FFIType, const: bool) -> str:
+    """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
+    text = const and ctype.kind == "pointer" and ctype.item.kind == "primitive"
+    return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
+
+
+def characters_behind(ctype: FFIType, const: bool | None = None) -> str:
+    """Which characters a pointer leads to by pointers to const ones, after ``*``."""
+    if ctype.kind != "pointer" or ctype.item.kind != "pointer":
+        return ""
+    # A node says what its pointers promise.
+    found = characters(ctype.item, ctype.item.const if const is None else const)
+    return f"*{found}" if found else ""
+
+
+def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) -> tuple[str, ...]:
+    """Which characters each argument of a node's function leads to, and the result at the end; ()
+    where there is no text. Of an argument that is a function, those of its own arguments and of its
+    result, in parentheses: ``"(char,,)"``; of a pointer to pointers ``"*char"``.
+    """
+    found = []
+    for arg, const in zip(args, readonly, strict=True):
+        text = characters(arg, const) or characters_behind(arg)
+        if arg.kind == "function":
+            inner = zip(arg.args, arg.readonly, strict=True)
+            text = together([*[characters(*one) for one in inner], _returned(arg.result)])
+        found.append(text)
+    found.append(_returned(result))
+    return tuple(found) if any(found) else ()
+
+
+def _returned(result: FFIType) -> str:
+    return characters(result, getattr(result, "const", False))
+
+
+def together(found: Sequence[str]) -> str:
+    """What is said of a function's arguments and result in one text; ``""`` for nothing."""
+    return f"({','.join(found)})" if any(found) else ""

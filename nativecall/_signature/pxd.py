@@ -1,0 +1,171 @@
+"""What a .pxd file says: the types and functions that a module of Cython's declares for others.
+
+Read are declarations that begin a line: `ctypedef`, `cdef struct`, `cdef enum`, `cdef` and `cpdef`
+functions. Nothing here raises: what is not understood is left out, and then it is not known.
+
+The names of Cython's types in C are made of the names of the packages and the module, each after
+its length, and their own: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import namedtuple
+
+from .._fifo import Cache
+
+MOST_BYTES = 1 << 22
+
+#: Types by the names that NumPy and Cython have for them, beyond those that C declarations have.
+SIZED = {
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "intp": "intptr_t",
+    "uintp": "uintptr_t",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float _Complex",
+    "complex128": "double _Complex",
+}
+#: C's types by Cython's names.
+COMPLEX = {f"{name}_complex": f"{name} _Complex" for name in ("float", "double")}
+COMPLEX["long_double_complex"] = "long double _Complex"
+
+
+class Pxd(namedtuple("Pxd", ["functions", "types"])):
+    """What is declared.
+
+    Attributes
+    ----------
+    functions : dict of str to Promise
+    types : dict of str to str
+        By the names of types, the C declaration of each, with other types of the same file by
+        their names between ``@``.
+    """
+
+    __slots__ = ()
+    functions: dict[str, Promise]
+    types: dict[str, str]
+
+
+class Promise(namedtuple("Promise", ["nogil", "raises"])):
+    """What a declaration says of calls.
+
+    Attributes
+    ----------
+    nogil : bool
+        Whether the function may be called without the GIL.
+    raises : bool or None
+        Whether it may set an exception: not with ``noexcept``; None where it is not written, which
+        means one thing before Cython 3, and another since.
+    """
+
+    __slots__ = ()
+    nogil: bool
+    raises: bool | None
+
+
+_COMMENT = re.compile(r'"""(?:.|\n)*?"""|\'\'\'(?:.|\n)*?\'\'\'|#[^\n]*')
+_FUNCTION = re.compile(
+    r"^cp?def\s+(?!class\b|struct\b|union\b|enum\b|extern\b)[^(\n]*?\b(\w+)\s*"
+    r"\(([^()]*(?:\([^()]*\)[^()]*)*)\)([^\n:(]*(?:\([^()]*\))?[^\n:(]*)$",
+    re.M,
+)
+_TYPE = re.compile(
+    r"^(?:ctypedef|cdef|cpdef)\s+(?:packed\s+)?(struct|enum)(?:\s+class)?\s+(\w+)\s*:([^\n]*)"
+    r"((?:\n(?:[ \t]+[^\n]*|[ \t]*(?=\n)))*)",
+    re.M,
+)
+_ALIAS = re.compile(
+    r"^ctypedef\s+(?!struct\b|enum\b|union\b|fused\b|class\b|extern\b|packed\b)([^\n:]+)$", re.M
+)
+_CLAUSES = re.compile(r"\)\s*(?:noexcept|nogil|with\s+gil|except\b[^,)]*|\s)+$")
+_WORD = re.compile(r"(?:\w+\.)*\w+")
+_OF_CYTHON = {"bint": "int", "object": "PyObject *"}
+_OF_CYTHON |= {name: meant for name, meant in SIZED.items() if not name.startswith(("int", "uint"))}
+
+
+def read(text: str) -> Pxd:
+    """What the text of a .pxd file declares."""
+    text = _COMMENT.sub("", text.replace("\\\n", " ").replace("\r\n", "\n"))
+    found = Pxd({}, {})
+    for name, _, clauses in _FUNCTION.findall(text):
+        raises: bool | None = "except" in clauses.split("noexcept")[-1] or None
+        if re.search(r"\bnoexcept\b", clauses):
+            raises = False
+        found.functions[name] = Promise(re.search(r"\bnogil\b", clauses) is not None, raises)
+    aliases = _ALIAS.findall(text)
+    records = _TYPE.findall(text)
+    names = {name for _, name, _, _ in records}
+    named = {alias: _declared(alias) for alias in aliases}
+    names |= {name for name in named.values() if name is not None}
+    for kind, name, rest, body in records:
+        if kind == "enum":
+            found.types[name] = f"int @{name}@"
+            continue
+        members = [
+            line.strip() for line in (rest + body).split("\n") if line.strip() not in ("", "pass")
+        ]
+        if members:
+            fields = "; ".join([_in_c(member, names) for member in members])
+            found.types[name] = f"struct {{ {fields}; }} @{name}@"
+    for alias, name in named.items():
+        if name is not None:
+            found.types[name] = _in_c(_CLAUSES.sub(")", alias.strip()), names)
+    return found
+
+
+def _declared(alias: str) -> str | None:
+    """The name that an alias gives to a type."""
+    pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", alias)
+    if pointer is not None:
+        return pointer[1]
+    last = re.search(r"(\w+)\s*(?:\[\w*\]\s*)*$", alias)
+    return None if last is None else last[1]
+
+
+def _in_c(text: str, names: set[str]) -> str:
+    """A declaration as C has it, the types of the file between ``@``."""
+    text = re.sub(r"\b(float|double)\s+complex\b", r"\1 _Complex", text)
+
+    def word(match: re.Match[str]) -> str:
+        own = match[0].rpartition(".")[2]
+        if own in names:
+            return f"@{own}@"
+        if "." in match[0]:
+            own = own.removesuffix("_t") if own.removesuffix("_t") in SIZED else own
+            return SIZED.get(own, own)
+        return _OF_CYTHON.get(own, own)
+
+    return _WORD.sub(word, text)
+
+
+_read: Cache[tuple[str, int, int], Pxd] = Cache(16)
+
+
+def beside(file: object) -> Pxd | None:
+    """The .pxd file of the extension module in a file, None where there is none."""
+    if not isinstance(file, str):
+        return None
+    folder, name = os.path.split(file)
+    path = os.path.join(folder, name.partition(".")[0] + ".pxd")
+    try:
+        state = os.stat(path)
+        key = path, state.st_mtime_ns, state.st_size
+        found = _read.get(key)
+        if found is None:
+            with open(path, encoding="utf-8", errors="replace") as opened:
+                found = _read.keep(key, read(opened.read(MOST_BYTES)))
+    except OSError:
+        return None
+    return found
+
+
+def unmangled(name: str, prefix: str) -> tuple[str, str]:
+    """The module and the own name in the name that Cython has for something in C."""
+    parts, own = [], name.removeprefix(prefix)
+    while length := re.match(r"\d+", own):
+        end = length.end() + int(length[0])
+        parts.append(own[length.end() : end])
+        own = own[end + 1 :]
+    return ".".join(parts), own

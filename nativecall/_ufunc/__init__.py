@@ -1,0 +1,1 @@
+"""NumPy's ufuncs: their loops as native callables, and ufuncs around native callables."""

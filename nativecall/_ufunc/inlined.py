@@ -1,0 +1,96 @@
+"""Loops with the function inside of them, for functions whose LLVM IR is known.
+
+Numba keeps the IR of what it compiled. A library of Numba's own is made for the loop, linked with
+that of the function and optimized by Numba's settings, as `numba.vectorize` does: LLVM inlines the
+function, and vectorizes the loop where it can. Numba never unmaps machine code, so there is one
+loop for a function, however many ufuncs are made of it. Modules of llvmlite are compiled with the
+loop, by the code generator here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._adapt.ufunc import LoopPlan
+    from .._callable.callable import NativeCallable
+    from .._types import Foreign
+
+
+def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
+    """The address of a loop, which gets nothing for its last argument, and what keeps its code;
+    None where the function's IR is not known, or the loop has to look after failures or the GIL.
+    """
+    if plan.core is not None or plan.needs_gil or plan.errors != "none":
+        return None
+    owners = entry._owners
+    if not owners:
+        return None
+    owner: Foreign = owners[-1]  # of the present function
+    llvmlite = sys.modules.get("nativecall._bridges.llvmlite")
+    if llvmlite is not None and isinstance(owner, llvmlite.Compiled):
+        return _joined(plan, owner)
+    callback = sys.modules.get("numba.core.ccallback")
+    if callback is not None and isinstance(owner, callback.CFunc):
+        return _numba_loop(plan, owner._library, owner._wrapper_name, is_cfunc=True)
+    jitted = sys.modules.get("nativecall._bridges.numba.jitted")
+    if jitted is not None and isinstance(owner, jitted.Instance):
+        return _numba_loop(plan, owner._library, owner._library.name)
+    return None
+
+
+def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
+    """A loop that is compiled with the function's module."""
+    from .._codegen import engine, loopcode
+
+    try:
+        code = loopcode.joined(plan, owner.text, owner.name, owner.symbols)
+    except (engine.Unsupported, RuntimeError):
+        return None  # it is called through its pointer
+    return code.address(loopcode.EXPORT), (owner, code)
+
+
+def _numba_loop(
+    plan: LoopPlan, library: Foreign, callee: str, *, is_cfunc: bool = False
+) -> tuple[int, object] | None:
+    """A loop in a library of Numba's, around the C function `callee` of another one."""
+    from .._codegen import abi, loopcode
+
+    registry = sys.modules["numba.core.registry"]
+    lock = sys.modules["numba.core.compiler_lock"].global_compiler_lock
+    context = registry.cpu_target.target_context
+    with lock:
+        known = library.__dict__.setdefault("_nativecall_loops", {})
+        key = loopcode.key(plan)
+        address: int | None = known.get(key)
+        if address is None:
+            name = f"{callee}_loop_{len(known)}"
+            made = context.codegen().create_library(name)
+            module = made.create_ir_module(name)
+            try:
+                loopcode.LoopCode(plan, name, callee, module).write()
+            except abi.Unsupported:
+                return None
+            made.add_ir_module(module)
+            if is_cfunc:
+                made.add_llvm_module(_inlinable(library, callee))
+            else:
+                made.add_linking_library(library)
+            made.finalize()
+            known[key] = address = made.get_pointer_to_function(name)
+    return (address, library) if address else None
+
+
+def _inlinable(library: Foreign, callee: str) -> Foreign:
+    """A cfunc's module, without the marks by which Numba keeps its Python function out of the C
+    function around it; as code that several modules may have, which is how Numba links its own.
+    """
+    import llvmlite.binding as llvm
+
+    text = re.sub(r"(attributes #\d+ =) \{ noinline \}", r"\1 { nounwind }", library.get_llvm_str())
+    for name in (callee, callee.removeprefix("cfunc.")):
+        begins = re.compile(rf'^define (?=[^@]*@"?{re.escape(name)}"?\()', re.MULTILINE)
+        text = begins.sub("define linkonce_odr ", text)
+    return llvm.parse_assembly(text)

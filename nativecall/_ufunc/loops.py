@@ -1,0 +1,345 @@
+"""The loops of a ufunc of NumPy's, as native callables.
+
+A loop is a C function of NumPy's: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
+void *data)``. Each is offered as that, with `data` bound, its *strided* entry; and, where it is not
+generalised, as a C function of its elements, its *scalar* entry, ``d:d`` for a loop ``d->d``:
+generated code that calls the loop for one element. The only output is the result; several are
+out-parameters.
+
+What a loop raises, as `numpy.power` for negative exponents, the call from Python raises. That a
+loop sets flags of the processor's for overflow and the like, nobody looks at.
+
+Refused, by name: loops over Python objects, and ufuncs that have no other (`numpy.frompyfunc`);
+types that no signature of C's has (text, records); ufuncs all of whose loops are of NumPy's newer
+interface (ArrayMethod), which its struct does not have: they take text, or types of others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import namedtuple
+
+from .. import _lib
+from .._callable.callable import NativeCallable
+from .._callable.wrap import plain
+from .._errors import SignatureError
+from .._fifo import Fifo
+from .._signature.ctype import VOID, CType, scalar
+from .._signature.derived import pointer
+from .._signature.signature import Signature
+from .._signature.spelling import parse
+from .._values import callspec
+from .._values.outs import Out
+from .._values.policies import DEFAULT
+from . import structure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy
+
+    from .._types import Foreign, ThunkSpec
+    from .._values.policies import Policies
+
+_types = _lib.types
+#: What every loop is, with `data` as a number that is bound, and with it and `nc_thunk_settle`.
+_BOUND = "v:&&c&n&n"
+_WHOLE = f"{_BOUND}N"
+_SETTLED = f"{_WHOLE}N"
+_HEADER = _types.code_layout()["thunk_values"]
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+# NumPy's letters that are not ours. Dates and times are counts of 64 bits.
+_LETTERS = {"F": "Zf", "D": "Zd", "G": "Zg", "M": "q", "m": "q"}
+_NONE = "OSUVT"
+
+
+class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], defaults=(None,))):
+    """A loop.
+
+    Attributes
+    ----------
+    ufunc : numpy.ufunc
+    types : str
+        As in `numpy.ufunc.types`.
+    address, data : int
+        Of the C function, and its last argument.
+    kept : object
+        What else these need.
+    """
+
+    __slots__ = ()
+    ufunc: numpy.ufunc
+    types: str
+    address: int
+    data: int
+    kept: object
+
+    def __repr__(self) -> str:
+        return f"<loop {self.types} of {self.ufunc!r}>"
+
+    @property
+    def operands(self) -> tuple[CType, ...]:
+        """C types of the elements, inputs first."""
+        return tuple(map(_ctype, self.types.replace("->", "")))
+
+    @property
+    def signature(self) -> Signature:
+        """Of the scalar entry."""
+        inputs, outputs = self.operands[: self.ufunc.nin], self.operands[self.ufunc.nin :]
+        if len(outputs) == 1:
+            return Signature(outputs[0], inputs)
+        return Signature(VOID, (*inputs, *map(pointer, outputs)))
+
+    @property
+    def policies(self) -> Policies:
+        """Of the scalar entry."""
+        if self.ufunc.nout == 1:
+            return DEFAULT
+        outs = [Out(self.ufunc.nin + index) for index in range(self.ufunc.nout)]
+        return DEFAULT._replace(out=tuple(outs))
+
+
+def _ctype(letter: str) -> CType:
+    return scalar(_LETTERS.get(letter, letter))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def loops(ufunc: numpy.ufunc) -> list[Loop]:
+    """The loops in a ufunc's struct that C code can call, in its order.
+
+    Raises
+    ------
+    structure.Unknown
+        When the struct is none that is known.
+    """
+    import numpy
+
+    found = structure.fields(ufunc)
+    count, nargs = ufunc.ntypes, ufunc.nargs
+    if count and not (found.types and found.functions):
+        raise structure.Unknown(f"the ufunc {ufunc.__name__!r} has types and no loops")
+    numbers = ctypes.string_at(found.types or 0, count * nargs) if count else b""
+    made = []
+    for index, types in enumerate(ufunc.types):
+        row = numbers[index * nargs : (index + 1) * nargs]
+        letters = types.replace("->", "")
+        own = [numpy.dtype(letter).num for letter in letters]
+        if [*row] != own:
+            raise structure.Unknown(
+                f"the ufunc {ufunc.__name__!r} does not lie in memory as NumPy's headers say: its "
+                f"loop {index} is {types}, and {[*row]} is there"
+            )
+        address = found.functions[index]
+        if not address or any([letter in _NONE for letter in letters]):
+            continue
+        data = found.data[index] if found.data else None
+        made.append(Loop(ufunc, types, address, data or 0))
+    return made
+
+
+def find(ufunc: numpy.ufunc, types: str) -> Loop:
+    """The loop for types that are written as in `numpy.ufunc.types`.
+
+    Raises
+    ------
+    SignatureError
+        When there is none for C code, with those that there are.
+    """
+    letters = types.replace("->", "")
+    if any([letter in "OSUV" for letter in letters]):
+        what = "over Python objects" if "O" in letters else "of text or records"
+        raise SignatureError(f"{ufunc.__name__!r} has no loop {types!r} for C code: it is {what}")
+    for one in loops(ufunc):
+        if one.types == types:
+            return one
+    raise SignatureError(f"{ufunc.__name__!r} has no loop {types!r} for C code; {_offered(ufunc)}")
+
+
+def _offered(ufunc: numpy.ufunc) -> str:
+    """What loops there are, for messages."""
+    there = dict.fromkeys([one.types for one in loops(ufunc)])
+    return f"it has {', '.join(there)}" if there else _why_none(ufunc)
+
+
+def _why_none(ufunc: numpy.ufunc) -> str:
+    if not ufunc.types:
+        return (
+            "all of its loops are of NumPy's newer interface (ArrayMethod), for text or types of "
+            "others"
+        )
+    if any(["O" in types for types in ufunc.types]):
+        return (
+            "it has loops over Python objects alone, as numpy.frompyfunc makes them; "
+            "nativecall.callback makes C functions of Python's"
+        )
+    return "it has none for numbers"
+
+
+def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
+    """The loops of a ufunc that are C functions of numbers, by their signatures: the first of each.
+
+    Raises
+    ------
+    SignatureError
+        When there are none.
+    """
+    found: dict[Signature, Loop] = {}
+    if ufunc.signature is None:
+        # Dates come after integers of their size.
+        for one in sorted(loops(ufunc), key=lambda one: bool({*one.types} & {*"Mm"})):
+            found.setdefault(one.signature, one)
+    if not found:
+        why = f"it is generalised, {ufunc.signature}; nativecall.ufunc_loop() has its loops"
+        raise SignatureError(
+            f"{ufunc.__name__!r} has no loop that is a C function of numbers: "
+            f"{_why_none(ufunc) if ufunc.signature is None else why}"
+        )
+    return found
+
+
+def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
+    """The callable of one entry for a signature; SignatureError when no loop is such a function."""
+    known = scalars(ufunc)
+    loop = known.get(signature)
+    if loop is None:
+        offered = ", ".join([repr(one.text) for one in known])
+        raise SignatureError(
+            f"{ufunc.__name__!r} has no loop that is {signature.text!r}; it has {offered}"
+        )
+    return scalar_entry(loop)
+
+
+# -- callables -------------------------------------------------------------------------------------
+
+
+def _whole(loop: Loop) -> NativeCallable:
+    """A loop as it is, with `data` for its last argument."""
+    spec = callspec.of(parse(_WHOLE))
+    return plain(loop.address, spec, loop.ufunc.__name__, loop)
+
+
+def strided(loop: Loop) -> NativeCallable:
+    """A loop's own C function, with `data` bound."""
+    return _thunk(loop, parse(_BOUND), None)
+
+
+def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
+    """`nativecall.ufunc_loop`."""
+    loop = find(ufunc, types)
+    whole = strided(loop)
+    if ufunc.signature is not None:
+        return whole
+    try:
+        one = scalar_entry(loop)
+    except SignatureError:
+        return whole  # libffi cannot return it
+    made = NativeCallable.__new__(NativeCallable)
+    made._describe(ufunc.__name__, None)
+    made._set_overloads((one, whole))
+    return made
+
+
+def scalar_entry(loop: Loop) -> NativeCallable:
+    """A loop as a C function of its elements.
+
+    Raises
+    ------
+    SignatureError
+        When the loop is generalised, or no code can be made for it.
+    """
+    if loop.ufunc.signature is not None:
+        raise SignatureError(
+            f"{loop.ufunc.__name__!r} is generalised, {loop.ufunc.signature}: its loops are no "
+            "functions of numbers; nativecall.ufunc_loop() has them as they are"
+        )
+    return _thunk(loop, loop.signature, loop.operands)
+
+
+_SETTLE = _types.code_symbols()["nc_thunk_settle"]
+_specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
+
+
+def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None) -> NativeCallable:
+    """A thunk of a loop, for one element with these operands."""
+    key = signature.text, loop.ufunc.nin
+    spec = _specs.get(key)
+    if spec is None:
+        spec, lasts = _spec(loop, signature, operands)
+        if lasts:
+            _specs.put(key, spec)
+    return _types.make_thunk(_whole(loop), spec, (None, None, None, loop.data, _SETTLE))
+
+
+def _spec(
+    loop: Loop, signature: Signature, operands: tuple[CType, ...] | None
+) -> tuple[ThunkSpec, bool]:
+    """What all thunks of a shape share; whether it is what another time would make, too."""
+    from .._codegen import engine, scalar
+
+    inputs = loop.ufunc.nin
+    code = scalar.strided() if operands is None else scalar.scalar(signature, operands, inputs)
+    flags = 0 if code is not None else _lib.FLAG_TAKES_GIL
+    policies = DEFAULT if operands is None else loop.policies
+    lasts = code is not None or engine.lasts()
+    made = _types.ThunkSpec(
+        callspec.of(parse(_SETTLED)),
+        None,
+        callspec.of(signature, flags, policies),
+        flags,
+        256,
+        _HEADER + 2 * _WORD,
+        ((3, _HEADER), (4, _HEADER + _WORD)),
+        _Helper(operands, inputs, signature),
+        code,
+        lasts,
+    )
+    return made, lasts
+
+
+class _Helper:
+    """What scalar entries need Python code for."""
+
+    __slots__ = ("inputs", "operands", "signature")
+
+    def __init__(
+        self, operands: tuple[CType, ...] | None, inputs: int, signature: Signature
+    ) -> None:
+        self.operands = operands
+        self.inputs = inputs
+        self.signature = signature
+
+    def interpret(
+        self, target: int, function: NativeCallable, kept: list[object], data: bytes
+    ) -> int:
+        """The C function pointer without generated code; what keeps it is kept."""
+        from .interpreted import scalar, strided
+
+        last = int.from_bytes(data[:_WORD], sys.byteorder)
+        name = function.__name__
+        if self.operands is None:
+            made = strided(self.signature, target, last, name)
+        else:
+            made = scalar(self.signature, self.operands, self.inputs, target, last, name)
+        kept.append(made)
+        return made.address()
+
+    def pickled(
+        self, function: NativeCallable, values: tuple[object, ...], name: str
+    ) -> tuple[object, ...]:
+        """For `pickle`: another process makes the same of the same loop."""
+        found: Foreign = function._owners[-1]
+        again = _strided_again if self.operands is None else _scalar_again
+        return again, (found.ufunc, found.types)
+
+    def __repr__(self) -> str:
+        return f"<a loop of a ufunc as {self.signature.text!r}>"
+
+
+def _scalar_again(ufunc: numpy.ufunc, types: str) -> NativeCallable:
+    return scalar_entry(find(ufunc, types))
+
+
+def _strided_again(ufunc: numpy.ufunc, types: str) -> NativeCallable:
+    return strided(find(ufunc, types))

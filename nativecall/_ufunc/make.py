@@ -1,0 +1,196 @@
+"""`f.to_ufunc`: a ufunc of NumPy's around a native callable.
+
+Every entry is a loop. Its code is generated once for all functions of a shape, and calls them
+through their pointers; a function whose IR a bridge knows is compiled into a loop of its own.
+Without generated code NumPy's own loops call functions of one or two floats, and others are called
+by loops in Python.
+
+Guarantees: a ufunc keeps the callable, its code and all that this needs as long as it lives.
+Exceptions of the function come out of the ufunc's call. Loops of entries that need the GIL take
+it; NumPy calls the others without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from .. import _lib
+from .._errors import NoEntryError, SignatureError
+from .._signature.ctype import CType, Scalar
+from . import inlined, operands, structure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy
+
+    from .._adapt.ufunc import LoopPlan
+    from .._callable.callable import NativeCallable
+    from .operands import Core
+
+_MOST = 32  # operands that every version of NumPy takes
+_ORDER = "?bBhHiIqQefdg"
+_SYMBOLS = _lib.types.code_symbols()
+
+
+class Keeper:
+    """What a ufunc that was made here keeps: the callable, and what its loops need."""
+
+    __slots__ = ("arrays", "callable", "kept", "signature")
+
+    def __init__(self, callable: NativeCallable, signature: str | None) -> None:
+        self.callable = callable
+        self.signature = signature
+        self.kept: list[object] = []
+        self.arrays: object = None  # of NumPy's struct
+
+
+class _Loop:
+    """A loop: what it is called with, and its code once that is made."""
+
+    __slots__ = ("entry", "numbers", "plan")
+
+    def __init__(self, entry: NativeCallable, plan: LoopPlan, numbers: tuple[int, ...]) -> None:
+        self.entry = entry
+        self.plan = plan
+        self.numbers = numbers
+
+
+def ufunc(
+    f: NativeCallable, name: str | None, doc: str | None, signature: str | None
+) -> numpy.ufunc:
+    """`NativeCallable.to_ufunc`."""
+    for label, value in (("name", name), ("doc", doc)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
+        if value is not None and "\0" in value:
+            raise ValueError(f"{label!r} must not contain a null character")
+    _require_numpy("to_ufunc")
+    wanted = None if signature is None else operands.core(signature)
+    entries = f._resolved()
+    if not entries:
+        raise NoEntryError.none(f.__name__, f._specializer is not None)
+    loops = [_loop(one, wanted) for one, _, _, _ in entries]
+    _require_alike(f, loops)
+    loops.sort(key=lambda loop: [_rank(one) for one in loop.plan.operands])
+    keeper = Keeper(f, signature)
+    made = [_code(loop, keeper) for loop in _distinct(loops)]
+    return structure.new(
+        [address for address, _ in made],
+        [data for _, data in made],
+        [loop.numbers for loop in _distinct(loops)],
+        len(loops[0].plan.inputs),
+        f.__name__ if name is None else name,
+        (f.__doc__ or "") if doc is None else doc,
+        signature,
+        keeper,
+    )
+
+
+def _require_numpy(name: str) -> None:
+    try:
+        import numpy  # noqa: F401  # to say it before anything is begun
+    except ImportError as error:
+        raise ImportError(f"{name}() needs NumPy; install it with 'pip install numpy'") from error
+
+
+def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
+    """The loop of a callable of one entry."""
+    spec, _, flags = entry._entry()
+    if wanted is None:
+        plan = operands.elementwise(entry.__name__, spec, flags)
+    else:
+        plan = operands.generalised(entry.__name__, spec, flags, wanted)
+    numbers = tuple([_number(entry, one) for one in plan.operands])
+    if len(numbers) > _MOST:
+        raise SignatureError(
+            f"{entry.__name__!r} has {len(numbers)} operands, and ufuncs have {_MOST} at most"
+        )
+    return _Loop(entry, plan, numbers)
+
+
+def _number(entry: NativeCallable, ctype: CType) -> int:
+    """NumPy's number of a type."""
+    import numpy
+
+    assert isinstance(ctype, Scalar)
+    # NumPy has two types of 64 bits on most platforms; this is the one that it calls int64.
+    codes = {"Zf": "F", "Zd": "D", "Zg": "G", "q": "i8", "Q": "u8"}
+    code = codes.get(ctype.text, ctype.text)
+    try:
+        found = numpy.dtype(code)
+    except TypeError:
+        found = None
+    if found is None or found.itemsize != ctype.size:
+        raise SignatureError(
+            f"{entry.__name__!r} has a {ctype.text!r} ({ctype.c_declaration()}), for which NumPy "
+            "has no type"
+        )
+    return int(found.num)
+
+
+def _rank(ctype: CType) -> int:
+    """Where NumPy looks for a type among loops: what can be cast comes before what it becomes."""
+    text = ctype.text
+    return _ORDER.index(text) if text in _ORDER else len(_ORDER) + "fdg".find(text[-1])
+
+
+def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
+    first = loops[0].plan
+    for loop in loops[1:]:
+        plan = loop.plan
+        if (len(plan.inputs), len(plan.outputs)) != (len(first.inputs), len(first.outputs)):
+            raise SignatureError(
+                f"{f.__name__!r} cannot be one ufunc: {first.signature.text!r} has "
+                f"{len(first.inputs)} inputs and {len(first.outputs)} outputs, "
+                f"{plan.signature.text!r} {len(plan.inputs)} and {len(plan.outputs)}",
+                hint=f"f[{first.signature.text!r}].to_ufunc() is one of a single entry",
+            )
+
+
+def _distinct(loops: list[_Loop]) -> list[_Loop]:
+    """Of loops for the same types the first, which is the one that NumPy finds."""
+    found: dict[tuple[int, ...], _Loop] = {}
+    for loop in loops:
+        found.setdefault(loop.numbers[: len(loop.plan.inputs)], loop)
+    return [*found.values()]
+
+
+def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
+    """The address of a loop, and what it gets as its last argument; the keeper keeps both."""
+    entry, plan = loop.entry, loop.plan
+    known = inlined.loop(entry, plan)
+    if known is not None:
+        address, kept = known
+        keeper.kept += [entry, kept]
+        return address, 0
+    from .._codegen import engine
+
+    if engine.available():
+        from .._codegen import loopcode
+
+        made = loopcode.loop(plan)
+        if made is not None:
+            address, code = made
+            needed = [_symbol(name) for name in loopcode.NEEDED]
+            data = (ctypes.c_void_p * (2 + len(needed)))(entry.address(), id(entry), *needed)
+            keeper.kept += [entry, code, data]
+            return address, ctypes.addressof(data)
+    number = structure.LOOPS.get(plan.signature.text)
+    is_plain = plan.core is None and not plan.needs_gil and plan.errors == "none"
+    if number is not None and is_plain:
+        keeper.kept.append(entry)
+        return int(structure.table()[number]), entry.address()
+    from .interpreted import loop as interpreted
+
+    callback = interpreted(entry, plan)
+    keeper.kept += [entry, callback]
+    return callback.address(), 0
+
+
+def _symbol(name: str) -> int:
+    """The address of a function of the core's or Python's."""
+    known: int | None = _SYMBOLS.get(name)
+    if known is None:
+        known = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert known is not None
+    return known

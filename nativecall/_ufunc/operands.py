@@ -1,0 +1,373 @@
+"""Which arguments and results of a C function are the operands of a ufunc's loop.
+
+Without a signature of NumPy's every element is a number: what Python passes is an input, what it
+gets is an output, so out-parameters are outputs, and the fields of a struct that is returned, too.
+
+With one, as ``(n),(n)->()``, operands are pointers to arrays, strided views, or numbers. The
+function's pointers to what it does not promise to leave alone, from the last on, and its result are
+the outputs. Every other argument is an input, or the length of a dimension: an integer that is
+named like it, or where no argument is, the integers that are left, in the order in which the
+dimensions are first named. Where inputs are wanted that no argument is left for, outputs are what
+the function changes in place: input and output at once, in the place of the argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from math import prod
+
+from .. import _lib
+from .._adapt.ufunc import Address, Length, LoopPlan, Reference, Told, Value, Viewed
+from .._errors import SignatureError
+from .._signature.ctype import Scalar
+from .._signature.derived import Array, Pointer, Struct, View
+from .._values.failure import convention
+from .._values.outs import drops_result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._adapt.ufunc import Passed
+    from .._signature.ctype import CType
+    from .._signature.signature import Signature
+    from .._types import CallSpec
+    from .._values.outs import Out
+
+_OPERAND = r"\(\s*(?:\w+\??(?:\s*,\s*\w+\??)*)?\s*\)"
+_OPERANDS = rf"\s*{_OPERAND}(?:\s*,\s*{_OPERAND})*\s*"
+_SIGNATURE = re.compile(rf"({_OPERANDS})->({_OPERANDS})")
+
+
+class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
+    """A signature of NumPy's generalised ufuncs.
+
+    Attributes
+    ----------
+    inputs, outputs : list of tuple of int
+        The dimensions of each operand, by number.
+    names : list of str
+        Of the dimensions, in the order in which they are first named; a number is a fixed length.
+    text : str
+        As it was given.
+    """
+
+    __slots__ = ()
+    inputs: list[tuple[int, ...]]
+    outputs: list[tuple[int, ...]]
+    names: list[str]
+    text: str
+
+
+def core(text: object) -> Core:
+    """Read a signature of a generalised ufunc.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"'signature' must be one of NumPy's, as '(n),(n)->()', or None "
+            f"(got {type(text).__name__})"
+        )
+    match = _SIGNATURE.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            "'signature' must be one of NumPy's generalised ufuncs, as '(n),(n)->()' "
+            f"(got {text!r})"
+        )
+    names: list[str] = []
+
+    def row(group: str) -> tuple[int, ...]:
+        found = re.findall(r"\w+\??", group)
+        if any([one.endswith("?") for one in found]):
+            raise ValueError(
+                f"'signature' has a dimension that may be missing, in {text!r}; the C function "
+                "gets all"
+            )
+        names.extend([one for one in dict.fromkeys(found) if one not in names])
+        return tuple([names.index(one) for one in found])
+
+    sides = [[row(group) for group in re.findall(r"\([^)]*\)", side)] for side in match.groups()]
+    return Core(sides[0], sides[1], names, text)
+
+
+def _is_number(ctype: CType) -> bool:
+    return isinstance(ctype, Scalar) and ctype.kind in ("bool", "int", "float", "complex")
+
+
+def _shown(signature: Signature, index: int) -> str:
+    name = signature.names[index]
+    return f"argument {index + 1}" + (f", {name!r}," if name else "")
+
+
+class _Reader:
+    """Reads one function for a loop."""
+
+    def __init__(self, name: str, spec: CallSpec, flags: int) -> None:
+        self.name = name
+        self.signature: Signature = spec.signature
+        self.policies = spec.policies
+        self.flags = flags
+        self.inputs: list[CType] = []
+        self.outputs: list[CType] = []
+        self.results: list[tuple[int, int]] = []
+        if self.signature.variadic:
+            raise self.refusal("it is variadic", "convert() it to a signature without '.' first")
+        errors = convention(flags)
+        self.count = len(self.signature.args) - errors.hidden
+        self.errors = errors
+
+    def refusal(self, why: str, hint: str | None = None) -> SignatureError:
+        return SignatureError(
+            f"{self.name!r} of {self.signature.text!r} cannot be a ufunc: {why}", hint=hint
+        )
+
+    def result(self) -> list[tuple[CType, int]]:
+        """What the function returns: numbers, and where in its result."""
+        result = self.signature.result
+        if drops_result(self.signature, self.flags):
+            return []
+        if _is_number(result):
+            return [(result, 0)]
+        fields: list[tuple[CType, int]] = []
+        if isinstance(result, Struct):
+            fields = [(field.type, field.offset) for field in result.fields]
+        if not fields or not all([_is_number(one) for one, _ in fields]):
+            raise self.refusal(f"its result, {result.text!r}, is no number, nor a struct of some")
+        return fields
+
+    def plan(self, arguments: list[Passed], rows: list[tuple[int, ...]] | None) -> LoopPlan:
+        gil = bool(self.flags & _lib.FLAG_NEEDS_GIL) or self.errors.shown_by == "exception"
+        return LoopPlan(
+            self.signature,
+            tuple(self.inputs),
+            tuple(self.outputs),
+            (*arguments, *[Told()] * self.errors.hidden),
+            tuple(self.results),
+            None if rows is None else tuple(rows),
+            gil,
+            self.errors.name,
+        )
+
+
+def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
+    """The loop around a function of numbers.
+
+    Raises
+    ------
+    SignatureError
+        Where something of it is no number, or nothing comes out.
+    """
+    one = _Reader(name, spec, flags)
+    outs: dict[int, Out] = {out.index: out for out in one.policies.out}
+    made: list[Passed | None] = []
+    written: list[tuple[int, CType, int | None]] = []
+    for index, ctype in enumerate(one.signature.args[: one.count]):
+        out = outs.get(index)
+        pointee = ctype.pointee if isinstance(ctype, Pointer) else None
+        if out is not None:
+            if pointee is None or not _is_number(pointee) or out.is_array:
+                raise one.refusal(
+                    f"{_shown(one.signature, index)} is an out-parameter of more than a number",
+                    "to_ufunc(signature=...) takes arrays",
+                )
+            if out.given:
+                one.inputs.append(pointee)
+            written.append((index, pointee, len(one.inputs) - 1 if out.given else None))
+            made.append(None)
+        elif _is_number(ctype):
+            made.append(Value(len(one.inputs)))
+            one.inputs.append(ctype)
+        elif one.policies.fortran and pointee is not None and _is_number(pointee):
+            made.append(Reference(len(one.inputs)))
+            one.inputs.append(pointee)
+        else:
+            raise one.refusal(
+                f"{_shown(one.signature, index)} {ctype.text!r}, is no number",
+                "out= of wrap() and load() makes results of pointers, "
+                "to_ufunc(signature='(n),(n)->()') takes arrays",
+            )
+    for ctype, offset in one.result():
+        one.results.append((len(one.inputs) + len(one.outputs), offset))
+        one.outputs.append(ctype)
+    arguments: list[Passed] = []
+    pending = iter(written)
+    for how in made:
+        if how is not None:
+            arguments.append(how)
+            continue
+        _, ctype, given = next(pending)
+        arguments.append(Address(len(one.inputs) + len(one.outputs), given, True))
+        one.outputs.append(ctype)
+    _require(one)
+    return one.plan(arguments, None)
+
+
+def _require(one: _Reader) -> None:
+    if not one.outputs:
+        raise one.refusal(
+            "nothing comes out of it", "out= of wrap() and load() makes results of pointers"
+        )
+    if not one.inputs:
+        raise one.refusal("it takes nothing")
+
+
+def _element(ctype: CType) -> CType | None:
+    """What an argument has of an operand: the type of its elements."""
+    if _is_number(ctype):
+        return ctype
+    if isinstance(ctype, View):
+        return ctype.item if _is_number(ctype.item) else None
+    if isinstance(ctype, Pointer):
+        item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
+        return item if _is_number(item) else None
+    return None
+
+
+def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan:
+    """The loop around a function of arrays, by NumPy's signature.
+
+    Raises
+    ------
+    SignatureError
+        Where the function's arguments are not what the signature says; it says how many of what.
+    """
+    one = _Reader(name, spec, flags)
+    args = list(one.signature.args[: one.count])
+    results = one.result()
+    if len(results) > len(wanted.outputs):
+        raise one.refusal(
+            f"it returns {len(results)} numbers, and {wanted.text!r} has "
+            f"{len(wanted.outputs)} outputs"
+        )
+    # The function's own result comes first, as from calls.
+    if any(wanted.outputs[: len(results)]):
+        raise one.refusal(f"its result is a number, and the output of {wanted.text!r} is none")
+    written = _written(one, args, len(wanted.outputs) - len(results), wanted)
+    lengths = _lengths(one, args, written, wanted)
+    given = [index for index in range(len(args)) if index not in written and index not in lengths]
+    changed = _changed(one, written, len(wanted.inputs) - len(given), wanted)
+    if len(given) + len(changed) != len(wanted.inputs):
+        raise one.refusal(
+            f"{wanted.text!r} has {len(wanted.inputs)} inputs, and it takes {len(given)} beside "
+            f"{len(written)} outputs and {len(lengths)} lengths"
+        )
+    given = sorted([*given, *changed])
+    rows = [*wanted.inputs, *wanted.outputs]
+    one.inputs = [
+        _typed(one, index, row, wanted) for index, row in zip(given, wanted.inputs, strict=True)
+    ]
+    one.outputs = [ctype for ctype, _ in results]
+    one.outputs += [
+        _typed(one, index, row, wanted)
+        for index, row in zip(written, wanted.outputs[len(results) :], strict=True)
+    ]
+    one.results = [(len(given) + place, offset) for place, (_, offset) in enumerate(results)]
+    arguments: list[Passed] = []
+    for index, ctype in enumerate(args):
+        if index in lengths:
+            arguments.append(Length(lengths[index]))
+            continue
+        is_output = index in written
+        operand = (
+            len(given) + len(results) + written.index(index) if is_output else given.index(index)
+        )
+        before = given.index(index) if index in changed else None
+        if before is not None and rows[before] != rows[operand]:
+            raise one.refusal(
+                f"it changes {_shown(one.signature, index)} in place, which has other dimensions "
+                f"as an input than as an output in {wanted.text!r}"
+            )
+        if _is_number(ctype):
+            arguments.append(Value(operand))
+        elif isinstance(ctype, View):
+            arguments.append(Viewed(operand, before))
+        else:
+            arguments.append(Address(operand, before, is_output))
+    _require(one)
+    return one.plan(arguments, rows)
+
+
+def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
+    """The outputs that are inputs, too: those that `out` says are, else all that are not said."""
+    said = [out.index for out in one.policies.out if out.given]
+    if not 0 < count <= len(written):
+        return []
+    rest = [index for index in written if index not in said]
+    if len(said) > count or count - len(said) not in (0, len(rest)):
+        raise one.refusal(
+            f"{wanted.text!r} has {count} inputs more than it takes, and which of its "
+            f"{len(written)} outputs it changes in place is not known",
+            "name them when it is made: out={'x': 'inout'}",
+        )
+    return [*said, *(rest if count > len(said) else ())]
+
+
+def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[int]:
+    """The arguments that are outputs."""
+    said = [out.index for out in one.policies.out]
+    can = [
+        index
+        for index, ctype in enumerate(args)
+        if isinstance(ctype, Pointer | View) and not one.signature.readonly[index]
+    ]
+    if len(said) > count or len(can) < count:
+        raise one.refusal(
+            f"{wanted.text!r} has {count} outputs beside its result, and it writes to "
+            f"{len(said) if len(said) > count else len(can)}"
+        )
+    rest = [index for index in can if index not in said]
+    more = count - len(said)
+    return sorted([*said, *rest[len(rest) - more :]])
+
+
+def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) -> dict[int, int]:
+    """The arguments that are lengths, and of which dimensions."""
+    names = [(name or "").strip("_").lower() for name in one.signature.names]
+    integers = [index for index, ctype in enumerate(args) if ctype.kind == "int"]
+    dimensions = [place for place, name in enumerate(wanted.names) if not name.isdigit()]
+    known = {wanted.names[place].lower(): place for place in dimensions}
+    found = {index: known[names[index]] for index in integers if names[index] in known}
+    if found:
+        return found
+    others = [one.signature.args[index] for index in range(len(args)) if index not in written]
+    others = [ctype for ctype in others if ctype.kind != "int"]
+    # An integer is an input where that has no dimensions, and nothing else is one.
+    single = [row for row in wanted.inputs if not row][len([*filter(_is_number, others)]) :]
+    missing = len(integers) - max(0, min(len(wanted.inputs) - len(others), len(single)))
+    if missing <= 0:
+        return {}
+    if missing != len(integers) or missing != len(dimensions):
+        raise one.refusal(
+            f"which of its {len(integers)} integers are the lengths of {wanted.text!r} is not "
+            "known",
+            "name its arguments like the dimensions: 'double dot(int n, double *x, double *y)'",
+        )
+    return dict(zip(integers, dimensions, strict=True))
+
+
+def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CType:
+    """The type of an operand's elements, which an argument has with so many dimensions."""
+    ctype = one.signature.args[index]
+    found = _element(ctype)
+    if found is None:
+        raise one.refusal(f"{_shown(one.signature, index)} {ctype.text!r}, is no array of numbers")
+    fixed = [wanted.names[place] for place in row]
+    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array) and "".join(fixed).isdigit():
+        has, said = ctype.pointee.length, prod(map(int, fixed))
+        if has != said:
+            raise one.refusal(
+                f"{_shown(one.signature, index)} {ctype.text!r}, has {has} items, where "
+                f"{wanted.text!r} has {said}"
+            )
+    if _is_number(ctype) and row:
+        raise one.refusal(
+            f"{_shown(one.signature, index)} is a number, where NumPy's signature has dimensions"
+        )
+    if isinstance(ctype, View) and ctype.ndim != len(row):
+        raise one.refusal(
+            f"{_shown(one.signature, index)} has {ctype.ndim} dimensions, where NumPy's signature "
+            f"has {len(row)}"
+        )
+    return found

@@ -1,0 +1,194 @@
+"""NumPy's C interface to ufuncs, as far as it is needed here: the struct, and what makes one.
+
+NumPy is used as C code that was compiled with its headers uses it: the functions come from the
+capsule `_UFUNC_API`, by their numbers in `__ufunc_api.h`, and the struct is `PyUFuncObject` of
+`ufuncobject.h`. Both are fixed since NumPy 1.7; what may differ comes later in the struct.
+
+Guarantees: nothing is read from a ufunc of a version of NumPy that is not known, nor before what
+lies where the struct says it does agrees with what the ufunc says of itself; `Unknown` says what
+does not. What a new ufunc points into lives as long as it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy
+
+    from .._types import Foreign
+
+#: The versions whose headers were read.
+KNOWN = ((1, 26), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5))
+_FROM_FUNC_AND_DATA = 31  # PyUFunc_FromFuncAndDataAndSignature
+_NO_IDENTITY = -1
+#: The functions of `__ufunc_api.h` that are loops around a C function, by what that takes.
+LOOPS = {"f:f": 6, "d:d": 5, "g:g": 7, "f:ff": 14, "d:dd": 15, "g:gg": 16}
+
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_take = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+
+
+class Unknown(TypeError):
+    """A ufunc that is not read: its NumPy is not known, or it is not laid out as that says."""
+
+
+class _Fields(ctypes.Structure):
+    """PyUFuncObject after its head, as far as all versions agree."""
+
+    nin: int
+    nout: int
+    nargs: int
+    ntypes: int
+    functions: Foreign
+    data: Foreign
+    name: bytes
+    types: int | None
+    obj: int | None
+
+    _fields_ = [
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.c_void_p),
+        ("doc", ctypes.c_void_p),
+        ("ptr", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+    ]
+
+
+def _require_known(module: Foreign) -> None:
+    """Refuse a NumPy whose headers were not read."""
+    text = str(module.__version__)
+    parts = text.split(".")
+    version = tuple([int(part) if part.isdigit() else -1 for part in parts[:2]])
+    if version not in KNOWN:
+        raise Unknown(
+            f"NumPy {text} is none that nativecall knows the C structs of: it knows "
+            f"{'.'.join(map(str, KNOWN[0]))} to {'.'.join(map(str, KNOWN[-1]))}"
+        )
+
+
+def fields(ufunc: numpy.ufunc) -> _Fields:
+    """The struct of a ufunc, which is the caller's to keep meanwhile.
+
+    Raises
+    ------
+    Unknown
+    """
+    numpy = sys.modules["numpy"]
+    _require_known(numpy)
+    if not issubclass(type(ufunc), numpy.ufunc):
+        raise Unknown(f"{ufunc!r} is no ufunc")
+    found = _Fields.from_address(id(ufunc) + object.__basicsize__)
+    own = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes)
+    there = (found.nin, found.nout, found.nargs, found.ntypes)
+    agrees = own == there and (found.name or b"").decode("utf-8", "replace") == ufunc.__name__
+    if not agrees:
+        raise Unknown(
+            f"the ufunc {ufunc.__name__!r} does not lie in memory as NumPy's headers say: "
+            f"(nin, nout, nargs, ntypes) is {own}, and {there} is there"
+        )
+    return found
+
+
+def kept(ufunc: numpy.ufunc) -> object:
+    """What a ufunc keeps alive: that which `new` was given, for one that was made so."""
+    address = fields(ufunc).obj
+    return None if not address else ctypes.cast(address, ctypes.py_object).value
+
+
+def table() -> Foreign:
+    """NumPy's functions for C code, by their numbers in `__ufunc_api.h`."""
+    import numpy
+
+    _require_known(numpy)
+    # numpy.core, until NumPy 2
+    module = sys.modules.get("numpy._core._multiarray_umath")
+    if module is None:
+        module = sys.modules["numpy.core._multiarray_umath"]
+    capsule = module._UFUNC_API
+    return ctypes.cast(_get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+
+
+def new(
+    functions: Sequence[int],
+    data: Sequence[int],
+    types: Sequence[Sequence[int]],
+    nin: int,
+    name: str,
+    doc: str,
+    signature: str | None,
+    keep: Foreign,
+) -> numpy.ufunc:
+    """A ufunc around loops.
+
+    Parameters
+    ----------
+    functions, data : sequence of int
+        The address of each loop, and of what it gets as its last argument.
+    types : sequence of sequence of int
+        NumPy's numbers of the types of each loop, inputs first.
+    nin : int
+    name, doc : str
+    signature : str, optional
+        Of a generalised ufunc.
+    keep : object
+        Whatever the addresses lead into; lives as long as the ufunc. What it has as
+        `arrays`, which it must be able to have, is this function's.
+    """
+    import numpy
+
+    count, nargs = len(functions), len(types[0])
+    arrays = (
+        (ctypes.c_void_p * count)(*functions),
+        (ctypes.c_void_p * count)(*data),
+        ctypes.create_string_buffer(bytes([one for row in types for one in row])),
+        ctypes.create_string_buffer(name.encode()),
+        ctypes.create_string_buffer(doc.encode()),
+    )
+    keep.arrays = arrays
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object,
+        *[ctypes.c_void_p] * 3,
+        *[ctypes.c_int] * 4,
+        *[ctypes.c_void_p] * 2,
+        ctypes.c_int,
+        ctypes.c_char_p,
+    )(table()[_FROM_FUNC_AND_DATA])
+    made: numpy.ufunc = make(
+        *arrays[:3],
+        count,
+        nin,
+        nargs - nin,
+        _NO_IDENTITY,
+        *arrays[3:],
+        0,
+        None if signature is None else signature.encode(),
+    )
+    try:
+        found = fields(made)
+        where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
+        there = tuple(
+            [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
+        )
+        if there != where or found.obj is not None:
+            raise Unknown(f"a ufunc of NumPy {numpy.__version__} has no place for what it needs")
+    except Unknown:
+        _take(keep)  # the ufunc may be called before it goes
+        raise
+    _take(keep)
+    found.obj = id(keep)
+    return made

@@ -1,0 +1,37 @@
+"""NumPy's types of C types: what an array over C memory of that type has."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
+
+_LETTERS = {"bool": "b", "float": "f", "complex": "c"}
+
+
+def dtype_of(ctype: Foreign) -> Foreign:
+    """NumPy's type of what is in memory: pointers are integers.
+
+    Examples
+    --------
+    >>> from nativecall._signature.spelling import parse_type
+    >>> str(dtype_of(parse_type("q"))), dtype_of(parse_type("T{b:a:d:x:}")).itemsize
+    ('int64', 16)
+    """
+    import numpy
+
+    if ctype.kind == "array":
+        return numpy.dtype((dtype_of(ctype.item), ctype.shape))
+    if ctype.kind == "struct":
+        return numpy.dtype(
+            {
+                "names": list(ctype.field_names),
+                "formats": [dtype_of(field.type) for field in ctype.fields],
+                "offsets": [field.offset for field in ctype.fields],
+                "itemsize": ctype.size,
+            }
+        )
+    if ctype.kind in ("pointer", "voidptr", "function"):
+        return numpy.dtype(numpy.uintp)
+    letter = _LETTERS.get(ctype.kind) or ("i" if ctype.signed else "u")
+    return numpy.dtype(f"{letter}{ctype.size}")

@@ -1,0 +1,226 @@
+"""Capsules of other libraries, by their names: NumPy's generators, XLA's custom calls, Pythran's
+functions, and those that hold no function."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+import nativecall as nc
+from nativecall._bridges import BitGenerator
+
+NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+names: list[bytes] = []  # capsules keep the address of a name
+
+
+def capsule(name, address=None):
+    names.append(name)
+    return NEW(address or nc.load("m").address("cos"), name, None)
+
+
+# -- NumPy's generators --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
+def test_a_generator_of_bits(kind):
+    make = getattr(np.random, kind)
+    f, same = nc.wrap(make(7)), np.random.Generator(make(7))
+    assert {*f.signatures} == {"d:", "Q:", "I:"}
+    assert [f["d:"]() for _ in range(9)] == same.random(9).tolist()
+    raw, same = nc.wrap(make(7), "Q:"), make(7)
+    if kind != "MT19937":  # whose raw bits are 32
+        assert [raw() for _ in range(9)] == same.random_raw(9).tolist()
+
+
+def test_what_holds_a_generator():
+    expected = np.random.default_rng(3).random(2).tolist()
+    f = nc.wrap(np.random.default_rng(3), "d:")
+    gc.collect()
+    assert [f(), f()] == expected, "the callable keeps the generator"
+    generator = np.random.default_rng(3)
+    assert nc.wrap(generator.bit_generator.capsule, "d:")() == expected[0]
+    assert nc.wrap(generator.bit_generator.ctypes.next_double).signatures == ("d:P",)
+
+
+def test_c_calls_a_generator(lib):
+    f = nc.wrap(np.random.PCG64(5), "d:")
+    expected = np.random.Generator(np.random.PCG64(5)).random()
+    assert ctypes.CFUNCTYPE(ctypes.c_double)(f.address())() == expected
+
+
+def test_a_struct_that_is_not_as_the_generator_says(monkeypatch):
+    class Mine(np.random.PCG64):
+        @property
+        def ctypes(self):
+            return super().ctypes._replace(state_address=8)
+
+    with pytest.raises(TypeError, match="'target' must be"):
+        nc.wrap(Mine(1))
+    assert BitGenerator.native(5) is None
+    assert BitGenerator.native_at(0, None) is None
+    with pytest.raises(TypeError, match="'target' must be"):
+        nc.wrap(np.float64(1.0))
+
+
+# -- XLA -----------------------------------------------------------------------------------------
+
+
+def test_custom_calls_of_xla(builder, fails):
+    library = nc.load(
+        builder.library(
+            "void add(void *out, const void **in)"
+            "{ *(float *)out = *(const float *)in[0] + *(const float *)in[1]; }",
+            "xla_custom_call",
+        )
+    )
+    box = capsule(b"xla._CUSTOM_CALL_TARGET", library.address("add"))
+    with fails(
+        TypeError,
+        "'signature' must be given: a custom call of XLA's does not tell which kind it is: write "
+        "'P:P' for XLA's FFI (XLA_FFI_Error *(XLA_FFI_CallFrame *)), 'v:PP' for a custom call of a "
+        "CPU (void (void *, const void **)), 'v:PPPN' for one of a GPU",
+    ):
+        nc.wrap(box)
+    a, b, out = (np.array([x], np.float32) for x in (1.5, 2.0, 0.0))
+    places = np.array([a.ctypes.data, b.ctypes.data])
+    nc.wrap(box, "v:PP")(out, places)
+    assert out[0] == 3.5
+
+
+def test_capsules_of_jax():
+    jax = pytest.importorskip("jax")
+    box = jax.ffi.pycapsule(ctypes.CFUNCTYPE(None)(nc.load("m").address("cos")))
+    with pytest.raises(TypeError, match="'signature' must be given: a PyCapsule does not tell"):
+        nc.wrap(box)
+    assert nc.wrap(box, "d:d")(0.0) == 1.0
+    lapack = pytest.importorskip("jaxlib.cpu._lapack").registrations()
+    boxes = [one for one in lapack.values() if type(one).__name__ == "PyCapsule"]
+    for box in boxes[:3]:
+        with pytest.raises(TypeError, match="a custom call of XLA's"):
+            nc.wrap(box)
+        assert nc.wrap(box, "P:P").signatures == ("P:P",)
+
+
+# -- Pythran -------------------------------------------------------------------------------------
+
+
+def test_capsules_of_pythran(fails):
+    """The name has the function's own name and Python's types of its arguments."""
+    box = capsule(b"twice(float64)")
+    with fails(
+        TypeError,
+        "'signature' must be given: the capsule's name, 'twice(float64)', tells the arguments as "
+        "Pythran has them, 'd', and no result; write 'd:d' where that is a double",
+    ):
+        nc.wrap(box)
+    assert nc.wrap(box, "d:d")(0.0) == 1.0
+    with fails(nc.SignatureError, "'signature' is 'd:f', but argument 1 of the target is 'd'"):
+        nc.wrap(box, "d:f")
+    with fails(nc.SignatureError, "'signature' is 'd:dd', but the target takes 1 argument"):
+        nc.wrap(box, "d:dd")
+
+
+PYTHRAN = {
+    "f(int)": "l",
+    "f(float, float)": "dd",
+    "f(int, float64*)": "l&d",
+    "f(uint8, complex128*, intp)": "B&Zdn",
+    "f(bool, float32**)": "?&&f",
+    "f()": "",
+    "llc(int32, float64*, int32*)": "i&d&i",
+}
+
+
+@pytest.mark.parametrize("name", PYTHRAN)
+def test_types_of_pythran(name):
+    expected = nc.wrap(1, "d:" + PYTHRAN[name]).signatures[0]
+    assert nc.wrap(capsule(name.encode()), "d:" + PYTHRAN[name]).signatures == (expected,)
+    with pytest.raises(nc.SignatureError):
+        nc.wrap(capsule(name.encode()), f"d:{PYTHRAN[name]}f")
+
+
+def test_pythran_itself(builder):
+    pytest.importorskip("pythran")
+    from pythran.spec import spec_parser, spec_to_string
+
+    spec = spec_parser("#pythran export capsule f(int32, float64*)").capsules["f"]
+    name = spec_to_string("f", spec)
+    assert nc.wrap(capsule(name.encode()), "d:i&d").signatures == ("d:i&d",)
+
+
+# -- what is no function -------------------------------------------------------------------------
+
+DATA = {
+    b"dltensor": "it holds an array by DLPack's protocol",
+    b"used_dltensor": "it holds an array by DLPack's protocol that was taken",
+    b"dltensor_versioned": "it holds an array by DLPack's protocol",
+    b"arrow_array": "it holds an array of Arrow's",
+    b"arrow_schema": "it holds a type of Arrow's",
+    b"datetime.datetime_CAPI": "it is the table of a module's C API, with many functions",
+    b"_socket.CAPI": "it is the table of a module's C API, with many functions",
+    b"a.b._C_API": "it is the table of a module's C API, with many functions",
+    b"double": "its name declares a variable, 'double', not a function",
+    b"PyObject *": "its name declares a variable, 'PyObject *', not a function",
+    b"unsigned long [4]": "its name declares a variable, 'unsigned long [4]', not a function",
+    b"struct foo *": "its name declares a variable, 'struct foo *', not a function",
+    b"struct foo": "its name declares a variable, 'struct foo', not a function",
+    b"size_t": "its name declares a variable, 'size_t', not a function",
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_capsules_of_data_are_refused_whatever_is_said_of_them(name, fails):
+    box = capsule(name)
+    for signature in (None, "d:d"):
+        with fails(TypeError, f"{box!r} has no function: {DATA[name]}"):
+            nc.wrap(box, signature)
+
+
+def test_a_name_that_says_nothing(fails):
+    for name in (None, b"", b"x(y"):
+        box = capsule(name)
+        with fails(TypeError, "'signature' must be given: a PyCapsule does not tell its own"):
+            nc.wrap(box)
+        assert nc.wrap(box, "d:d")(0.0) == 1.0
+
+
+#: Names with types that nobody knows, by value: how these are told, and a declaration of them.
+GAPS = {
+    b"double (struct foo)": ("'struct foo' is a type", "struct foo { … };"),
+    b"struct foo (double)": ("'struct foo' is a type", "struct foo { … };"),
+    b"double (const union foo *, union foo)": ("'union foo' is a type", "union foo { … };"),
+    b"int (struct foo, bar)": ("'struct foo' and 'bar' are types", "struct foo { … };"),
+    b"double (struct foo (*)(int))": ("'struct foo' is a type", "struct foo { … };"),
+    b"double (int (*)(foo), foo *)": ("'foo' is a type", "typedef … foo;"),
+    b"foo (double)": ("'foo' is a type", "typedef … foo;"),
+    b"double (const foo)": ("'foo' is a type", "typedef … foo;"),
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_types_that_nobody_knows_are_listed(name, fails):
+    types, declared = GAPS[name]
+    with fails(
+        TypeError,
+        f"'signature' must be given: in the capsule's name, {name.decode()!r}, {types} that nobody "
+        "here knows; write the signature, or name a library that declares the type with 'types', "
+        f"as in nativecall.load(None, '{declared}')",
+    ):
+        nc.wrap(capsule(name))
+
+
+def test_a_struct_that_the_caller_declares():
+    library = nc.load(None, "struct foo { double x; };")
+    assert nc.wrap(capsule(b"double (struct foo)"), types=library).signatures == ("d:T{d}",)
+    assert nc.wrap(capsule(b"double (struct foo)"), "d:T{d}").signatures == ("d:T{d}",)
+    assert nc.wrap(capsule(b"double (struct foo *)")).signatures == ("d:P",)
+
+
+def test_an_array_of_numpys_by_dlpack():
+    with pytest.raises(TypeError, match="has no function: it holds an array by DLPack's protocol"):
+        nc.wrap(np.zeros(3).__dlpack__())

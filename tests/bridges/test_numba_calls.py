@@ -1,0 +1,618 @@
+"""Native callables in functions that Numba compiles: values, overloads, failures, life and caches.
+
+What jitted code gets is compared with the same call from Python, which other tests compare with C.
+"""
+
+# ruff: noqa: PLW0108  # Numba compiles functions of Python's, not the callables themselves
+
+from __future__ import annotations
+
+import gc
+import math
+import operator
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import nativecall as nc
+from support import build
+
+numba = pytest.importorskip("numba")
+errors = pytest.importorskip("numba.core.errors")
+njit = numba.njit
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(build.EXT / "numba_callees.c", "numba_callees")
+
+
+@pytest.fixture(scope="module")
+def c(path):
+    """A function of the library, by its name and signature."""
+    return nc.load(path).function
+
+
+def jitted(function, *values):
+    """What nopython code gets of a function that is a constant there."""
+    if len(values) == 1:
+        return njit(lambda a: 0 if a is None else function(a))(*values)
+    return njit(lambda a, b: function(a, b) if True else None)(*values)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "values"),
+    [
+        ("half", "d:d", (3.0,)),
+        ("twice", "f:f", (1.5,)),
+        ("next", "q:q", (-(2**63),)),
+        ("product", "Zd:ZdZf", (1 + 2j, 3j)),
+        ("negation", "?:?", (True,)),
+        ("narrow", "b:bH", (-3, 65535)),
+        ("pair", "T{d:x:i:n:}:di", (2.5, 3)),
+    ],
+)
+def test_numbers(c, name, signature, values):
+    f = c(name, signature)
+    assert jitted(f, *values) == f(*values)
+
+
+def test_structs(c):
+    pair, area = c("pair", "T{d:x:i:n:}:di"), c("area", "d:T{d:x:i:n:}")
+    grown = c("grown", "T{(3)d:items:f:factor:q:count:}:T{(3)d:items:f:factor:q:count:}")
+
+    @njit
+    def calls(x, n, record):
+        made = pair(x, n)
+        large = grown(((1.0, 2.0, 3.0), 4.0, 5))
+        return made.x, made.n, area(made), area((x, 2)), area(record[0]), large
+
+    records = np.array([(2.5, 4)], np.dtype([("a", "f8"), ("b", "i4")], align=True))
+    x, n, first, second, third, large = calls(2.5, 3, records)
+    assert (x, n, first, second, third) == (2.5, 3, 7.5, 5.0, 10.0)
+    assert large == ((1.0, 6.0, 3.0), 4.0, 10)
+    assert large._fields == ("items", "factor", "count")
+
+
+def test_pointers(c):
+    total = c("total", "double (const double *, int64_t)")
+    count = c("count", "void (double *, int64_t)")
+    writes = c("total", "d:&dq")
+
+    @njit
+    def both(n):
+        xs = np.zeros(n)
+        count(xs, n)
+        return total(xs, n) + total(xs.ctypes, n) + total(None, 0)
+
+    assert both(5) == 20.0
+    readonly = np.arange(3.0)
+    readonly.flags.writeable = False
+    call = njit(lambda f, x: f(x, x.size))
+    assert call(total, readonly) == 3.0
+    for wrong in (readonly, np.zeros(3, np.float32), np.zeros(6)[::2], 1.5):
+        with pytest.raises(errors.TypingError, match="no native entry takes"):
+            njit(lambda f, x: f(x, 3))(writes, wrong)
+    same = c("same", "&d:&d")
+    assert njit(lambda x: numba.carray(same(x), 3)[2])(np.arange(3.0)) == 2.0
+
+
+@pytest.mark.parametrize("item", [np.int8, np.uint8])
+def test_characters_are_bytes_of_either_sign(item):
+    """`char` has a sign or none, and what NumPy reads of bytes is unsigned."""
+    strlen = nc.load("c", "size_t strlen(const char *s);").strlen
+    call = njit(lambda f, x: f(x))
+    assert call(strlen, np.frombuffer(b"hello\0", item)) == 5
+    for wrong in (np.zeros(3, np.int16), np.zeros(3, np.bool_), np.zeros(6, item)[::2]):
+        with pytest.raises(errors.TypingError, match="no native entry takes"):
+            call(strlen, wrong)
+
+
+def test_arrays_of_several_dimensions(c):
+    rows = nc.wrap(c("total", "d:&dq").address(), "d:&dq")
+    columns = nc.wrap(rows.address(), "d:&dq", order="F")
+    call = njit(lambda f, x: f(x, x.size))
+    xs = np.arange(6.0).reshape(2, 3)
+    assert call(rows, xs) == call(columns, xs.T) == 15.0
+    for f, wrong in ((rows, xs.T), (columns, xs)):
+        with pytest.raises(errors.TypingError, match="no native entry takes"):
+            call(f, wrong)
+
+
+def test_views_of_arrays(c):
+    trace = c("trace", "d:[2]d")
+    call = njit(lambda x: trace(x))
+    xs = np.arange(36.0).reshape(6, 6)
+    for one in (xs, xs.T, xs[::2, ::2], xs[::-1, ::-1]):
+        assert call(one) == np.trace(one)
+
+
+def test_functions_as_arguments(c):
+    applied, half = c("applied", "d:X{d:d}d"), c("half", "d:d")
+    assert njit(lambda x: applied(half, x))(3.0) == 2.5
+    assert njit(lambda f, x: applied(f, x))(half, 3.0) == 2.5
+    with pytest.raises(errors.TypingError, match="no native entry takes"):
+        njit(lambda f, x: applied(f, x))(c("twice", "f:f"), 3.0)
+    squared = njit(lambda x: x * x)
+    call = njit(lambda x: applied(squared, x))
+    assert call(3.0) == njit(lambda f, x: applied(f, x))(squared, 3.0) == 10.0
+    failing = njit(lambda x: 1 // int(x))
+    with pytest.raises(ZeroDivisionError):
+        njit(lambda x: applied(failing, x))(0.0)
+    with pytest.raises(errors.TypingError, match="no native entry takes"):
+        njit(lambda f, x: applied(f, x))(njit(lambda x: x.missing), 3.0)
+
+
+# -- overloads -------------------------------------------------------------------------------------
+
+
+def test_numba_chooses_among_overloads(c):
+    f = nc.wrap({"d:d": c("half", "d:d"), "f:f": c("twice", "f:f"), "q:q": c("next", "q:q")})
+    call = njit(lambda x: f(x))
+    assert call(3.0) == 1.5
+    assert call(np.float32(3)) == 6.0
+    assert call(3) == call(np.int16(3)) == 4
+    assert {one.return_type for one in call.nopython_signatures} == {
+        numba.float64,
+        numba.float32,
+        numba.int64,
+    }
+
+
+def test_an_integer_becomes_no_complex_number_where_it_can_be_real():
+    """As in calls from Python, whatever the order of the entries."""
+    gamma = nc.wrap(pytest.importorskip("scipy.special.cython_special"), "gamma")
+    assert gamma.signatures[0] == "Zd:Zd"
+    call = njit(lambda f, x: f(x))
+    for one in (5, np.int8(5), True, np.float32(5), 5.0):
+        assert type(call(gamma, one)) is type(gamma(one)) is float
+        assert call(gamma, one) == gamma(float(one))
+    assert call(gamma, 5j) == gamma(5j)
+
+
+def test_what_no_entry_takes(c):
+    f = c("half", "d:d")
+    with pytest.raises(errors.TypingError, match=r"takes \(unicode_type\); there is 'd:d'"):
+        njit(lambda f: f("a"))(f)
+    with pytest.raises(errors.TypingError, match="no native entry takes"):
+        njit(lambda f: f(1.0, 2.0))(f)
+    with pytest.raises(errors.TypingError, match=r"no keyword arguments in jitted code \(got x\)"):
+        njit(lambda f: f(x=1.0))(f)
+
+
+def test_one_function_takes_all_callables_with_the_same_entries(c):
+    call = njit(lambda f, x: f(x))
+    assert call(c("half", "d:d"), 3.0) == 1.5
+    assert call(nc.load("m").function("cos", "d:d"), 0.0) == 1.0
+    assert len(call.signatures) == 1
+
+
+def test_types_are_kept_up_to_a_bound(c):
+    from nativecall._bridges.numba import callables
+
+    address = c("half", "d:d").address()
+    known = callables._known
+    kept = numba.typeof(c("half", "d:d"))
+    for number in range(known.limit + 8):
+        numba.typeof(nc.wrap(address, f"d:T{{d:x{number}:}}"))
+        assert len(known) <= known.limit
+    assert numba.typeof(c("half", "d:d")) == kept
+
+
+# -- kinds of values -------------------------------------------------------------------------------
+
+
+def test_callables_are_values(c):
+    half, cos = c("half", "d:d"), nc.load("m").function("cos", "d:d")
+
+    @njit
+    def through(functions, x):
+        total = 0.0
+        for f in functions:
+            total += f(x)
+        return total
+
+    expected = 0.5 + math.cos(1.0)
+    assert through((half, cos), 1.0) == expected
+    typed = numba.typed.List([half, cos])
+    assert through(typed, 1.0) == expected
+
+    @njit
+    def chosen(first, second, flag):
+        listed = [first, second]
+        return listed[flag], first is listed[0], first is second
+
+    assert chosen(half, cos, 0) == (half, True, False)
+    assert chosen(half, cos, 1) == (cos, True, False)
+    assert njit(lambda flag: (half if flag else cos)(1.0))(True) == 0.5
+
+
+def test_built_in_views(c):
+    view = c("half", "d:d").builtin
+    assert njit(lambda x: view(x))(3.0) == 1.5
+    call = njit(lambda f, x: (f(x), f))
+    assert call(view, 3.0)[0] == 1.5
+    assert call(view, 3.0)[1] is view
+    # Others are what they were.
+    assert njit(lambda x: abs(x))(-1.0) == 1.0
+    with pytest.raises((errors.TypingError, TypeError)):
+        njit(lambda f: f)(operator.add)
+
+
+def test_first_class_functions(c):
+    half = c("half", "d:d")
+    kind = numba.types.FunctionType(numba.float64(numba.float64))
+    call = njit(numba.float64(kind, numba.float64))(lambda f, x: f(x))
+    assert call(half, 3.0) == 1.5
+    assert njit(lambda f, x: call(f, x))(half, 3.0) == 1.5
+    with pytest.raises(TypeError, match="No matching definition"):
+        call(c("twice", "f:f"), 3.0)
+    both = nc.wrap({"d:d": half, "f:f": c("twice", "f:f")})
+    with pytest.raises(TypeError, match=r"has 2 entries, .* choose one, as in f\['d:d'\]"):
+        call(both, 3.0)
+    assert call(both["d:d"], 3.0) == 1.5
+    with pytest.raises(TypeError, match="sees no failures"):
+        nc.wrap(half.address(), "d:d", errors="errno").__wrapper_address__()
+
+
+def test_in_parallel(c):
+    half = c("half", "d:d")
+
+    @njit(parallel=True)
+    def filled(n):
+        xs = np.empty(n)
+        for i in numba.prange(n):
+            xs[i] = half(i)
+        return xs
+
+    assert np.array_equal(filled(1000), np.arange(1000) / 2)
+
+
+def test_threads_without_the_gil(c):
+    half, needs = c("half", "d:d"), nc.wrap(c("half", "d:d").address(), "d:d", gil="need")
+
+    @njit(nogil=True)
+    def sums(f, n):
+        total = 0.0
+        for i in range(n):
+            total += f(i)
+        return total
+
+    for f in (half, needs):
+        found = []
+        threads = [
+            threading.Thread(target=lambda f=f: found.append(sums(f, 1000))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert found == [sum(range(1000)) / 2] * 4
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+FAILING = {
+    "nonzero": ("status", "i:i", 2, 5),
+    "zero": ("positive", "i:i", 2, -1),
+    "null": ("same", "&d:&d", np.ones(1), None),
+    "errno": ("failing", "i:i", 0, 2),
+    "argument": ("checked", "d:d&i", 1.5, -1.0),
+}
+
+
+@pytest.mark.parametrize("convention", FAILING)
+def test_failures_are_those_of_calls_from_python(c, convention):
+    name, signature, good, bad = FAILING[convention]
+    f = c(name, signature, errors=convention)
+    call = njit(lambda f, x: f(x) is None)
+    assert not call(f, good)
+    with pytest.raises((nc.NativeFailure, OSError)) as expected:
+        f(bad)
+    constant = njit(lambda x: f(x) is None)
+    for again in (lambda: call(f, bad), lambda: constant(bad)):
+        with pytest.raises(expected.type) as caught:
+            again()
+        assert (str(caught.value), caught.value.args) == (
+            str(expected.value),
+            expected.value.args,
+        )
+        assert getattr(caught.value, "value", None) == getattr(expected.value, "value", None)
+    # CPython makes the exception another time where one is being handled.
+    handled = KeyError()
+    try:
+        raise handled
+    except KeyError:
+        with pytest.raises(expected.type) as caught:
+            call(f, bad)
+    assert (caught.value.args, caught.value.__context__) == (expected.value.args, handled)
+
+
+def test_failures_can_be_caught(c):
+    f = c("status", "i:i", errors="nonzero")
+
+    @njit
+    def caught(x):
+        try:
+            return f(x)
+        except Exception:  # the one class that Numba can catch
+            return -1
+
+    assert (caught(2), caught(9)) == (0, -1)
+
+
+@pytest.mark.parametrize("kind", ["callback", "passed", "jitted", "need"])
+def test_exceptions_of_python_end_the_jitted_function(c, kind):
+    def python(x):
+        if x > 2:
+            raise ValueError("too large", x)
+        return x / 2
+
+    function = nc.wrap(njit(python), "d:d") if kind == "jitted" else nc.callback("d:d")(python)
+    if kind == "need":
+        function = nc.callback("d:d", errors="python")(python)
+    applied = c("applied", "d:X{d:d}d")
+    kind_is_passed = kind == "passed"
+
+    @njit
+    def calls(f, x):
+        return (applied(f, x) - 1 if kind_is_passed else f(x)) + 1
+
+    for _ in range(3):
+        assert calls(function, 1.0) == 1.5
+        with pytest.raises(ValueError, match="too large"):
+            calls(function, 3.0)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def test_what_jitted_code_cannot_call(c):
+    class Silent(nc.NativeCallable):
+        def __call__(self, x):
+            return 0.0
+
+    call = njit(lambda f: f(1.0))
+    half = c("half", "d:d").address()
+    hooked = nc.wrap(numba.vectorize(lambda x: x))
+    for wrong, why in (
+        (nc.wrap(half, "d:O"), "'d:O': Numba has no type for 'O'"),
+        (nc.wrap(half, "d:d."), "Numba has no variadic functions"),
+        (nc.wrap(half, "g:g"), "Numba has no type for 'g'"),
+        (nc.wrap(half, "d:d", errno=True), "errno=True keeps errno for nativecall.get_errno"),
+        (Silent(half, "d:d"), "'Silent' overrides __call__"),
+        (hooked, "it has no entries yet; ask for one"),
+    ):
+        with pytest.raises(errors.TypingError, match="cannot be used in jitted code") as caught:
+            numba.typeof(wrong)
+        assert why in str(caught.value)
+        with pytest.raises(errors.TypingError):
+            njit(lambda wrong=wrong: wrong(1.0))()
+        with pytest.raises((errors.TypingError, TypeError)):
+            call(wrong)
+    some = nc.wrap({"d:d": half, "d:O": half})
+    assert njit(lambda: some(3.0))() == 1.5
+
+
+def test_a_version_of_numba_that_is_not_known(c, monkeypatch):
+    f = c("half", "d:d")
+    monkeypatch.setattr(numba, "__version__", "0.99.1")
+    says = r"knows Numba 0\.62 to 0\.68, and not Numba 0\.99\.1"
+    with pytest.raises(errors.TypingError, match=says):
+        numba.typeof(f)
+    for target in (njit(lambda x: x), numba.cfunc("float64(float64)")(lambda x: x)):
+        with pytest.raises(nc.SignatureError, match=says):
+            nc.wrap(target)
+        with pytest.raises(nc.SignatureError, match=says):
+            nc.wrap(target, "d:d")
+
+
+# -- life ------------------------------------------------------------------------------------------
+
+
+def test_arguments_keep_callables_alive():
+    cos = nc.load("m").function("cos", "d:d")
+    bound = nc.load("m").function("pow", "d:dd").bind(..., 2.0)
+    reference = weakref.ref(bound)
+    listed = njit(lambda f: numba.typed.List([f]))(bound)
+    del bound
+    gc.collect()
+    assert reference() is not None
+    assert njit(lambda fs, x: fs[0](x))(listed, 3.0) == 9.0
+    del listed
+    gc.collect()
+    assert reference() is None
+    call = njit(lambda f, x: f(x))
+    before = sys.getrefcount(cos)
+    for _ in range(100):
+        call(cos, 1.0)
+    assert sys.getrefcount(cos) == before
+
+
+def test_constants_keep_callables_alive():
+    def made():
+        bound = nc.load("m").function("pow", "d:dd").bind(..., 2.0)
+        return njit(lambda x: bound(x))
+
+    call = made()
+    call(1.0)
+    call.py_func.__closure__[0].cell_contents = None
+    gc.collect()
+    assert call(3.0) == 9.0
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+MODULE = """
+    import numpy as np
+    import numba
+    import nativecall as nc
+
+    m = nc.load("m")
+    cos = m.function("cos", "d:d")
+    both = nc.wrap({"d:d": m.function("sin", "d:d"), "f:f": m.function("sinf", "f:f")})
+    square = m.function("pow", "d:dd").bind(..., 2.0)
+    own = nc.load(PATH).function("status", "i:i", errors="nonzero")
+    named = nc.wrap(cos.address(), "d:d")
+
+    @numba.njit(cache=True)
+    def constants(x):
+        return cos(x) + both(x) + both(np.float32(x)) + square(x) + own(2)
+
+    @numba.njit
+    def inner(x):
+        return cos(x)
+
+    @numba.njit(cache=True)
+    def outer(f, x):
+        return inner(x) + f(x)
+
+    @numba.njit(cache=True)
+    def fails(x):
+        return own(x)
+
+    @numba.njit(cache=True)
+    def by_name(x):
+        return named(x)
+
+    twice = nc.wrap(numba.njit(lambda x: 2 * x))
+
+    @numba.njit(cache=True)
+    def wrapped(x):
+        return twice(x)
+
+    def main():
+        assert constants(1.5) == cos(1.5) + both(1.5) + both(np.float32(1.5)) + 2.25
+        assert outer(cos, 1.5) == outer(named, 1.5) == 2 * cos(1.5)
+        try:
+            fails(5)
+        except nc.NativeFailure as error:
+            assert str(error) == "'status' failed: it returned 5, not 0", error
+        else:
+            raise AssertionError
+        assert by_name(1.5) == cos(1.5)
+        assert wrapped(1.5) == 3.0
+        cached = constants, outer, fails, by_name, wrapped
+        print(*[sum(f.stats.cache_hits.values()) for f in cached])
+        print(*[sum(f.stats.cache_misses.values()) for f in cached])
+        print(cos.address())
+"""
+
+
+def run(folder, *more):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, *more, "-c", "import cached; cached.main()"]
+    return subprocess.run(
+        command, check=False, cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_compiled_code_is_cached_by_symbol(path, tmp_path):
+    """A cached function finds its functions in another process, where they are elsewhere."""
+    (tmp_path / "cached.py").write_text(textwrap.dedent(MODULE).replace("PATH", repr(str(path))))
+    first, second, third = [run(tmp_path) for _ in range(3)]
+    assert [one.returncode for one in (first, second, third)] == [0, 0, 0], second.stderr
+    assert first.stdout.splitlines()[:2] == ["0 0 0 0 0", "1 1 1 1 1"]
+    for later in (second, third):
+        assert later.stdout.splitlines()[:2] == ["1 1 1 1 1", "0 0 0 0 0"]  # nothing is compiled
+    places = {one.stdout.splitlines()[2] for one in (first, second, third)}
+    assert len(places) > 1 or sys.platform != "linux"
+    assert second.stderr == ""
+
+
+def test_what_has_no_name_is_not_cached(tmp_path):
+    """Numba refuses constants that are addresses, as those of ctypes, and closures over them."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+            import numba
+            import nativecall as nc
+
+            raw = nc.wrap(nc.load("m").address("cos"), "d:d")
+
+            @numba.njit(cache=True)
+            def constant(x):
+                return raw(x)
+
+            def closure(raw):
+                return numba.njit(cache=True)(lambda x: raw(x))
+
+            print(constant(0.0))
+            try:
+                closure(raw)(0.0)
+            except TypeError as error:
+                print(error)
+        """)
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, program],
+            check=True,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert 'Cannot cache compiled function "constant"' in done.stderr
+        value, refusal = done.stdout.splitlines()
+        assert value == "1.0"
+        assert "it is known by its address only" in refusal
+
+
+def test_a_cached_function_whose_library_is_gone(path, tmp_path):
+    mine = tmp_path / "mine.so"
+    mine.write_bytes(path.read_bytes())
+    (tmp_path / "cached.py").write_text(
+        textwrap.dedent("""
+            import os
+            import numba
+            import nativecall as nc
+
+            path = os.path.join(os.path.dirname(__file__), "mine.so")
+            if os.path.exists(path):
+                half = nc.load(path).function("half", "d:d")
+            else:
+                half = nc.wrap(1, "d:d")
+
+            @numba.njit(cache=True)
+            def call(x):
+                if x < 0:
+                    return -1.0
+                return half(x)
+
+            def main():
+                assert call(-3.0) == -1.0
+                try:
+                    assert call(3.0) == 1.5
+                except nc.LibraryError as error:
+                    assert "mine.so" in str(error)
+                    print("gone")
+        """)
+    )
+    assert run(tmp_path).stdout == ""
+    mine.unlink()
+    second = run(tmp_path)
+    assert (second.stdout, second.returncode) == ("gone\n", 0), second.stderr
+
+
+def test_the_entry_point_imports_little(tmp_path):
+    code = """
+        import sys
+        import numba
+
+        assert numba.njit(lambda x: x + 1)(1) == 2
+        ours = sorted(name for name in sys.modules if name.startswith("nativecall."))
+        ground = "_core _core.lib _errors _fork _lib _numba _types _version"
+        assert ours == ["nativecall." + name for name in ground.split()], ours
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)

@@ -1,0 +1,39 @@
+! Procedures as f2py makes objects of them.
+function square(h) result(r)
+  real(8), intent(in) :: h
+  real(8) :: r
+  r = h * h
+end function
+
+function single(x) result(r)
+  real(4), intent(in) :: x
+  real(4) :: r
+  r = x * 2
+end function
+
+function mixed(n, x, k) result(r)
+  integer, intent(in) :: n
+  real(8), intent(in) :: x
+  integer(8), intent(in) :: k
+  real(8) :: r
+  r = n + x * k
+end function
+
+function count(n) result(r)
+  integer, intent(in) :: n
+  integer :: r
+  r = n + 1
+end function
+
+subroutine scale(n, x, a)
+  integer, intent(in) :: n
+  real(8), intent(inout) :: x(n)
+  real(8), intent(in) :: a
+  x = x * a
+end subroutine
+
+function apply(f, x) result(r)
+  external f
+  real(8) :: f, x, r
+  r = f(x)
+end function

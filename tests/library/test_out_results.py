@@ -1,0 +1,197 @@
+"""What out-parameters become that are no numbers: text, structs that only cffi knows."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import pickle
+
+import pytest
+
+import nativecall as nc
+
+DECLARED = """
+typedef union { int i; float f; } number;
+typedef struct { int kind; number value; } tagged;
+struct bits { unsigned low : 3, high : 9; char tail; };
+typedef struct { int kind; struct { double x; }; } nested;
+typedef struct { char name[8]; signed char code[2]; } named;
+struct hidden;
+int make(tagged *made);
+int make_bits(struct bits *made);
+int make_both(nested *one, number *other);
+void make_many(int n, tagged *made);
+void make_three(tagged made[3]);
+int kind_of(const tagged *one);
+void make_named(named *made);
+void make_hidden(struct hidden *made);
+int name_of(int n, const char **name, const wchar_t **wide);
+void names(const char *found[3]);
+typedef const char *text;
+void text_of(int n, text *found);
+void copy_of(const char *given, const char **copy);
+void pointer_of(char **found);
+void text_free(void *text);
+int freed(void);
+"""
+SOURCE = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+typedef union { int i; float f; } number;
+typedef struct { int kind; number value; } tagged;
+struct bits { unsigned low : 3, high : 9; char tail; };
+typedef struct { int kind; struct { double x; }; } nested;
+typedef struct { char name[8]; signed char code[2]; } named;
+struct wide { _Alignas(64) char text[64]; union { int i; double d; } u; };
+int make(tagged *p) { p->kind = 1; p->value.f = 2.5f; return 7; }
+int make_bits(struct bits *p) { p->low = 5; p->high = 300; p->tail = 'x'; return 0; }
+int make_both(nested *p, number *n) { p->kind = 3; p->x = 1.5; n->i = 9; return 0; }
+void make_many(int n, tagged *p) { for (int i = 0; i < n; i++) p[i].kind = i; }
+void make_three(tagged p[3]) { make_many(3, p); }
+int kind_of(const tagged *p) { return p->kind; }
+int make_wide(struct wide *p) { p->u.i = 4; return (long)p % 64; }
+void make_named(named *p) { strcpy(p->name, "n\xe4me"); p->code[0] = -1; }
+void make_hidden(void *p) { (void)p; }
+static const char *const all[] = {"first", "s\xc3\xa9" "cond", NULL};
+int name_of(int n, const char **name, const wchar_t **wide)
+{ *name = all[n]; *wide = n == 2 ? NULL : L"wide"; return n; }
+void names(const char *found[3]) { memcpy(found, all, sizeof all); }
+void text_of(int n, const char **found) { *found = all[n]; }
+static char changed[] = "changed";
+void pointer_of(char **found) { *found = changed; }
+static int count;
+void copy_of(const char *given, const char **copy) { *copy = strdup(given); }
+void text_free(void *text) { count++; free(text); }
+int freed(void) { return count; }
+"""
+OUT = {
+    "make": ["made"],
+    "make_bits": ["made"],
+    "make_both": ["one", "other"],
+    "make_many": {"made": "n"},
+    "make_three": ["made"],
+    "make_named": ["made"],
+    "name_of": ["name", "wide"],
+    "names": ["found"],
+    "text_of": ["found"],
+    "copy_of": ["copy"],
+    "pointer_of": ["found"],
+}
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(SOURCE, "out_results", flags=("-O1", "-w"))
+
+
+@pytest.fixture(params=["text", "header"])
+def load(request, path, tmp_path):
+    """The same declarations, read by both parsers."""
+    if request.param == "text":
+        return lambda **options: nc.load(path, DECLARED, **{"out": OUT, **options})
+    (tmp_path / "declared.h").write_text(f"#include <wchar.h>\n{DECLARED}")
+    header = tmp_path / "declared.h"
+    return lambda **options: nc.load(path, header=header, **{"out": OUT, **options})
+
+
+# -- structs ---------------------------------------------------------------------------------------
+
+
+def test_structs_that_only_cffi_knows_are_pointers_of_cffi(load):
+    lib = load()
+    result, made = lib.make()
+    assert (result, made.kind, made.value.f) == (7, 1, 2.5)
+    assert lib.ffi.typeof(made) is lib.ffi.typeof("tagged *")
+    assert lib.kind_of(made) == 1
+    _, bits = lib.make_bits()
+    _, one, other = lib.make_both()
+    gc.collect()  # each keeps its own memory
+    assert (bits.low, bits.high, bits.tail) == (5, 300, b"x")
+    assert (one.kind, one.x, other.i) == (3, 1.5, 9)
+    assert inspect.signature(lib.make).return_annotation == tuple[int, object]
+    assert pickle.loads(pickle.dumps(lib)).make()[1].kind == 1
+
+
+def test_arrays_of_such_structs_are_lists(load):
+    lib = load()
+    assert [one.kind for one in lib.make_many(4)] == [0, 1, 2, 3]
+    made = lib.make_three()[2]
+    gc.collect()
+    assert made.kind == 2
+
+
+def test_memory_is_aligned_as_the_struct_asks(path, tmp_path):
+    header = tmp_path / "wide.h"
+    header.write_text(
+        "struct wide { _Alignas(64) char text[64]; union { int i; double d; } u; };"
+        "int make_wide(struct wide *p);"
+    )
+    lib = nc.load(path, header=header, out={"make_wide": "p"})
+    for _ in range(10):
+        offset, made = lib.make_wide()
+        assert (offset, made.u.i) == (0, 4)
+
+
+def test_structs_that_cannot_be(load, fails):
+    lib = load()
+    said = (
+        "'out' names 'made', a 'P'; to pass its value, pass memory that the library's 'new' has "
+        "made"
+    )
+    with fails(ValueError, said):
+        lib.function("make", out={"made": "inout"})
+    with pytest.raises(ValueError, match="points to nothing that has a size here"):
+        lib.function("make_hidden", out=["made"])
+    with pytest.raises(ValueError, match="which C declares const"):
+        lib.function("kind_of", out=["one"])
+
+
+def test_characters_in_structs_are_read_by_string(load):
+    made = load().make_named()
+    assert nc.string(made.name) == b"n\xe4me"
+    assert nc.string(made.name, "latin-1") == "näme"
+    assert (made.code, nc.string(made.code[:1])) == ((-1, 0), b"\xff")
+    for wrong in ((256,), (1.5,), ("a",), (-129, 0)):
+        with pytest.raises(TypeError, match="got a tuple of other than bytes"):
+            nc.string(wrong)
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def test_pointers_to_const_characters_are_text(load):
+    lib = load()
+    assert lib.name_of(0) == (0, b"first", "wide")
+    assert lib.name_of(2) == (2, None, None)
+    assert lib.names() == [b"first", b"s\xc3\xa9cond", None]
+    assert lib.text_of(1) == b"s\xc3\xa9cond"
+    encoded = load(encoding="utf-8")
+    assert encoded.name_of(1) == (1, "sécond", "wide")
+    assert encoded.names() == ["first", "sécond", None]
+    assert inspect.signature(encoded.text_of).return_annotation == str | None
+    with pytest.raises(UnicodeDecodeError):
+        load(encoding="ascii").text_of(1)
+
+
+def test_without_generated_code_it_is_the_same(load):
+    """A check is called by Python code, as is what has more than the stack of a call."""
+    lib = load(check=lambda result, function, arguments: result)
+    assert lib.name_of(0) == (0, b"first", "wide")
+    assert lib.text_of(2) is None
+
+
+def test_other_pointers_to_characters_stay_pointers(load):
+    lib = load()
+    found = lib.pointer_of()
+    assert nc.string(found) == b"changed"
+
+
+def test_what_is_to_be_freed_stays_a_pointer(load):
+    lib = load(free={"copy_of": "text_free"})
+    before = lib.freed()
+    copy = lib.copy_of(b"text")
+    assert nc.string(copy) == b"text"
+    del copy
+    gc.collect()
+    assert lib.freed() == before + 1

@@ -1,0 +1,28 @@
+"""What the tests of native objects share: an extension module that makes and uses them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support import build
+
+
+@pytest.fixture(scope="session")
+def ext(builder: Any, include: Any) -> Any:
+    """tests/ext/objects.c, built against the installed headers."""
+    made = builder.extension(
+        "objects.c", "nc_objects_ext", include=include, flags=("-O2", "-pthread")
+    )
+    return build.load_extension(made)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """Collections look at what these tests make, not at all that the tests before them left."""
+    gc.freeze()
+    yield
+    gc.unfreeze()

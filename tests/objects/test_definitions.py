@@ -1,0 +1,100 @@
+"""Classes that C code defines wrongly: refused with what is wrong, before an object is made."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import nativecall as nc
+
+ROOT = (nc.NativeObject,)
+NUMBERS = [("x", "d", 0), ("y", "i", 8), ("z", "(2)h", 12)]
+
+
+def test_fields_are_where_the_class_says(ext):
+    cls = ext.define("Made", ROOT, 24, 8, [*NUMBERS, ("next", None, 16)])
+    one = cls(1.0, 2, [3, 4], cls())
+    assert repr(one).startswith("Made(x=1.0, y=2, z=array([3, 4], dtype=int16), next=Made(x=0.0,")
+    union = ext.define("Union", ROOT, 8, 8, [("x", "d", 0), ("n", "q", 0)])
+    assert union(1.0, n=0x4000000000000000).x == 2.0
+
+
+@pytest.mark.parametrize(
+    ("size", "alignment", "fields", "message"),
+    [
+        (8, 8, [("x", "w w", 0)], "unknown type 'w' at column 1 in 'w w'"),
+        (8, 8, [("x", "", 0)], "expected a type, found the end at column 1 in ''"),
+        (8, 8, [("x", "O", 0)], "a field cannot be 'O'"),
+        (8, 8, [("x", "v", 0)], "a field cannot be 'v'"),
+        (
+            8,
+            8,
+            [("x", "d", 8)],
+            "class 'Made': field 'x' does not lie within the 8 bytes of its fields",
+        ),
+        (8, 8, [("x", "d", 1000)], "field 'x' does not lie within the 8 bytes"),
+        (8, 8, [("x", "d", -8)], "field 'x' does not lie within the 8 bytes"),
+        (0, 8, [("x", "d", 0)], "field 'x' does not lie within the 0 bytes"),
+        (16, 8, [("x", "d", 0), ("y", None, 12)], "field 'y' does not lie within the 16 bytes"),
+        (16, 8, [("y", None, 4)], "field 'y' does not lie within the 16 bytes"),
+        (16, 4, [("y", None, 0)], "field 'y' does not lie within the 16 bytes"),
+        (2, 2, [("x", "lock", 0)], "field 'x' does not lie within the 2 bytes"),
+        (8, 4, [("x", "lock", 2)], "field 'x' does not lie within the 8 bytes"),
+        (
+            16,
+            8,
+            [("x", "d", 4)],
+            "field 'x' of 'Made' lies at offset 4, which is no multiple of 8, the alignment of 'd'",
+        ),
+        (
+            8,
+            8,
+            [("x", "(100)d", 0)],
+            "field 'x' of 'Made' takes 800 bytes at offset 0, but the fields of the class are 8",
+        ),
+        (8, 8, [("x", "q", 0), ("y", "i", 4), ("z", "q", 4)], "field 'z' of 'Made' lies at"),
+        (
+            8,
+            4,
+            [("x", "d", 0)],
+            "field 'x' of 'Made' needs an alignment of 8, but that of the class's fields is 4",
+        ),
+        (
+            8,
+            8,
+            [("x", "d", 0), ("x", "d", 0)],
+            "class 'Made': 'x' is a field in 'Made', but a field in 'Made'",
+        ),
+        (8, 3, [], "class 'Made' has fields of an alignment above 16"),
+        (8, 64, [], "class 'Made' has fields of an alignment above 16"),
+        (-8, 8, [], "or more than a gigabyte"),
+        (2**62, 8, [], "or more than a gigabyte"),
+    ],
+)
+def test_fields_that_cannot_be(ext, size, alignment, fields, message):
+    before = len(nc.NativeObject.__subclasses__())
+    with pytest.raises((TypeError, nc.SignatureError)) as info:
+        ext.define("Made", ROOT, size, alignment, fields)
+    assert message in str(info.value)
+    if "Made" not in str(info.value) and fields:
+        assert info.value.__notes__ == ["This is field 'x' of 'Made'."]
+    del info
+    gc.collect()
+    assert len(nc.NativeObject.__subclasses__()) == before
+
+
+@pytest.mark.parametrize("bases", [(), (int,), (3,), (object,)])
+def test_bases_that_are_none(ext, bases):
+    with pytest.raises(TypeError, match="class 'Made' needs a base that is a class of native obj"):
+        ext.define("Made", bases, 8, 8, [])
+
+
+def test_a_name_of_a_base_s(ext, fails):
+    base = ext.define("Base", ROOT, 24, 8, NUMBERS)
+    message = (
+        "class 'Made': 'y' is a field in 'Made', but a field in 'Base'; one name is one field, or "
+        "one method with one signature"
+    )
+    with fails(TypeError, message):
+        ext.define("Made", (base,), 8, 8, [("y", "i", 0)])

@@ -1,0 +1,247 @@
+"""Inheritance of native classes is Python's: the order, the methods, what is refused.
+
+Random graphs of classes: a run has 150, or `$NATIVECALL_TEST_GRAPHS`.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nativecall as nc
+from nativecall._lib import types
+
+GRAPHS = int(os.environ.get("NATIVECALL_TEST_GRAPHS", "150"))
+WHICH = ("which", "d:&v")
+MOST = 10
+
+
+@pytest.fixture(scope="module")
+def numbers(builder):
+    """Functions that say which one they are, as native callables."""
+    text = "".join(
+        [f"double n{i}(void *self) {{ (void)self; return {i}; }}\n" for i in range(MOST)]
+    )
+    path = builder.library(text, "objects_numbers")
+    return nc.load(str(path), "".join([f"double n{i}(void *);" for i in range(MOST)]))
+
+
+#: For each class its bases, by their numbers, and whether it defines the method.
+graphs = st.lists(
+    st.tuples(st.lists(st.integers(0, MOST - 1), max_size=3), st.booleans()),
+    min_size=1,
+    max_size=MOST,
+)
+
+
+@settings(
+    max_examples=GRAPHS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(graph=graphs)
+def test_random_graphs_are_python_s(ext, numbers, graph):
+    """The same graphs are refused, the order is the same, and so is every method."""
+    plain: list[type | None] = []
+    native: list[type | None] = []
+    meta = type(nc.NativeObject)
+    for i, (numbers_of_bases, defines) in enumerate(graph):
+        chosen = [n for n in numbers_of_bases if n < i and plain[n] is not None]
+        body = {"which": lambda self, i=i: float(i)} if defines else {}
+        try:
+            bases = tuple([plain[n] for n in chosen])
+            plain.append(type(f"C{i}", bases or (object,), body))
+        except TypeError:
+            plain.append(None)
+        space = {f"f{i}": nc.field("q"), "__slots__": ()}
+        if defines:
+            space["which"] = nc.method(numbers[f"n{i}"], "d:&v")
+        try:
+            bases = tuple([native[n] for n in chosen])
+            native.append(meta(f"C{i}", bases or (nc.NativeObject,), space))
+        except TypeError:
+            native.append(None)
+        assert (plain[i] is None) == (native[i] is None)
+        if plain[i] is None:
+            continue
+        order = [cls.__name__ for cls in plain[i].__mro__[:-1]]
+        assert [cls.__name__ for cls in native[i].__mro__[:-2]] == order
+        assert [cls.__name__ for cls in types.native_order(native[i])[:-1]] == order
+        check_object(ext, native[i], plain[i])
+
+
+def check_object(ext, native, plain):
+    one, like = native(), plain()
+    names = [cls.__name__ for cls in plain.__mro__[:-1]]
+    for name in names:
+        setattr(one, f"f{name[1:]}", int(name[1:]) + 100)
+    for name in names:
+        assert getattr(one, f"f{name[1:]}") == int(name[1:]) + 100
+    found = getattr(like, "which", lambda: None)()
+    assert ext.call(one, *WHICH) == found
+    assert getattr(one, "which", lambda: None)() == found
+    for cls, same in zip(native.__mro__, plain.__mro__[:-1], strict=False):
+        behind = getattr(super(same, like), "which", lambda: None)()
+        assert ext.call(one, *WHICH, cls) == behind
+        assert ext.place(one, cls) < 0
+
+
+def test_structural_typing_is_one_lookup_each(ext, numbers):
+    class Duck(nc.NativeObject):
+        which = nc.method(numbers.n1, "d:&v")
+        swim = nc.method(None, "v:&vd")
+
+    class Bird(Duck):
+        swim = nc.method(numbers.n2.address(), "v:&vd")
+
+    assert ext.has(Bird, "which", "d:&v")
+    assert ext.has(Bird, "swim", "v:&vd")
+    assert not ext.has(Bird, "swim", "v:&v")
+    assert not ext.has(Duck, "swim", "v:&vd")  # abstract
+    assert not ext.has(nc.NativeObject, "which", "d:&v")
+
+
+def test_abstract_methods(ext, fails, numbers):
+    class Shape(nc.NativeObject):
+        area = nc.method(None, "d:&v")
+
+    class Named(Shape):
+        pass
+
+    class Square(Named):
+        side = nc.field("d")
+
+        def area(self):
+            return self.side**2
+
+    for cls in (Shape, Named):
+        with fails(
+            TypeError, f"class '{cls.__name__}' has no objects: its method 'area d:P' is abstract"
+        ):
+            cls()
+        with pytest.raises(MemoryError):
+            ext.hold_new(cls)
+    square = Square(3.0)
+    assert square.area() == 9.0
+    assert ext.call(square, "area", "d:&v") == 9.0
+    with fails(TypeError, "method 'area' of 'Shape' is abstract"):
+        Shape.area(square)
+
+
+def test_super_in_python_and_in_native_code(ext, numbers):
+    class A(nc.NativeObject):
+        which = nc.method(numbers.n1, "d:&v")
+
+    class B(A):
+        def which(self):
+            return super().which() + 10
+
+    class C(A):
+        which = nc.method(numbers.n3, "d:&v")
+
+    class D(B, C):
+        pass
+
+    one = D()
+    assert one.which() == 13.0
+    assert ext.call(one, *WHICH) == 13.0
+    assert ext.call(one, *WHICH, D) == 13.0
+    assert ext.call(one, *WHICH, B) == 3.0
+    assert ext.call(one, *WHICH, C) == 1.0
+    assert ext.call(one, *WHICH, A) is None
+    assert A.which(one) == 1.0
+
+
+def test_a_class_made_in_c_derives_from_python_s(ext):
+    class Base(nc.NativeObject):
+        x = nc.field("d")
+
+        @nc.method("d:&v")
+        def double(self):
+            return 2 * self.x
+
+    made = ext.derive("Made", (Base,))
+    one = made(4.0)
+    assert one.double() == 8.0
+    assert ext.call(one, "double", "d:&v") == 8.0
+    number = ext.hold_new(made)
+    natively = ext.cast(number)
+    natively.x = 3.0
+    assert ext.call(natively, "double", "d:&v") == 6.0
+    del natively
+    ext.drop(number)
+
+
+def test_what_python_would_hide_alone_is_refused(fails, numbers):
+    class Base(nc.NativeObject):
+        which = nc.method(numbers.n1, "d:&v")
+
+    class Mixin:
+        def which(self):
+            return 2.0
+
+    message = (
+        "class 'First': 'which' is native, and 'Mixin', which is no class of native objects, would "
+        "hide it in Python alone; put it behind, or make it one"
+    )
+    with fails(TypeError, message):
+
+        class First(Mixin, Base):
+            pass
+
+    class Last(Base, Mixin):
+        pass
+
+    assert Last().which() == 1.0
+
+
+def test_other_metaclasses_cooperate(ext):
+    class Meta(abc.ABCMeta, type(nc.NativeObject)):
+        pass
+
+    class Base(nc.NativeObject, metaclass=Meta):
+        x = nc.field("d")
+
+        @abc.abstractmethod
+        def value(self): ...
+
+    class Made(Base):
+        def value(self):
+            return self.x
+
+    with pytest.raises(TypeError, match="abstract"):
+        Base()
+    assert Made(2.0).value() == 2.0
+    assert isinstance(Made(), Base)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            3,
+            "class 'Sub': 'which' is a native method of a base, with the signature 'd:P'; a "
+            "function or nativecall.method can take its place (got int)",
+        ),
+        (
+            nc.method(None, "f:&v"),
+            "class 'Sub': 'which' is method f:P in 'Sub', but method d:P in 'Base'; one name is "
+            "one field, or one method with one signature",
+        ),
+        (
+            nc.field("d"),
+            "class 'Sub': 'which' is a field in 'Sub', but method d:P in 'Base'; one name is one "
+            "field, or one method with one signature",
+        ),
+    ],
+)
+def test_what_cannot_take_a_method_s_place(fails, numbers, value, message):
+    base = type(nc.NativeObject)(
+        "Base", (nc.NativeObject,), {"which": nc.method(numbers.n1, "d:&v")}
+    )
+    with fails(TypeError, message):
+        type(base)("Sub", (base,), {"which": value})

@@ -1,0 +1,18 @@
+"""What becomes of a process whose threads go on calling Python while it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+# What CPython ends with when it ended between the question whether it does and PyGILState_Ensure;
+# nothing in its C API closes that gap (PEP 788).
+_UNAVOIDABLE = "Fatal Python error: init_threadstate: thread state already initialized\n"
+
+
+def ended_well(done: subprocess.CompletedProcess[str], printed: str) -> bool:
+    """Whether the process ended as it should; else it fell into CPython's gap, or this fails."""
+    if done.returncode == -signal.SIGABRT and done.stderr.startswith(_UNAVOIDABLE):
+        return False
+    assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+    return True
