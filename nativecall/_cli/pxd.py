@@ -160,13 +160,20 @@ class _Writer:
         for name, one in self._functions.items():
             row = self._declared.rows[name]
             try:
-                line = self._declaration(row[-1], name, row[1])
+                line = self._declaration(self._by_name(row[-1], name), name, row[1])
             except Unsaid as error:
                 self._left_out.append((name, str(error)))
                 continue
             needs = any([entry.gil == "need" for entry in one.entries])
             (with_gil if needs else without).append(line)
         return with_gil, without
+
+    def _by_name(self, text: str, name: str) -> str:
+        """A function's declaration with this name, which may be a macro that stands for another."""
+        symbol = self._declared.symbols.get(name)
+        if symbol is None or re.search(rf"\b{name}\b", text):
+            return text
+        return re.sub(rf"\b{symbol}\b(?=\s*[()])", name, text, count=1)
 
     def _own_types(self) -> None:
         """Write the types that the library's own files name, also those of no function."""

@@ -51,6 +51,7 @@ HEADER = """
 #define SHAPE_LIMIT 12
 #define SHAPE_RATIO 0.5
 #define SHAPE_NAME "shape"
+#define sum_up total
 struct point;
 enum colour { RED, GREEN = 5 };
 typedef double (*visitor)(double);
@@ -71,7 +72,7 @@ CONSUMER = """
 from libc.stdint cimport int64_t
 from cshapes cimport (
     apply, total, twice, next, turn, fill, visitor, RED, GREEN, SHAPE_LIMIT, SHAPE_RATIO,
-    SHAPE_NAME, level, lambda_, shape, shape_t, colour,
+    SHAPE_NAME, level, lambda_, shape, shape_t, colour, sum_up,
 )
 from cz cimport crc32, deflateBound, z_stream, Z_OK, zlibVersion, Bytef
 from cm cimport hypot, pair_t, frexp, cabs, conjf, csqrtl, wave_t
@@ -102,6 +103,7 @@ def run(bytes data):
     checksum = crc32(0, <const Bytef *><char *>data, <unsigned>len(data))
     return dict(
         apply=found, total=total(numbers, 3), visit=visit(1), next=c, turn=turn(2),
+        same=sum_up(numbers, 3),
         fill=[values[0], values[2]], limit=SHAPE_LIMIT, ratio=SHAPE_RATIO, name=SHAPE_NAME,
         level=level, twice=lambda_(4), green=GREEN, crc=checksum, ok=Z_OK, version=zlibVersion(),
         hypot=hypot(3, 4), frexp=(frexp(40, &exponent), exponent), size=sizeof(pair_t),
@@ -174,6 +176,7 @@ def test_a_consumer_compiles_and_calls_what_c_has(tmp_path, monkeypatch, capsys)
     assert consumer.run(b"data") == {
         "apply": 6.0,
         "total": 7,
+        "same": 7,
         "visit": 2.0,
         "next": library.next(0),
         "turn": 2j,
