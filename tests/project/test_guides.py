@@ -28,7 +28,8 @@ import nativecall as nc
 from nativecall._signature import preprocessor
 from support import build
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>.*?) -->\n+)?```(?P<language>\w+)\n(?P<code>.*?)^```$"
@@ -126,13 +127,36 @@ def test_a_page_is_followed(page, tmp_path, monkeypatch):
         pytest.skip(f"not there: {', '.join(dict.fromkeys(left_out))}; the rest was followed")
 
 
-def test_links_between_pages_lead_somewhere():
-    for path in DOCS.rglob("*.md"):
-        prose = re.sub(
-            r"^```.*?^```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
-        )
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", prose):
-            assert (path.parent / link).exists(), f"{path.name}: {link}"
+def prose(path: Path) -> str:
+    """A page without its code."""
+    return re.sub(
+        r"^```.*?^```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
+    )
+
+
+def anchors(path: Path) -> set[str]:
+    """What links to a page's headings have behind `#`, as the site and code hosts make them."""
+    code = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    headings = re.findall(r"^#+ (.*)$", code, re.MULTILINE)
+    words = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w -]", "", one).strip().replace(" ", "-") for one in words}
+
+
+def test_anchors_are_those_of_headings(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# `a.b`: One, two\n\n```\n# none\n```\n## Ctrl-C [there](x.md)\n")
+    assert anchors(page) == {"ab-one-two", "ctrl-c-there"}
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCS.rglob("*.md"), *ROOT.glob("*.md")], ids=lambda path: path.stem
+)
+def test_links_between_pages_lead_somewhere(path):
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", prose(path)):
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), f"{path.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
 
 
 def test_the_reference_names_every_public_name():
