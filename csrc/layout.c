@@ -3,19 +3,21 @@
 
 NcHooks nc_hooks;
 
-/* A hook until it is set: imports the module that sets them, and calls what is in its place then.
+/* A hook until it is set: imports the module that sets it, and calls what is in its place then.
  * `place` is its offset. */
 static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
+    const char *name = hook < &nc_hooks.pointer_argument ? "nativecall._callable.hooks"
+                                                         : "nativecall._callable.arguments";
     PyObject *later = *hook;
-    PyObject *module = PyImport_ImportModule("nativecall._callable.hooks");
+    PyObject *module = PyImport_ImportModule(name);
     if (module == NULL) {
         return NULL;
     }
     Py_DECREF(module);
     if (*hook == later) { /* it is being imported by this thread */
-        PyErr_SetString(PyExc_RuntimeError, "nativecall._callable.hooks has not set the hooks yet");
+        PyErr_Format(PyExc_RuntimeError, "%s has not set the hooks yet", name);
         return NULL;
     }
     return PyObject_Vectorcall(*hook, args, (size_t)nargs, NULL);
@@ -24,7 +26,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
 int nc_hooks_put_off(void)
 {
     static PyMethodDef method = {"later", NC_METHOD(call_later), METH_FASTCALL, NULL};
-    for (PyObject **hook = &nc_hooks.pointer_argument; hook <= &nc_hooks.thunks; hook++) {
+    for (PyObject **hook = &nc_hooks.generate; hook <= &nc_hooks.passed; hook++) {
         PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)&nc_hooks);
         *hook = place != NULL ? PyCFunction_New(&method, place) : NULL;
         Py_XDECREF(place);

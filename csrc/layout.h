@@ -178,18 +178,23 @@ extern NcMore nc_no_more;
 NcMore *nc_callable_more(NcCallable *self);
 
 /* What the core asks of Python code, set once: what call specs are made of by
- * nativecall/_values/callspec.py, all else by nativecall/_callable/hooks.py, which is imported when
- * the first of it is called: those up to `thunks` (nc_hooks_put_off). */
+ * nativecall/_values/callspec.py, all else by modules that are imported when the first of it is
+ * called (nc_hooks_put_off). */
 typedef struct {
+    /* Of calls and entries: nativecall/_callable/hooks.py. */
+    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
+    PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
+    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
+    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
+    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
+    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
+    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
+    /* Of values: nativecall/_callable/arguments.py. */
     PyObject
         *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
                                 (Memory, object to keep) for an array to be taken as a buffer */
     PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
-    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
-    PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
     PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
-    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
     PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
                                 value to memory */
@@ -197,9 +202,6 @@ typedef struct {
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
     PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
                                 arguments (text, Signature, CallbackSpec or None) */
-    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
-    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
-    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
     /* The others are there from the beginning. */
     PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
     PyObject *spec_of;     /* (signature in any spelling) -> its call spec */

@@ -1,10 +1,13 @@
-"""Dicts that keep a bounded number of things alive, which can be made again.
+"""Dicts of things that can be made again: those that keep a bounded number of them alive, and one
+that keeps none.
 
 Guarantee: any thread may use one at any time; threads that put at once may exceed the
 bound by one each.
 """
 
 from __future__ import annotations
+
+from _weakref import ref  # weakref takes as long to import as ten of our modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,3 +42,28 @@ class Cache(dict["Key", "Value"]):
         if len(self) >= self.limit:
             self.clear()
         return self.setdefault(key, value)
+
+
+class Shared(dict["Key", "ref[Value]"]):
+    """A dict of what others keep alive; what nobody keeps any more goes out of it."""
+
+    def find(self, key: Key) -> Value | None:
+        """What there is of a key, or None."""
+        known = self.get(key)
+        return None if known is None else known()
+
+    def share(self, key: Key, made: Value) -> Value:
+        """What there is of a key, which another thread may have made meanwhile, or else `made`."""
+
+        def forget(dead: ref[Value]) -> None:
+            # Two threads may do this at once; then one finds nothing.
+            if self.get(key) is dead:
+                self.pop(key, None)
+
+        reference = ref(made, forget)
+        while True:
+            first = self.setdefault(key, reference)
+            found = first()
+            if found is not None:
+                return found
+            forget(first)

@@ -23,7 +23,8 @@ from bench.section import Group, Section
 
 METHOD = (
     "Libraries: ms in a fresh process, once what does it is imported; 954 declarations are read as "
-    "text, each function is looked up, and 50 are called, of 10 shapes. Whole processes: ms from "
+    "text, each function is looked up, and 50 are called, of 10 shapes; one by one each is given a "
+    "signature, and in a row of its own 50 are called, of 5 shapes. Whole processes: ms from "
     "start to end. sqlite3.h: the header, cffi its preprocessed text, with all that is imported "
     "after `import nativecall` and `import cffi`. Kept is what an earlier process left in the "
     "cache on disk."
@@ -108,7 +109,8 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("void %s(const char *reason, const char *file, int line, int err)", "", ""),
 )
 NAMES = tuple(f"nl_{('bessel', 'gamma', 'stat')[at % 3]}_{at}" for at in range(COUNT))
-#: Of the functions that are given a signature one by one: ours, ctypes' result and arguments.
+#: Of the functions that are given a signature one by one: ours, ctypes' result and arguments. They
+#: are those of the first `KINDS`, and such functions are called.
 GIVEN: tuple[tuple[str, str, str], ...] = (
     ("d:d", "d", "d,"),
     ("i:d&T{dd}", "i", "d, p"),
@@ -155,6 +157,12 @@ def calls(kind: str) -> str:
     chosen = [at for at, one in enumerate(KINDS) if one[2] == kind][:10]
     places = [at + row * len(KINDS) for row in range(5) for at in chosen]
     return "; ".join([f"lib.{NAMES[at]}({KINDS[at % len(KINDS)][1]})" for at in places])
+
+
+def calls_of_given() -> str:
+    """Return statements that call 50 of the functions that are given a signature one by one."""
+    places = [at + row * len(KINDS) for row in range(10) for at in range(len(GIVEN))]
+    return "; ".join([f"made[{NAMES[at]!r}]({KINDS[at % len(KINDS)][1]})" for at in places])
 
 
 def timed(before: str, work: str, path: Path) -> str:
@@ -224,6 +232,7 @@ def sqlite(where: Path) -> dict[str, partial[float]]:
 HEADER = "sqlite3.h"
 ROW = f"{COUNT} declarations"
 SYMBOLS = f"{COUNT} functions, one by one"
+SYMBOLS_CALLED = f"{SYMBOLS}, 50 called"
 PROCESS = "a process: import, load, one call"
 START = "a process: import"
 CFFI, CTYPES, FIRST, KEPT = "cffi", "ctypes", "load(…), first", "load(…), kept"
@@ -237,6 +246,7 @@ GOALS = (
     (HEADER, FIRST, CFFI, 1.0),
     (HEADER, KEPT, CFFI, 0.05),
     (SYMBOLS, ONE_BY_ONE, CTYPES, 1.0),
+    (SYMBOLS_CALLED, ONE_BY_ONE, CTYPES, 1.0),
     (PROCESS, FIRST, CFFI, 1.0),
     (PROCESS, KEPT, CFFI, 1.0),
     (START, "nativecall", CFFI, 1.0),
@@ -257,18 +267,19 @@ def add(section: Section, effort: Effort) -> None:
         signatures = [(name, GIVEN[at % len(GIVEN)][0]) for at, name in enumerate(NAMES)]
         types = [f"({one[1]}, ({one[2]}))" for one in GIVEN]
         each = (
-            f"lib = nc.load(path); given = {signatures!r}\n"
-            "for name, signature in given: lib.function(name, signature)"
+            f"lib = nc.load(path); given = {signatures!r}; made = {{}}\n"
+            "for name, signature in given: made[name] = lib.function(name, signature)\n"
         )
         by_hand = (
-            "lib = ctypes.CDLL(path)\n"
+            "lib = ctypes.CDLL(path); made = {}\n"
             "for at, name in enumerate(names):\n"
-            "    f = getattr(lib, name); f.restype, f.argtypes = types[at % len(types)]"
+            "    f = made[name] = getattr(lib, name)\n"
+            "    f.restype, f.argtypes = types[at % len(types)]\n"
         )
         prepared = (
             "import ctypes; d, i = ctypes.c_double, ctypes.c_int\n"
             "class R(ctypes.Structure): _fields_ = [('val', d), ('err', d)]\n"
-            f"p = ctypes.POINTER(R); types = [{', '.join(types)}]"
+            f"p = ctypes.POINTER(R); types = [{', '.join(types)}]; null = None"
         )
         one = f"double {NAMES[0]}(const double x);"
         alone = f"import nativecall as nc; nc.load({str(path)!r}, {one!r}).{NAMES[0]}(0.5)"
@@ -288,6 +299,10 @@ def add(section: Section, effort: Effort) -> None:
             SYMBOLS: {
                 CTYPES: partial(run, timed(prepared, by_hand, path), ""),
                 ONE_BY_ONE: partial(run, timed(before, each, path), ""),
+            },
+            SYMBOLS_CALLED: {
+                CTYPES: partial(run, timed(prepared, by_hand + calls_of_given(), path), ""),
+                ONE_BY_ONE: partial(run, timed(before, each + calls_of_given(), path), ""),
             },
             PROCESS: {
                 CFFI: partial(lived, alone_cffi, ""),

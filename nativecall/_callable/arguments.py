@@ -2,8 +2,8 @@
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
 asks here for the pointer in a foreign box, for a C function pointer that leads to a Python
-function, for buffers of structs, and how well a value suits an overload's argument. Importing
-this module also gives the core the conversions of _values/storage.py.
+function, for buffers of structs, and how well a value suits an overload's argument. It imports
+this module when it first asks for one of these, or for a conversion of _values/storage.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .._signature.derived import (
 from .._signature.signature import Signature
 from .._values import boxes, callspec, handles, storage
 from .._values.outs import visible
+from .passing import convert
 from .pythonfunction import callback_of, spec_of
 
 TYPE_CHECKING = False
@@ -144,16 +145,6 @@ def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
 _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
 
 
-#: Makes a C function of another one's; passing.py, which stands above.
-_convert: Callable[[object, Signature], tuple[int, int, object] | str] | None = None
-
-
-def convert_with(convert: Callable[[object, Signature], tuple[int, int, object] | str]) -> None:
-    """Say what makes functions of the signature that C asks for."""
-    global _convert
-    _convert = convert
-
-
 def _function_argument(
     ctype: FunctionPointer,
     value: object,
@@ -205,9 +196,9 @@ def _converted(
     """The C function that is made of one with another signature."""
     signature = _signature_of(ctype)
     problem = f"{who} must be a function {signature!r}{given}"
-    if exactly or _convert is None:
+    if exactly:
         raise TypeError(problem)
-    made = _convert(value, _callee(ctype))
+    made = convert(value, _callee(ctype))
     if isinstance(made, str):
         raise TypeError(f"{problem}: {made}")
     address, flags, owner = made

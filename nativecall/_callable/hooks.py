@@ -1,8 +1,8 @@
-"""What the core asks Python for: trampolines, fallbacks, missing entries, call specs, exceptions.
+"""What the core asks Python for: trampolines, fallbacks, missing entries, thunks, exceptions.
 
-The core imports this module when it first asks for one of them, or of those of arguments.py, which
-it imports: functions of numbers with an ahead-of-time trampoline need neither. Trampolines, thunks
-and calls through libffi are imported when the core asks for these.
+The core imports this module when it first asks for one of them: functions of numbers with an
+ahead-of-time trampoline need none. What makes them is imported when the core asks for it: a
+trampoline whose code is kept needs little of it. What the core asks of values is in arguments.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,6 @@ from .._errors import refuse_reload
 from .._fifo import Fifo
 from .._values import boxes
 from .._values.failure import raise_failure
-from . import (
-    composed,
-    passing,  # noqa: F401  # says what becomes of functions that are passed
-    specialize,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,11 +49,13 @@ def _make_fallback(callable: Native) -> object:
     A callable with a trampoline is a variadic one with more than its fixed arguments.
     """
     policies = callable._entry()[0].policies
-    if policies.check is not None:
-        return composed.checked(callable)
-    if policies.keep != "call":
-        return composed.keeping(callable)
-    if policies.out:
+    if policies.check is not None or policies.keep != "call" or policies.out:
+        from . import composed
+
+        if policies.check is not None:
+            return composed.checked(callable)
+        if policies.keep != "call":
+            return composed.keeping(callable)
         return composed.with_outs(callable)
     if _lib.types.calls_traced:
         from .trace import traced
@@ -71,6 +68,13 @@ def _make_fallback(callable: Native) -> object:
 
         return variadic(callable, call.fallback_for)
     return call.make_fallback(callable)
+
+
+def _specialize(callable: Native, signature: str) -> None:
+    """Ask the hook of a callable for an entry that C code looks for."""
+    from . import specialize
+
+    specialize.ask_for_native(callable, signature)
 
 
 def _no_entry(callable: Native, signature: str | None) -> None:
@@ -93,7 +97,7 @@ _lib.types.set_call_hooks(
     _generate,
     _make_fallback,
     raise_failure,
-    specialize.ask_for_native,
+    _specialize,
     _no_entry,
     boxes.bridge,
     _thunks,

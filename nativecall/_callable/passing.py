@@ -2,8 +2,8 @@
 
 A native callable, or a foreign box that holds a C function, is converted as `f.convert` does it; a
 jitted function is compiled for the signature, or for its first arguments where it takes fewer and
-the others are dropped as user data is. arguments.py asks here, and keeps what is made as long as C
-uses it.
+the others are dropped as user data is. arguments.py asks, and keeps what is made as long as C uses
+it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 from .._errors import NoEntryError, SignatureError
 from .._signature.signature import Signature
 from .._values import boxes
-from . import arguments
 from .callable import NativeCallable
 from .wrap import wrap
 
 
-def _convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
+def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
     """The address and the flags of a C function of a signature that is made of a value's, and what
     keeps it; or why there is none.
     """
@@ -37,6 +36,3 @@ def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
     if not 0 <= count < len(args):
         return wrap(value, wanted)
     return wrap(value, Signature(wanted.result, args[:count], readonly=wanted.readonly[:count]))
-
-
-arguments.convert_with(_convert)

@@ -15,10 +15,8 @@ Guarantees:
 
 from __future__ import annotations
 
-import weakref
-
 from .. import _lib
-from .._fifo import Fifo
+from .._fifo import Fifo, Shared
 from .._values.callspec import letter
 from . import engine
 from .shape import layout, made, shape
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from .abi import Lowering, Prologue
 
 _EXPORT = "callback"
-_made: weakref.WeakValueDictionary[str, engine.Code] = weakref.WeakValueDictionary()
+_made: Shared[str, engine.Code] = Shared()
 #: Those that stay when no function uses them.
 _recent: Fifo[str, engine.Code] = Fifo()
 
@@ -56,7 +54,7 @@ def code(
     if signature.variadic or _lib.types.stubs_refused():
         return None
     wanted = key(signature, tells_last) if wanted is None else wanted
-    found = _made.get(wanted)
+    found = _made.find(wanted)
     if found is not None:
         return found.address(_EXPORT), found
 
@@ -73,7 +71,7 @@ def code(
         return None
     if found is None:
         return None
-    found = _made.setdefault(wanted, found)
+    found = _made.share(wanted, found)
     _recent.put(wanted, found)
     return found.address(_EXPORT), found
 

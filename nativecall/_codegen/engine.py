@@ -40,10 +40,10 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import weakref
 from _thread import RLock, _local, allocate_lock  # threading is more, and takes its time
 
 from .. import _cache, _lib
+from .._fifo import Shared
 from . import identity
 
 TYPE_CHECKING = False
@@ -210,6 +210,8 @@ class _Machine:
         loaded = _loaded(key, data, exports)
         if loaded is not None:
             return loaded
+        import weakref  # which LLVM's Python side has imported; it takes its time
+
         _require_memory()
         try:
             tracker, linker = self._load(data, symbols, exports)
@@ -435,7 +437,7 @@ def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Mad
 
 # -- compiling ------------------------------------------------------------------------------------
 
-_codes: weakref.WeakValueDictionary[_Wanted, Code] = weakref.WeakValueDictionary()
+_codes: Shared[_Wanted, Code] = Shared()
 
 
 def compile(
@@ -487,9 +489,9 @@ def compile(
     def make() -> Code:
         made = _linked(machine, key, wanted[0], module, wanted, effort)
         # A thread that could not wait may have been first.
-        return _codes.setdefault(wanted, made)
+        return _codes.share(wanted, made)
 
-    code: Code = _once(wanted, lambda: _codes.get(wanted), make)
+    code: Code = _once(wanted, lambda: _codes.find(wanted), make)
     return code
 
 
@@ -508,12 +510,12 @@ def kept(
     if isinstance(_noted, str):
         return None
     wanted = _wanted(_noted, key, symbols, exports, effort)
-    code = _codes.get(wanted)
+    code = _codes.find(wanted)
     if code is None:
         data = _cache.shared().get(wanted[0])
         code = None if data is None else _loaded(key, data, wanted[2])
         if code is not None:
-            code = _codes.setdefault(wanted, code)
+            code = _codes.share(wanted, code)
     return code
 
 

@@ -26,8 +26,9 @@ def python() -> tuple[object, ...]:
     )
 
 
-#: Folders that no code comes from: commands, checks of other projects, headers.
-_ELSEWHERE = {"__pycache__", "_cli", "conformance", "include"}
+#: Folders that no code comes from: commands, checks of other projects, headers, and what libraries
+#: and native objects are to users.
+_ELSEWHERE = {"__pycache__", "_cli", "_library", "_objects", "abi", "conformance", "include"}
 
 
 def _edition() -> list[tuple[str, int, int]]:

@@ -13,10 +13,10 @@ Guarantees:
 
 from __future__ import annotations
 
-import weakref
+from _weakref import ref  # as in _fifo.py
 
 from .. import _lib
-from .._fifo import Cache, Fifo
+from .._fifo import Cache, Fifo, Shared
 from .._namedtuple import namedtuple
 from .._signature.signature import Signature, with_more
 from .._values import callspec
@@ -92,8 +92,7 @@ class Shape(
         return TrampolineCode(signature, flags, lowering, *unpassed).text()
 
 
-_made: dict[str, weakref.ref[Trampoline]] = {}
-_most = 1024  # references after which the dead ones are dropped
+_made: Shared[str, Trampoline] = Shared()
 #: Those that stay when no callable uses them.
 _recent: Fifo[str, Trampoline] = Fifo()
 #: Why there is none of a key, as far as that is known. A dict's single operations are atomic.
@@ -128,8 +127,7 @@ def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:
 
 def _find(wanted: Shape) -> Trampoline | None:
     key = wanted.key
-    known = _made.get(key)
-    found = None if known is None else known()
+    found = _made.find(key)
     if found is None:
         if key in _refused:
             return None
@@ -142,7 +140,9 @@ def _find(wanted: Shape) -> Trampoline | None:
             # nor a moment without memory for one that lasts.
             _refused.put(key, str(error))
             return None
-        found = None if made is None else _remember(key, made)
+        if made is not None:
+            found = _made.share(key, made)
+            _recent.put(key, found)
     return found
 
 
@@ -169,29 +169,6 @@ def _make(key: str, wanted: Shape) -> Trampoline | None:
     return _types.Trampoline(layout[method], code.address(METHOD), code)
 
 
-def _remember(wanted: str, made: Trampoline) -> Trampoline:
-    """The one trampoline of a key: `made`, or what another thread made meanwhile."""
-    reference = weakref.ref(made)
-    while True:
-        first = _made.setdefault(wanted, reference)
-        found = first()
-        if found is not None:
-            break
-        # The other one is not used any more.
-        if _made.get(wanted) is first:
-            del _made[wanted]
-    # Dead references are at most as many as others, and a bounded number: to look for them at
-    # every trampoline would take the longer the more there are.
-    global _most
-    if len(_made) > _most:
-        for text, known in [*_made.items()]:
-            if known() is None:
-                _made.pop(text, None)
-        _most = max(4 * _recent.limit, 2 * len(_made))
-    _recent.put(wanted, found)
-    return found
-
-
 def variadic(
     callable: Native, fallback_for: Callable[..., Callable[..., object]]
 ) -> Callable[..., object]:
@@ -207,7 +184,7 @@ def variadic(
     fewest, address, flags = callable._entry()
     signature: Signature = fewest.signature
     name = callable.__name__
-    owner = weakref.ref(callable)
+    owner = ref(callable)
     fixed = len(signature.args)
     encoding = fewest.policies.encoding
     calls: Cache[str, Callable[..., object]] = Cache(_MAX_VARIADIC)
