@@ -6,7 +6,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* Whether a str, an encoding, is this name. Most are "utf-8" or "ascii" and asked for in each call. */
+/* Whether a str, an encoding, is this name. Each call asks, mostly about "utf-8" or "ascii". */
 static int is_named(PyObject *encoding, const char *name, size_t length)
 {
     return PyUnicode_IS_COMPACT_ASCII(encoding) &&
