@@ -8,6 +8,8 @@ import io
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +50,17 @@ def _way(m: Any) -> str:
     return str(m.__name__).rpartition("_")[2]
 
 
+def _text(m: Any, call: Callable[[], Any]) -> Callable[[], str]:
+    """What gets a `str` of a function's text."""
+    ffi = getattr(m, "ffi", None)
+    made: dict[str, Callable[[], str]] = {
+        "nativecall": call,
+        "cffi": lambda: ffi.string(call()).decode(),
+        "ctypes": lambda: call().decode(),
+    }
+    return made[_way(m)]
+
+
 def _quadrature(m: Any) -> dict[str, Callable[[], object]]:
     gsl = m.gsl
 
@@ -73,18 +86,12 @@ def _quadrature(m: Any) -> dict[str, Callable[[], object]]:
     def freed() -> None:
         gsl.gsl_integration_workspace_free(gsl.gsl_integration_workspace_alloc(1000))
 
-    def message() -> object:
-        found = gsl.gsl_strerror(1)
-        if _way(m) == "cffi":
-            found = m.ffi.string(found)
-        return found if isinstance(found, str) else found.decode()
-
     made = {"nativecall": of_nativecall, "cffi": of_cffi, "ctypes": of_ctypes}[_way(m)]
     return {
         "an integral of a Python function": lambda: m.integral(abs, 0.0, 1.0),
         "a struct with a Python function": made,
         "a workspace made and freed": freed,
-        "the text of an error": message,
+        "the text of an error": _text(m, lambda: gsl.gsl_strerror(1)),
     }
 
 
@@ -123,12 +130,6 @@ def _sqlite(m: Any) -> dict[str, Callable[[], object]]:
     database = m.Database()
     database.define("cube", lambda x: x**3)
 
-    def message() -> object:
-        found = m.lite.sqlite3_errmsg(database.db)
-        if _way(m) == "cffi":
-            found = m.ffi.string(found)
-        return found if isinstance(found, str) else found.decode()
-
     def failing() -> None:
         with contextlib.suppress(RuntimeError):
             database.execute("select y from t")
@@ -141,7 +142,7 @@ def _sqlite(m: Any) -> dict[str, Callable[[], object]]:
         "100 calls from SQL": lambda: database.execute(f"{rows} sum(cube(i)) from n"),
         "a statement": lambda: database.execute("select 1"),
         "a statement that fails": failing,
-        "the text of the last error": message,
+        "the text of the last error": _text(m, lambda: m.lite.sqlite3_errmsg(database.db)),
         "a database opened and closed": m.Database,
         "a Python function given to SQL": lambda: database.define("twice", abs),
     }
@@ -175,15 +176,21 @@ def _sorting(m: Any) -> dict[str, Callable[[], object]]:
     cffi = m.ffi if hasattr(m, "ffi") else maker
 
     def made() -> object:
-        return (m.City * 3)(*given[:3]) if _way(m) == "ctypes" else cffi.new("city[]", given[:3])
+        return cffi.new("city[]", given[:3])
 
-    def name() -> object:
-        text = cities[0].name
-        if _way(m) == "nativecall":
-            return m.nc.string(text, "ascii")
-        return (cffi.string(text) if _way(m) == "cffi" else text).decode()
+    def of_ctypes() -> object:
+        return (m.City * 3)(*given[:3])
 
-    found["3 structs from a list"], found["a name in a struct"] = made, name
+    def name_of_ctypes() -> str:
+        name: str = cities[0].name.decode()
+        return name
+
+    found["3 structs from a list"] = of_ctypes if _way(m) == "ctypes" else made
+    found["a name in a struct"] = {
+        "nativecall": lambda: m.nc.string(cities[0].name, "ascii"),
+        "cffi": lambda: cffi.string(cities[0].name).decode(),
+        "ctypes": name_of_ctypes,
+    }[_way(m)]
     found["50 structs sorted by a Python function"] = lambda: m.sort(cities, lambda a: a.latitude)
     return found
 
@@ -203,28 +210,34 @@ def _event_loop(m: Any) -> dict[str, Callable[[], object]]:
     loop, uv = m.Loop(), m.uv
     loop.every(100_000, abs)  # which never comes
     timer = loop.kept[0] if _way(m) != "cffi" else m.ffi.cast("uv_timer_t *", loop.kept[0])
-    check = getattr(m, "check", None)
 
     def visit(timer: object) -> None:
         pass
 
-    if _way(m) == "nativecall":
-        check, passed = (lambda status: status), visit
-    else:
-        passed = m.CALLBACK(visit) if _way(m) == "ctypes" else m.ffi.callback("uv_timer_cb", visit)
+    def checked_by_the_library() -> None:
+        uv.uv_timer_start(timer, visit, 100_000, 100_000)
+        uv.uv_timer_stop(timer)
 
-    def started() -> None:
-        check(uv.uv_timer_start(timer, passed, 100_000, 100_000))
-        check(uv.uv_timer_stop(timer))
+    def started(passed: object) -> None:
+        m.check(uv.uv_timer_start(timer, passed, 100_000, 100_000))
+        m.check(uv.uv_timer_stop(timer))
 
-    def every() -> None:
+    def every(made: Callable[[Any], object]) -> None:
         loop.every(100_000, abs)
-        made = loop.kept[-1 if _way(m) == "nativecall" else -2]
-        uv.uv_timer_stop(m.ffi.cast("uv_timer_t *", made) if _way(m) == "cffi" else made)
+        uv.uv_timer_stop(made(loop.kept))
 
+    starts: dict[str, Callable[[], object]] = {"nativecall": checked_by_the_library}
+    if _way(m) == "cffi":
+        starts["cffi"] = partial(started, m.ffi.callback("uv_timer_cb", visit))
+        made = partial(every, lambda kept: m.ffi.cast("uv_timer_t *", kept[-2]))
+    elif _way(m) == "ctypes":
+        starts["ctypes"] = partial(started, m.CALLBACK(visit))
+        made = partial(every, itemgetter(-2))
+    else:
+        made = partial(every, itemgetter(-1))
     return {
-        "a timer started and stopped": started,
-        "a timer made, started and stopped": every,
+        "a timer started and stopped": starts[_way(m)],
+        "a timer made, started and stopped": made,
     }
 
 

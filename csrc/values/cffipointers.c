@@ -4,6 +4,7 @@
  * address is a row here. Rows are few, and a type that has lost its row is asked about again. */
 #include "core/cffipointer.h"
 #include "pointers.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -162,17 +163,7 @@ static PyObject *decoded(const char *text, Py_ssize_t length, PyObject *encoding
     if (encoding == Py_None) {
         return PyBytes_FromStringAndSize(text, length);
     }
-    if (PyUnicode_CompareWithASCIIString(encoding, "utf-8") == 0) {
-        return PyUnicode_DecodeUTF8(text, length, "strict");
-    }
-    if (PyUnicode_CompareWithASCIIString(encoding, "ascii") == 0) {
-        return PyUnicode_DecodeASCII(text, length, "strict");
-    }
-    const char *name = PyUnicode_AsUTF8(encoding);
-    /* A codec may be anybody's code, which gets a copy. */
-    PyObject *copy = name != NULL ? PyBytes_FromStringAndSize(text, length) : NULL;
-    PyObject *found = copy != NULL ? PyUnicode_FromEncodedObject(copy, name, "strict") : NULL;
-    Py_XDECREF(copy);
+    PyObject *found = nc_decode_text(text, length, encoding);
     if (found == NULL && !PyErr_ExceptionMatches(PyExc_UnicodeError) &&
         (PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
         PyErr_Clear();

@@ -3,7 +3,21 @@
 
 #include "ground/address.h"
 
+#include <string.h>
 #include <wchar.h>
+
+/* Whether a str, an encoding, is this name. Each call asks, mostly about "utf-8" or "ascii". */
+static int is_named(PyObject *encoding, const char *name, size_t length)
+{
+    return PyUnicode_IS_COMPACT_ASCII(encoding) &&
+           (size_t)PyUnicode_GET_LENGTH(encoding) == length &&
+           memcmp(PyUnicode_1BYTE_DATA(encoding), name, length) == 0;
+}
+
+static int is_utf8(PyObject *encoding)
+{
+    return is_named(encoding, "utf-8", 5);
+}
 
 /* Bytes of a character, of a letter that is not 'c'. */
 static size_t wide_size(char text)
@@ -27,6 +41,27 @@ static PyObject *decode_wide(const void *text, size_t size)
                      : PyUnicode_DecodeUTF32(start, length, "strict", &order);
 }
 
+PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding)
+{
+    if (is_utf8(encoding)) {
+        return PyUnicode_DecodeUTF8(text, length, "strict");
+    }
+    if (is_named(encoding, "ascii", 5)) {
+        return PyUnicode_DecodeASCII(text, length, "strict");
+    }
+    /* PyUnicode_Decode would hand a view of C's memory, which a codec may keep. */
+    const char *name = PyUnicode_AsUTF8(encoding);
+    PyObject *copy = name != NULL ? PyBytes_FromStringAndSize(text, length) : NULL;
+    PyObject *found = copy != NULL ? PyCodec_Decode(copy, name, "strict") : NULL;
+    Py_XDECREF(copy);
+    if (found != NULL && !PyUnicode_Check(found)) {
+        PyErr_Format(PyExc_LookupError, "%R is no encoding of text: it decodes to %.200s", encoding,
+                     Py_TYPE(found)->tp_name);
+        Py_CLEAR(found);
+    }
+    return found;
+}
+
 PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address)
 {
     if (text != 'c') {
@@ -36,8 +71,7 @@ PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *addre
     if (spec->encoding == NULL) {
         return PyBytes_FromString(found);
     }
-    return PyUnicode_Decode(found, (Py_ssize_t)strlen(found), PyUnicode_AsUTF8(spec->encoding),
-                            "strict");
+    return nc_decode_text(found, (Py_ssize_t)strlen(found), spec->encoding);
 }
 
 /* text_result(spec, address, letter of an out-parameter's text): the same for calls that Python
@@ -96,7 +130,7 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
     if (nulls != -1) {
         return nulls == -2 ? NULL : refuse_null(name, place, "");
     }
-    if (text == 'c' && PyUnicode_CompareWithASCIIString(spec->encoding, "utf-8") == 0) {
+    if (text == 'c' && is_utf8(spec->encoding)) {
         *address = PyUnicode_AsUTF8(value); /* which the str keeps */
         if (*address == NULL) {
             nc_conversion_note(name, place);

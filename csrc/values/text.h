@@ -25,6 +25,11 @@ static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
 PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                          const char **address);
 
+/* Bytes as a str, a new reference, or NULL with an exception: UnicodeDecodeError, LookupError for
+ * what is no encoding of text, or what the codec raises. Codecs that Python has not built in get a
+ * copy of the bytes. */
+PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding);
+
 /* The text of a letter at an address, not NULL, that a function of a call spec gave. A new
  * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
  * MemoryError. */

@@ -198,6 +198,8 @@ def load(
         free=free,
         close=close,
     )
+    if not hasattr(define, "items"):
+        raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     options |= {"only": only, "skip": skip, **how.given}
     places = _folders(folders)

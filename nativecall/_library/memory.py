@@ -81,6 +81,16 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     return made
 
 
+def _unsuited(error: Exception, value: object) -> str:
+    """What cffi says against a value, and which value that is where cffi does not say."""
+    text, found = str(error), type(value).__name__
+    if isinstance(value, bytes) and "of length 1" in text:
+        return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
+    if not isinstance(error, TypeError) or found in text:
+        return text
+    return f"{text} (got {found})"
+
+
 def _checked(owner: Owner, ctype: FFIType) -> FFIType:
     """The pointer or array type for what is made of a type."""
     if ctype.kind not in ("pointer", "array"):
@@ -160,6 +170,8 @@ class _Maker:
         """An array of its items, or of a buffer of these, or of a length."""
         item = ctype.item
         if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
+            if init < 0:
+                raise ValueError(f"{who} must have a length of 0 or more (got {init})")
             return self.allocate(ctype, init)
         if isinstance(init, (bytes, str)) and item.kind == "primitive":
             return self.ffi.new(ctype, init)
@@ -264,7 +276,7 @@ class _Maker:
             else:
                 place[key] = value
         except (TypeError, OverflowError, ValueError, IndexError) as error:
-            raise type(error)(f"{who}: {error}") from None
+            raise type(error)(f"{who}: {_unsuited(error, value)}") from None
 
     # -- pointers --------------------------------------------------------------------------------
 

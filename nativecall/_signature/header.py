@@ -36,7 +36,9 @@ TEXT = "declarations"  # the file of what is given as text
 _MOST_TOKENS = 4096  # of one macro, expanded
 
 
-def wanted(header: object, include: object, define: object, text: str | None = None) -> Wanted:
+def wanted(
+    header: object, include: object, define: Mapping[str, object], text: str | None = None
+) -> Wanted:
     """What `load` was given, as plain data; TypeError and ValueError for what it cannot be."""
     headers = [] if header is None else _several(header, "header")
     if not headers and header is not None:
@@ -49,14 +51,16 @@ def wanted(header: object, include: object, define: object, text: str | None = N
             raise ValueError(f"'header' must be the name or path of a header (got {path!r})")
         names.append(os.path.abspath(path) if is_path else path)
     folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]
-    if not hasattr(define, "items"):
-        raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
     defines = []
     for name, value in define.items():
         if not isinstance(name, str) or not name.partition("(")[0].isidentifier():
             raise ValueError(f"'define' must name macros (got {name!r})")
-        given = value if value is None or isinstance(value, str) else str(int(value))
-        defines.append((name, given))
+        if value is not None and not isinstance(value, (str, int)):
+            raise TypeError(
+                "'define' must give text, integers or None "
+                f"(got {type(value).__name__} for {name!r})"
+            )
+        defines.append((name, str(int(value)) if isinstance(value, int) else value))
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
@@ -105,7 +109,7 @@ def read(
             _cache.shared().put(key, marshal.dumps((stamps, {**kept})))
         table = kept
     if only is not None:
-        _restrict(table, [only] if isinstance(only, str) else [*only])
+        _restrict(table, _names(only))
     if not skip:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
@@ -118,11 +122,22 @@ def read(
     return made
 
 
-def _restrict(table: Table, only: list[str]) -> None:
-    """Leave of a table what the names and patterns match."""
-    for one in only:
+def _names(only: object) -> list[str]:
+    """The names and patterns that `only` has."""
+    if isinstance(only, str):
+        return [only]
+    try:
+        names: list[str] = list(only)  # type: ignore[call-overload]  # else it raises TypeError
+    except TypeError:
+        names = [only]  # type: ignore[list-item]  # which is refused next
+    for one in names:
         if not isinstance(one, str):
             raise TypeError(f"'only' must be names or patterns (got {type(one).__name__})")
+    return names
+
+
+def _restrict(table: Table, only: list[str]) -> None:
+    """Leave of a table what the names and patterns match."""
     names = {name for name in only if not any([mark in name for mark in "*?["])}
     patterns = [one for one in only if one not in names]
     chosen = {*names}

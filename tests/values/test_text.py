@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import pickle
 import sys
@@ -31,6 +32,29 @@ def test_text_in_an_encoding(lib, word, encoding):
     assert f(None) is None
     assert f(text=word) == word
     assert f.builtin(word) == word
+
+
+def test_a_codec_gets_a_copy(lib):
+    given = []
+
+    def decode(data, errors="strict"):
+        given.append(data)
+        return bytes(data).decode("latin-1"), len(data)
+
+    def find(name):
+        if name != "keeps_it":
+            return None
+        return codecs.CodecInfo(codecs.latin_1_encode, decode, name="keeps_it")
+
+    codecs.register(find)
+    try:
+        f = same(lib, "char", encoding="keeps_it")
+        memory = ffi.new("char[]", b"text")
+        assert f(memory) == nc.string(ffi.cast("char *", memory), "keeps_it") == "text"
+        ffi.buffer(memory)[:] = b"gone\0"
+        assert [bytes(one) for one in given] == [b"text"] * 2
+    finally:
+        codecs.unregister(find)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -256,6 +280,8 @@ def test_string_decodes():
         nc.string(memory, "ascii")
     with pytest.raises(ValueError, match="'encoding' must be an encoding of text that Python has"):
         nc.string(memory, "utf-9")
+    with pytest.raises(ValueError, match="'encoding' must be an encoding of text that Python has"):
+        nc.string(ffi.new("char[]", b"6162"), "hex")
 
 
 @pytest.mark.parametrize(
