@@ -207,7 +207,7 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     Py_DECREF(self);
 }
 
-/* tp_dealloc. Of a bare object no Python code runs between here and its end, so it is never ENDING. */
+/* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
 NC_STATIC void nc_object_dealloc(PyObject *self)
 {
     if (!nc_type_is_bare(Py_TYPE(self))) {
