@@ -382,8 +382,8 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
 }
 
 /* What CPython does for a class without a tp_vectorcall. */
-static PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
-                               PyObject *names)
+NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
+                                    PyObject *names)
 {
     PyObject *values = PyTuple_New(count);
     PyObject *named = names != NULL ? PyDict_New() : NULL;
@@ -403,7 +403,17 @@ static PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t 
     return result;
 }
 
-/* cls(...), of a class whose __new__ and __init__ are the root's, without a tuple in between. */
+/* cls(*values), of a class whose __new__ and __init__ are the root's. */
+NC_NOINLINE PyObject *construct_of(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self != NULL && set_in_order(self, values, count) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
+}
+
+/* cls(...), of such a class without a tuple in between. */
 static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)cls;
@@ -412,11 +422,7 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
         (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0 || names != NULL) {
         return call_by_tuple(cls, args, count, names);
     }
-    PyObject *self = type->tp_alloc(type, 0);
-    if (self != NULL && count > 0 && set_in_order(self, args, count) < 0) {
-        Py_CLEAR(self);
-    }
-    return self;
+    return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);
 }
 
 /* Gives the root its __init__, as CPython gives static types theirs: by a descriptor which says

@@ -21,7 +21,9 @@ typedef struct {
     size_t size;
     char letter; /* see field_new */
     char atomic; /* whether each access is one atomic operation */
+    char plain;  /* whether it is a double that is not atomic: what has a way of its own */
     PyObject *name;
+    PyObject *who;  /* "field 'x' of 'Point'", for messages */
     PyObject *of;   /* the class of a reference, or None */
     PyObject *load; /* or None */
     PyObject *store;
@@ -46,12 +48,6 @@ static inline char *field_place(const Field *self, PyObject *object)
     return NULL;
 }
 
-/* "field 'x' of 'Point'", for messages. */
-static PyObject *field_who(const Field *self)
-{
-    return PyUnicode_FromFormat("field '%U' of '%s'", self->name, self->type->tp_name);
-}
-
 /* Copies between a field and other memory, by one operation where the field is atomic. */
 static void field_load(const Field *self, const char *place, void *out)
 {
@@ -71,16 +67,10 @@ static void field_save(const Field *self, char *place, const void *from)
     }
 }
 
-static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *type)
+NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
 {
-    Field *self = (Field *)(void *)descriptor;
     long double space[2]; /* the widest scalar */
-    char *place;
-    (void)type;
-    if (object == NULL) {
-        return Py_NewRef(descriptor);
-    }
-    place = field_place(self, object);
+    char *place = field_place(self, object);
     if (place == NULL) {
         return NULL;
     }
@@ -106,6 +96,19 @@ static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *typ
     }
 }
 
+static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *type)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    (void)type;
+    if (object == NULL) {
+        return Py_NewRef(descriptor);
+    }
+    if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type)) {
+        return PyFloat_FromDouble(*(const double *)(const void *)((char *)object + self->at));
+    }
+    return field_get_any(self, object);
+}
+
 /* A counted reference: retained before the old one is released. */
 static int field_set_reference(const Field *self, NcObject **place, PyObject *value)
 {
@@ -127,24 +130,17 @@ static int field_set_reference(const Field *self, NcObject **place, PyObject *va
     return 0;
 }
 
-static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
+NC_NOINLINE int field_set_any(const Field *self, PyObject *object, PyObject *value)
 {
-    Field *self = (Field *)(void *)descriptor;
     long double space[2];
-    PyObject *who;
     int status;
     char *place = field_place(self, object);
     if (place == NULL) {
         return -1;
     }
     if (value == NULL) {
-        PyErr_Format(PyExc_AttributeError, "field '%U' of '%s' cannot be deleted", self->name,
-                     self->type->tp_name);
+        PyErr_Format(PyExc_AttributeError, "%U cannot be deleted", self->who);
         return -1;
-    }
-    if (self->letter == 'd' && PyFloat_CheckExact(value) && !self->atomic) {
-        *(double *)(void *)place = PyFloat_AS_DOUBLE(value);
-        return 0;
     }
     if (self->letter == '@') {
         return field_set_reference(self, (NcObject **)(void *)place, value);
@@ -155,16 +151,22 @@ static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
         Py_XDECREF(done);
         return done != NULL ? 0 : -1;
     }
-    who = field_who(self);
-    if (who == NULL) {
-        return -1;
-    }
-    status = nc_convert_scalar(who, -1, value, self->letter, space);
-    Py_DECREF(who);
+    status = nc_convert_scalar(self->who, -1, value, self->letter, space);
     if (status == 0) {
         field_save(self, place, space);
     }
     return status;
+}
+
+static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type && value != NULL &&
+                  PyFloat_CheckExact(value))) {
+        *(double *)(void *)((char *)object + self->at) = PyFloat_AS_DOUBLE(value);
+        return 0;
+    }
+    return field_set_any(self, object, value);
 }
 
 /* ---- atomic fields --------------------------------------------------------------------------- */
@@ -175,7 +177,6 @@ static char *atomic_arguments(const Field *self, const char *method, PyObject *c
                               Py_ssize_t given, int wanted, uint64_t *numbers)
 {
     char *place;
-    PyObject *who;
     int status = 0;
     if (given != wanted + 1) {
         PyErr_Format(PyExc_TypeError, "%s() of a field takes an object and %s (got %zd argument%s)",
@@ -184,22 +185,20 @@ static char *atomic_arguments(const Field *self, const char *method, PyObject *c
         return NULL;
     }
     place = field_place(self, args[0]);
-    who = place != NULL ? field_who(self) : NULL;
-    if (who == NULL) {
+    if (place == NULL) {
         return NULL;
     }
     if (!self->atomic) {
         PyErr_Format(PyExc_TypeError,
                      "%U is not atomic; %s() is for what nativecall.field(..., atomic=True) "
                      "declares",
-                     who, method);
+                     self->who, method);
         status = -1;
     }
     for (int i = 0; status == 0 && i < wanted; i++) {
         numbers[i] = 0;
-        status = nc_convert_scalar(who, -1, args[i + 1], self->letter, &numbers[i]);
+        status = nc_convert_scalar(self->who, -1, args[i + 1], self->letter, &numbers[i]);
     }
-    Py_DECREF(who);
     return status == 0 ? place : NULL;
 }
 
@@ -210,8 +209,7 @@ static PyObject *field_add(PyObject *descriptor, PyObject *const *args, Py_ssize
     uint64_t old = 0;
     char *place;
     if (self->atomic && strchr("bBhHiIqQ", self->letter) == NULL) {
-        PyErr_Format(PyExc_TypeError, "field '%U' of '%s' is no atomic integer; only these add",
-                     self->name, self->type->tp_name);
+        PyErr_Format(PyExc_TypeError, "%U is no atomic integer; only these add", self->who);
         return NULL;
     }
     place = atomic_arguments(self, "add", args, given, 1, &added);
@@ -323,11 +321,16 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->size = (size_t)size;
     self->letter = letter[0];
     self->atomic = (char)atomic;
+    self->plain = letter[0] == 'd' && !atomic;
     self->name = Py_NewRef(name);
+    self->who = PyUnicode_FromFormat("field '%U' of '%s'", name, self->type->tp_name);
     self->of = Py_NewRef(of);
     self->load = Py_NewRef(load);
     self->store = Py_NewRef(store);
     self->doc = Py_NewRef(doc);
+    if (self->who == NULL) {
+        Py_CLEAR(self);
+    }
     return (PyObject *)self;
 }
 
@@ -348,6 +351,7 @@ static void field_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     Py_XDECREF(self->type);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->who);
     Py_XDECREF(self->of);
     Py_XDECREF(self->load);
     Py_XDECREF(self->store);

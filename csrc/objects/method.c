@@ -21,7 +21,7 @@ typedef struct {
 
 /* Whether a method is called with an object of its class, or of one below, and has something to
  * call: -1 with TypeError. */
-NC_NOINLINE int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
+static int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 1) {
         PyErr_Format(PyExc_TypeError, "method '%U' of '%s' objects needs an object", self->name,
@@ -40,14 +40,24 @@ NC_NOINLINE int check_call(const Method *self, PyObject *const *args, Py_ssize_t
     return -1;
 }
 
+/* Of an object of a class below, or of what cannot be called. */
+NC_NOINLINE PyObject *method_call_checked(const Method *self, PyObject *const *args, size_t nargsf,
+                                          PyObject *names)
+{
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (check_call(self, args, nargs) < 0) {
+        return NULL;
+    }
+    return self->callable->vectorcall((PyObject *)self->callable, args, (size_t)nargs, names);
+}
+
 static PyObject *method_call(PyObject *descriptor, PyObject *const *args, size_t nargsf,
                              PyObject *names)
 {
     const Method *self = (const Method *)(const void *)descriptor;
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (NC_UNLIKELY(nargs < 1 || Py_TYPE(args[0]) != self->type || self->callable == NULL) &&
-        check_call(self, args, nargs) < 0) {
-        return NULL;
+    if (NC_UNLIKELY(nargs < 1 || Py_TYPE(args[0]) != self->type || self->callable == NULL)) {
+        return method_call_checked(self, args, nargsf, names);
     }
     return self->callable->vectorcall((PyObject *)self->callable, args, (size_t)nargs, names);
 }

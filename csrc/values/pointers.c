@@ -84,10 +84,12 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
 /* Only decides which it is, so that none pays for the registers of another. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
-    const NcExport *wanted = &self->spec->arguments[index].export;
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
-    if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL && wanted->flags != 0)) {
-        return convert_memory(self, index, value, out, wanted);
+    if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL)) {
+        const NcExport *wanted = &self->spec->arguments[index].export;
+        if (NC_LIKELY(wanted->flags != 0)) {
+            return convert_memory(self, index, value, out, wanted);
+        }
     }
     const NcClass *cls = self->more->self_class;
     if (cls != NULL && index == 0 && Py_TYPE(value) == cls->type) {

@@ -153,9 +153,8 @@ static inline void nc_release_pointer(NcPointer *pointer)
     Py_XDECREF(pointer->keep);
 }
 
-/* Ends a call: releases its pointer arguments, and raises what a Python function among them
- * left. */
-static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
+/* nc_release_pointers, where one holds a buffer or keeps something. */
+NC_NOINLINE PyObject *nc_release_held_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -165,6 +164,18 @@ static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers
         nc_release_pointer(&pointers[i]);
     }
     return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
+}
+
+/* Ends a call: releases its pointer arguments, and raises what a Python function among them
+ * left. */
+static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pointers[i].keep != NULL || pointers[i].buffer.obj != NULL) {
+            return nc_release_held_pointers(value, pointers, count);
+        }
+    }
+    return value;
 }
 
 #endif

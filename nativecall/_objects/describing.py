@@ -263,6 +263,12 @@ def _check_order(cls: type) -> None:
     """Refuse a class in which Python would find something else by a native name."""
     names = _inherited((cls,))
     order = _types.native_order(cls)
+    for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
+        raise TypeError(
+            f"class {cls.__name__!r}: {name!r} is native in a base, and what the class has of that "
+            "name, by __slots__ or by code that ran while it was made, would hide it in Python "
+            "alone; use another name"
+        )
     for one in cls.__mro__:
         if one in order or one is object:
             continue

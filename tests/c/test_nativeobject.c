@@ -231,7 +231,7 @@ static void test_the_last_release_ends_the_object_once(void)
     }
 }
 
-/* ---- blocks and tracking ---------------------------------------------------------------------- */
+/* ---- blocks and tracking --------------------------------------------------------------------- */
 
 enum { IN_BLOCK = 64 };
 

@@ -199,6 +199,40 @@ def test_what_python_would_hide_alone_is_refused(fails, numbers):
     assert Last().which() == 1.0
 
 
+@pytest.mark.parametrize("name", ["x", "which"])
+def test_slots_do_not_hide_native_names(fails, numbers, name):
+    class Base(nc.NativeObject):
+        __slots__ = ()
+        x = nc.field("d")
+        which = nc.method(numbers.n1, "d:&v")
+
+    message = (
+        f"class 'Sub': '{name}' is native in a base, and what the class has of that name, by "
+        "__slots__ or by code that ran while it was made, would hide it in Python alone; use "
+        "another name"
+    )
+    with fails(TypeError, message):
+        type(Base)("Sub", (Base,), {"__slots__": (name,)})
+
+    class Setter:
+        def __set_name__(self, owner, _):
+            setattr(owner, name, 1)
+
+    with fails(TypeError, message):
+        type(Base)("Sub", (Base,), {"setter": Setter()})
+    assert type(Base)("Sub", (Base,), {"__slots__": ("y",)})(2.0).x == 2.0
+
+
+@pytest.mark.parametrize("given", [5, object()])
+def test_a_forged_class_is_refused(fails, given):
+    message = (
+        "class 'Sub': '__nativeclass__' is for what nc_class_define puts there (got "
+        f"{type(given).__name__}); leave it out"
+    )
+    with fails(TypeError, message):
+        type(nc.NativeObject)("Sub", (nc.NativeObject,), {"__nativeclass__": given})
+
+
 def test_other_metaclasses_cooperate(ext):
     class Meta(abc.ABCMeta, type(nc.NativeObject)):
         pass

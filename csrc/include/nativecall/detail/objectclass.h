@@ -54,8 +54,12 @@ enum {
     NC_CLASS_LASTING = 4,  /* lives as long as the process, so objects need not keep it */
     NC_CLASS_MADE = 8,     /* nc_class_make has succeeded */
     NC_CLASS_CREATES = 16, /* a class of the order has a `create` */
-    NC_CLASS_TRACKED = 32  /* its objects are in the list of `tracker` */
+    NC_CLASS_TRACKED = 32, /* its objects are in the list of `tracker` */
+    NC_CLASS_LARGE = 64    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
 };
+
+/* Bytes of fields that a new object takes no loop for: not more than the head is large. */
+#define NC_CLASS_FEW (4 * sizeof(void *))
 
 /* The living objects of a process, for a report of leaks (detail/objectcount.h): linked by two
  * words that each of them then has before its fields. A debugging aid: NULL otherwise. */
@@ -500,6 +504,7 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
         goto fail;
     }
     cls->flags |= NC_CLASS_MADE | (cls->tracker != NULL ? NC_CLASS_TRACKED : NC_CLASS_PLAIN);
+    cls->flags |= cls->before - NC_OBJECT_HEAD > NC_CLASS_FEW ? NC_CLASS_LARGE : 0;
     for (i = 0; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
         for (n = 0; n < part->field_count; n++) {

@@ -345,10 +345,9 @@ NC_STATIC_INLINE char *nc_object_memory(size_t size)
     return block;
 }
 
-/* Makes an object of memory whose fields are zero. */
-NC_STATIC_INLINE NcObject *nc_object_begin(char *memory, const NcClass *cls, uintptr_t state)
+/* Makes an object where its fields are zero already. */
+NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls, uintptr_t state)
 {
-    NcObject *object = memory + cls->before;
     NcObjectHead *head = nc_object_head(object);
     head->count = 1;
     head->cls = cls;
@@ -372,37 +371,29 @@ NC_STATIC_INLINE void nc_words_zero(char *from, const char *to)
     }
 }
 
-/* Zeroes what is before the head of an object, two words at a time, and so the head's first, which
- * is written after that. */
-NC_STATIC_INLINE void nc_fields_zero(char *block, size_t size)
+/* An object of memory whose first NC_CLASS_FEW bytes are zero here, and no more. */
+NC_STATIC_INLINE NcObject *nc_object_allocate(const NcClass *cls)
 {
-    const char *end = block + size;
-    if (size > 256) {
-        memset(block, 0, size);
-        return;
-    }
-    for (; block < end; block += 2 * sizeof(size_t)) {
-        memset(block, 0, 2 * sizeof(size_t));
-#if !defined(NC_MSVC)
-        __asm__("" : "+r"(block));
-#endif
-    }
-}
-
-/* An object whose fields are zero, that nobody has seen. What is CPython's is not set, but for the
- * type: nc_object_appear does the rest. */
-NC_STATIC_INLINE NcObject *nc_object_make(const NcClass *cls)
-{
-    char *block;
-    if (NC_UNLIKELY((cls->flags & NC_CLASS_ABSTRACT) != 0)) {
-        return NULL;
-    }
-    block = nc_object_memory(cls->before + cls->after);
+    const size_t before = cls->before;
+    char *block = nc_object_memory(before + cls->after);
     if (NC_UNLIKELY(block == NULL)) {
         return NULL;
     }
-    nc_fields_zero(block, cls->before - NC_OBJECT_HEAD);
-    return nc_object_begin(block, cls, 0);
+    memset(block, 0,
+           NC_CLASS_FEW); /* perhaps words of the head too, which are written after that */
+    return nc_object_begin(block + before, cls, 0);
+}
+
+/* An object whose fields are zero, that nobody has seen; NULL: no memory, or the class is abstract.
+ * What is CPython's is not set, but for the type: nc_object_appear does the rest. */
+NC_STATIC NcObject *nc_object_make(const NcClass *cls)
+{
+    NcObject *object = (cls->flags & NC_CLASS_ABSTRACT) == 0 ? nc_object_allocate(cls) : NULL;
+    if (object != NULL && (cls->flags & NC_CLASS_LARGE) != 0) {
+        char *block = (char *)object - cls->before;
+        nc_words_zero(block + NC_CLASS_FEW, (char *)nc_object_head(object));
+    }
+    return object;
 }
 
 /* What the classes of an object do at its beginning, from the last part to part `first`. */
@@ -420,16 +411,23 @@ NC_STATIC void nc_object_create(NcObject *object, size_t first)
     }
 }
 
+/* nc_object_new, of any class. */
+NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
+{
+    NcObject *object = nc_object_make(cls);
+    if (object != NULL && (cls->flags & (NC_CLASS_CREATES | NC_CLASS_TRACKED)) != 0) {
+        nc_object_create(object, 0);
+    }
+    return object;
+}
+
 /* A new object, zero in all fields but for what `create` of its classes says, with one native
  * reference, which is the caller's. NULL: no memory, or the class is abstract. The class must last
  * (NC_CLASS_LASTING: every class that C code has by nc_class_of or nc_class_define). */
 NC_STATIC_INLINE NcObject *nc_object_new(const NcClass *cls)
 {
-    NcObject *object = nc_object_make(cls);
-    if (NC_UNLIKELY((cls->flags & (NC_CLASS_CREATES | NC_CLASS_TRACKED)) != 0) && object != NULL) {
-        nc_object_create(object, 0);
-    }
-    return object;
+    const uint32_t more = NC_CLASS_ABSTRACT | NC_CLASS_CREATES | NC_CLASS_TRACKED | NC_CLASS_LARGE;
+    return (cls->flags & more) == 0 ? nc_object_allocate(cls) : nc_object_new_apart(cls);
 }
 
 /* As nc_objects_new; `state` is what each object begins with. */
@@ -451,7 +449,8 @@ NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t 
     memory = (char *)(block + 1);
     for (i = 0; i < count; i++) {
         const uintptr_t place = NC_OBJECT_IN_BLOCK | (uintptr_t)i << NC_OBJECT_INDEX_SHIFT;
-        nc_object_create(nc_object_begin(memory + i * stride, cls, state | place), 0);
+        NcObject *object = memory + cls->before + i * stride;
+        nc_object_create(nc_object_begin(object, cls, state | place), 0);
     }
     return memory + cls->before;
 }

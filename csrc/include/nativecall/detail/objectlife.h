@@ -166,8 +166,9 @@ NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
            type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
-/* tp_dealloc: point 5 of the argument in nativeobject.h. */
-NC_STATIC void nc_object_dealloc(PyObject *self)
+/* The end of a Python side with more than the bare object: point 5 of the argument in
+ * nativeobject.h. */
+NC_NOINLINE void nc_object_take_down(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
@@ -177,13 +178,6 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
         return;
     }
     if ((head->state & NC_OBJECT_ENDING) != 0) {
-        return;
-    }
-    if (nc_type_is_bare(type)) {
-        if (collected) {
-            PyObject_GC_UnTrack(self);
-        }
-        nc_object_part(self);
         return;
     }
     if (type->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(self) < 0) {
@@ -211,6 +205,19 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
         head->state |= NC_OBJECT_ENDED;
     }
     Py_DECREF(self);
+}
+
+/* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
+NC_STATIC void nc_object_dealloc(PyObject *self)
+{
+    if (!nc_type_is_bare(Py_TYPE(self))) {
+        nc_object_take_down(self);
+        return;
+    }
+    if (PyType_IS_GC(Py_TYPE(self))) {
+        PyObject_GC_UnTrack(self);
+    }
+    nc_object_part(self);
 }
 
 /* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */

@@ -132,10 +132,17 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
         Py_XDECREF(capsule);
         capsule = cls != NULL ? nc_class_capsule(cls) : PyErr_NoMemory();
     }
-    cls = capsule != NULL ? (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE) : NULL;
-    if (cls == NULL) {
+    if (capsule == NULL) {
         goto fail;
     }
+    if (!PyCapsule_IsValid(capsule, NC_CLASS_CAPSULE)) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%U': '" NC_CLASS_ATTRIBUTE "' is for what nc_class_define puts there "
+                     "(got %.200s); leave it out",
+                     name, Py_TYPE(capsule)->tp_name);
+        goto fail;
+    }
+    cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
     if (cls->flags != 0 || PyCapsule_GetContext(capsule) != NULL) {
         PyErr_Format(PyExc_TypeError, "class '%U': what it has belongs to another class", name);
         goto fail;
