@@ -107,6 +107,13 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
+    if (nc_thread_is_foreign(thread)) {
+        if (!nc_thread_has_exception(thread)) {
+            nc_exception_refuse_foreign(thread);
+            PyErr_WriteUnraisable(NULL); /* ctypes takes no result with an exception set */
+        }
+        return return_to_ctypes(self, NULL, NULL, &call, last);
+    }
     if ((nc_thread_has_exception(thread) || nc_is_left()) && nc_left_here()) {
         return return_to_ctypes(self, NULL, nc_exception_take(), &call, last);
     }

@@ -111,12 +111,8 @@ NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
-    if (PyThreadState_GetInterpreter((PyThreadState *)(uintptr_t)thread) !=
-        PyInterpreterState_Main()) {
-        if (!nc_thread_has_exception(thread)) {
-            PyErr_SetString(PyExc_RuntimeError, "a Python function was called by C code in another "
-                                                "interpreter than its own");
-        }
+    if (nc_thread_is_foreign(thread)) {
+        nc_exception_refuse_foreign(thread);
         return_sentinel(self, out);
         release_gil(call);
         return 0;

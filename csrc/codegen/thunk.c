@@ -13,14 +13,32 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
+/* Takes the GIL, but for a thread of another interpreter than the main one, which keeps its
+ * RuntimeError. Whether it did. */
+static int take_gil(PyGILState_STATE *gil)
+{
+    *gil = PyGILState_Ensure();
+    const PyThreadState *thread = PyThreadState_Get();
+    if (nc_thread_is_foreign(thread)) {
+        nc_exception_refuse_foreign(thread);
+        PyGILState_Release(*gil);
+        return 0;
+    }
+    return 1;
+}
+
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
     NcRaised before;
+    PyGILState_STATE gil;
     if (nc_is_finalizing()) {
         return;
     }
-    PyGILState_STATE gil = PyGILState_Ensure();
+    if (!take_gil(&gil)) {
+        errno = code;
+        return;
+    }
     if (PyErr_Occurred() && nc_left_here()) {
         /* The call from Python fails already. */
         PyGILState_Release(gil);
@@ -66,10 +84,11 @@ int nc_thunk_take_gil(void)
 {
     int code = errno;
     int taken = -1;
-    if (!nc_is_finalizing()) {
-        taken = (int)PyGILState_Ensure();
+    PyGILState_STATE gil;
+    if (!nc_is_finalizing() && take_gil(&gil)) {
+        taken = (int)gil;
         if (nc_is_left() && nc_left_here()) {
-            PyGILState_Release((PyGILState_STATE)taken);
+            PyGILState_Release(gil);
             taken = -1;
         }
     }
@@ -96,7 +115,8 @@ void nc_thunk_settle(const NcThunk *thunk)
 {
     /* A thread's own state is the thread's to look at, with the GIL or without it. */
     const PyThreadState *state = PyGILState_GetThisThreadState();
-    if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing()) {
+    if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing() ||
+        nc_thread_is_foreign(state)) {
         return;
     }
     PyGILState_STATE gil = PyGILState_Ensure();

@@ -67,6 +67,14 @@ NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
     return state;
 }
 
+/* Whether a thread state belongs to another interpreter than the main one, which all Python objects
+ * of the core are of. From 3.12 on no other may run its functions: what their code remembers of
+ * types it finds by tags that each interpreter gives out for itself. */
+NC_STATIC_INLINE int nc_thread_is_foreign(const PyThreadState *thread)
+{
+    return NC_UNLIKELY(thread->interp != PyInterpreterState_Main()) ? 1 : 0;
+}
+
 #if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
 /* Py_AddPendingCall but for which threads may run the function: with 0 in the end any thread. It is
  * private to CPython, though exported by 3.12 to 3.15; weak, so that a Python without it loads this

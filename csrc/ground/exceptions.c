@@ -452,6 +452,15 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
     return NULL;
 }
 
+void nc_exception_refuse_foreign(const PyThreadState *thread)
+{
+    if (!nc_thread_has_exception(thread)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a Python function was called by C code in another interpreter than its "
+                        "own");
+    }
+}
+
 void nc_exception_settle(PyObject *object)
 {
     if (!PyErr_Occurred()) {

@@ -90,6 +90,11 @@ void nc_exception_defer(PyObject *exception, PyObject *object);
  * meanwhile stays. */
 void nc_exception_report(PyObject *exception, PyObject *object);
 
+/* Sets RuntimeError, unless there is an exception: C code called what needs Python in a thread that
+ * is in another interpreter than the main one (nc_thread_is_foreign). Nothing of ours may run
+ * there, so the exception is that thread's, for whoever called the C code. */
+void nc_exception_refuse_foreign(const PyThreadState *thread);
+
 /* For native code that a C caller called, and that is no callback: leaves the exception that is
  * set, if there is one, in the thread state, or reports it with `object`. */
 void nc_exception_settle(PyObject *object);
