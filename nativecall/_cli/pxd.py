@@ -13,7 +13,6 @@ from contextlib import suppress
 from keyword import kwlist
 
 from .._signature.cffitype import ANONYMOUS
-from .._signature.csyntax import SPELLINGS
 from .._signature.header import TEXT
 from .place import functions, library
 from .writing import write
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from .._signature.declared import Declarations
 
 _TOKEN = re.compile(r'"[^"]*"|\w+|\.\.\.|[^\s\w]')
-# What declarations that were read have for types that cffi cannot parse (csyntax.py).
-_STAND_IN = re.compile(r"\b(?:struct )?(__nc_\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 #: C's words for types that Cython reads as C does.
 _BASIC = {"void", "char", "short", "int", "long", "float", "double", "signed", "unsigned"}
@@ -76,10 +73,7 @@ class _Writer:
         declared = found.declarations
         assert declared is not None
         self._declared: Declarations = declared
-        _ = found._owner.names  # texts that were read strictly are read again, with layouts
-        known = found._owner._read
-        assert known is not None
-        self._known: Declarations = known
+        self._known: Declarations = declared
         self._functions = functions(found)
         self._types: list[str] = []
         self._bodies: list[str] = []
@@ -239,7 +233,6 @@ class _Writer:
         """
         if ANONYMOUS in text:
             raise Unsaid("a type without a name")
-        text = _STAND_IN.sub(lambda found: SPELLINGS.get(found[1], found[0]), text)
         tokens: list[str] = _TOKEN.findall(text.replace(f"({name})", f" {name} "))
         said: list[str] = []
         is_named = False

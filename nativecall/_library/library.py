@@ -480,13 +480,12 @@ class Library(Single):
         if declarations is None:
             return {}
         refused = {name: error.reason for name, error in declarations.refused.items()}
-        members = self._owner.left_out if declarations.wanted is None else {}
         if self._not_inlined is None:
             from . import inline
 
             inlines = inline.refused(declarations, self._handle, self.path)
             self.__dict__["_not_inlined"] = inlines
-        return {**declarations.skipped, **members, **refused, **(self._not_inlined or {})}
+        return {**declarations.skipped, **refused, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""

@@ -40,7 +40,6 @@ class Owner:
         self._declarations = declarations
         self._base = base
         self._names: TypeNames | None = None
-        self._read = declarations
         self._ffi: FFI | None = None
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
@@ -57,17 +56,14 @@ class Owner:
         if self._names is None:
             base = None if self._base is None else self._base.names
             known = self._declarations
-            if known is None or known.wanted is None:
-                from .._signature import header
+            if known is None:
+                from .._signature.declarations import parse_declarations
 
-                # Texts that were read strictly keep no layouts.
-                text = "" if known is None else known.text
-                known = header.read(header.wanted(None, (), {}, text))
+                known = parse_declarations("")
             from .._signature.typenames import TypeNames
 
             with naming:  # two sets of nodes would be two types of cffi's
                 if self._names is None:
-                    self._read = known
                     self._names = TypeNames(known, base, self)
         return self._names
 
@@ -84,19 +80,12 @@ class Owner:
         found = self._plans.get(key)
         return self._plans.keep(key, make(ctype)) if found is None else found
 
-    @property
-    def left_out(self) -> dict[str, str]:
-        """The members of structs that no type of cffi has, with reasons."""
-        _ = self.names  # what was read strictly is read again, with layouts
-        known = {} if self._read is None else self._read.skipped
-        return {name: reason for name, reason in known.items() if "." in name}
-
     def variable(self, name: str) -> tuple[FFIType, str] | None:
         """cffi's type for a variable that is no number, and what characters it has if it is text;
         None for what is none, or has no such type.
         """
-        _ = self.names  # what was read strictly is read again, with layouts
-        row = None if self._read is None else self._read.declared.get(name)
+        known = self._declarations
+        row = None if known is None else known.declared.get(name)
         if row is None:
             return None
         try:

@@ -1,24 +1,27 @@
-"""Integer constant expressions of C, computed as a compiler does: by type, width and sign.
-
-`evaluate` takes a node of pycparser's tree: what stands between an array's brackets, after an
-enumerator or after a bit-field's colon. Sizes of types and casts are nothing that is known here.
-"""
+"""Integer constants of C, computed as a compiler does: by type, width and sign."""
 
 from __future__ import annotations
 
 from .csource import Integer, fit, typed_integer
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .csyntax import Node
-
 INT = typed_integer("0")[1]  # its bits
 
 
 class Unknown(Exception):
-    """An expression is none, or one whose value is not known here; it says what is wrong, or ""."""
+    """What cannot be read, or has no value that is known here; it says what is wrong.
+
+    Attributes
+    ----------
+    at : int or None
+        The token that it is about, by its index; None for the next one.
+    hint : str or None
+        What would work.
+    """
+
+    def __init__(self, reason: str, at: int | None = None, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.at = at
+        self.hint = hint
 
 
 class Unclosed(Unknown):
@@ -30,38 +33,19 @@ class Unclosed(Unknown):
         The token's index.
     """
 
+    at: int
+
     def __init__(self, at: int, bracket: str) -> None:
-        super().__init__(f"{bracket!r} is never closed")
-        self.at = at
+        super().__init__(f"{bracket!r} is never closed", at)
 
 
 def of_int(value: int) -> Integer:
     """An enumerator's value with its type: int, or the first longer type that has it."""
-    _, bits, signed = typed_integer(str(abs(value)))
+    try:
+        _, bits, signed = typed_integer(str(abs(value)))
+    except OverflowError as error:
+        raise Unknown(str(error)) from None
     return value, bits, signed
-
-
-def evaluate(node: Node, known: Mapping[str, Integer]) -> Integer:
-    """The value of a constant expression, the bits of its type, and its signedness, with the
-    constants that are `known`; `Unknown` where there is none.
-    """
-    kind = type(node).__name__
-    if kind == "Constant" and "int" in node.type and "'" not in node.value:
-        try:
-            return typed_integer(node.value)
-        except (OverflowError, ValueError) as error:
-            raise Unknown(str(error)) from None
-    if kind == "ID" and node.name in known:
-        return known[node.name]
-    if kind == "UnaryOp" and node.op in ("+", "-", "~", "!"):
-        return unary(node.op, evaluate(node.expr, known))
-    if kind == "TernaryOp":
-        condition = evaluate(node.cond, known)[0]
-        yes, no = evaluate(node.iftrue, known), evaluate(node.iffalse, known)
-        return converted(yes if condition else no, *common(yes, no))
-    if kind == "BinaryOp":
-        return binary(node.op, evaluate(node.left, known), evaluate(node.right, known))
-    raise Unknown("")
 
 
 def unary(op: str, operand: Integer) -> Integer:

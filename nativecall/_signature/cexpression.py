@@ -15,6 +15,7 @@ from .cconstant import INT, Unknown, binary, common, converted, unary
 from .cnodes import BASICS, FunctionOf, Node, Number, PointerTo, Record
 from .csource import typed_integer
 from .ctype import SCALARS, WORD
+from .grammar import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,13 +68,18 @@ class Expressions(ABC):
 
     def expect(self, token: str) -> None:
         if not self.accept(token):
-            raise Unknown(f"expected {token!r}, found {self.tokens[self.at]!r}")
+            raise Unknown(f"expected {token!r}, found {shown(self.tokens[self.at])}", self.at)
 
     def integer(self) -> int:
         """The value of an integer constant expression."""
-        value = self.expression()
+        start = self.at
+        try:
+            value = self.expression()
+        except Unknown as error:
+            error.at = start if error.at is None else error.at
+            raise
         if len(value) != 3:
-            raise Unknown("a constant is no integer")
+            raise Unknown("a constant is no integer", start)
         return value[0]
 
     def expression(self, level: int = 0) -> Value:
@@ -146,8 +152,8 @@ class Expressions(ABC):
                 self.at += 1
             return text, "bytes"
         if token.isidentifier():
-            raise Unknown(f"{token!r} is no constant")
-        raise Unknown(f"{token or 'nothing'!r} is no constant expression")
+            raise Unknown(f"{token!r} is no constant", self.at - 1)
+        raise Unknown(f"{token or 'nothing'!r} is no constant expression", self.at - 1)
 
     def _end(self) -> int:
         raise Unknown("unexpected end")

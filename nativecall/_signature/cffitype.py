@@ -27,7 +27,7 @@ from .signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cffi import FFI
 
@@ -37,14 +37,8 @@ if TYPE_CHECKING:
 
     from .derived import Owner
 
-# Types that cffi lacks: the scalar, and a struct of its size that stands in for it.
-STAND_INS = {
-    "__nc_Zg": ("Zg", "struct __nc_Zg { long double re, im; }"),
-} | {
-    f"__nc_{one.text}": (one.text, f"struct __nc_{one.text} {{ uint{8 * one.size}_t bits; }}")
-    for one in SCALARS.values()
-    if not one.native
-}
+# A struct stands in for the complex long double that cffi lacks.
+_STAND_IN = "struct __nc_Zg"
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
 # Scalars that a function of cffi takes and returns by value. It describes every one for a call,
 # those of arrays and nested structs too, as soon as it makes the type.
@@ -57,20 +51,13 @@ class Converter:
 
     A pointer whose target has no C type of ours (an incomplete struct, a union) becomes `void *`.
     So does one that leads back to the struct that holds it: which pointers these are depends on the
-    struct alone, not on where the conversion began. Structs in `packed` are packed without cffi's
-    knowledge.
+    struct alone, not on where the conversion began.
 
     With `naming`, pointers to structs and unions outside of structs know what C calls these, and
     `owner` is what has cffi's types of them.
     """
 
-    def __init__(
-        self,
-        packed: Collection[FFIType] = (),
-        naming: bool = False,
-        owner: Owner | None = None,
-    ) -> None:
-        self._packed = packed
+    def __init__(self, naming: bool = False, owner: Owner | None = None) -> None:
         self._naming = naming
         self._owner = owner
         self._structs: dict[FFIType, Struct | SignatureError] = {}
@@ -128,9 +115,8 @@ class Converter:
             return VOIDPTR
 
     def _struct(self, ctype: FFIType) -> CType:
-        stand_in = STAND_INS.get(ctype.cname.removeprefix("struct "))
-        if stand_in is not None:
-            return SCALARS[stand_in[0]]
+        if ctype.cname == _STAND_IN:
+            return SCALARS["Zg"]
         if ctype not in self._structs:
             # From the leaves up, so that a long chain of structs is not a deep recursion.
             for struct in self._postorder(ctype):
@@ -152,7 +138,7 @@ class Converter:
             reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
             raise SignatureError(reason, hint="pass a pointer to it")
         fields: list[tuple[str | None, CType]] = []
-        for name, field in ctype.fields:
+        for name, field in self._fields(ctype):
             if field.bitsize >= 0:
                 reason = (
                     f"{name_of(ctype)} has the bit-field {name!r} and cannot be passed by value"
@@ -169,13 +155,15 @@ class Converter:
                 reason = f"{name_of(ctype)} cannot be passed by value: its field "
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint="pass a pointer to it") from None
-        if self._packed:
-            return Struct(fields, packed=ctype in self._packed)
-        for packed in (False, True):
+        said = getattr(ctype, "packed", False)  # by nodes
+        for packed in (said, not said):
             struct = Struct(fields, packed)
             if self._same_layout(struct, ctype):
                 return struct
         raise SignatureError(f"{name_of(ctype)} has a layout that no signature describes")
+
+    def _fields(self, ctype: FFIType) -> FFIType:
+        return ctype.fields
 
     def _member(self, ctype: FFIType, holder: FFIType) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
@@ -191,7 +179,7 @@ class Converter:
         return ffi().sizeof(ctype), ffi().alignof(ctype)
 
     def _same_layout(self, struct: Struct, ctype: FFIType) -> bool:
-        offsets = [field.offset for _, field in ctype.fields]
+        offsets = [field.offset for _, field in self._fields(ctype)]
         mine = [field.offset for field in struct.fields]
         return (struct.size, struct.alignment) == self._layout(ctype) and offsets == mine
 
@@ -208,7 +196,7 @@ class Converter:
                     break
             else:
                 stack.pop()
-                if node.kind == "struct" and node.cname.removeprefix("struct ") not in STAND_INS:
+                if node.kind == "struct" and node.cname != _STAND_IN:
                     yield node
 
     def _reaches(self, ctype: FFIType) -> set[FFIType]:
@@ -271,7 +259,7 @@ def c_name_of(ctype: FFIType) -> str:
         return ""
     name: str = getattr(ctype, "typedef", "") or ctype.cname
     tag = name.removeprefix(f"{ctype.kind} ")
-    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or tag in STAND_INS:
+    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == _STAND_IN:
         return ""
     if tag.removeprefix("nc_").isdigit():
         return ""  # of a signature's struct, below
@@ -351,7 +339,9 @@ def scalar_of(ctype: FFIType) -> Scalar:
     if code is not None:
         return SCALARS[code]
     # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
-    return integer(ffi().sizeof(ctype), int(ffi().cast(ctype, -1)) < 0)
+    import _cffi_backend
+
+    return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
 
 
 def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
@@ -391,7 +381,7 @@ class _Told:
 
     def __init__(self, ffi: FFI) -> None:
         self.ffi = ffi
-        self.ffi.cdef(STAND_INS["__nc_Zg"][1] + ";")
+        self.ffi.cdef(f"{_STAND_IN} {{ long double re, im; }};")
         self.types: dict[str, FFIType] = {}  # by `CType.named`
         self.structs: dict[str, str] = {}
 
@@ -408,7 +398,7 @@ class _Told:
         if isinstance(ctype, Struct):
             return self._spell_struct(ctype)
         if isinstance(ctype, Scalar):
-            name = "struct __nc_Zg" if ctype.code == "Zg" else ctype.c_name
+            name = _STAND_IN if ctype.code == "Zg" else ctype.c_name
             return name if ctype.native else f"uint{8 * ctype.size}_t"
         return "void" if ctype.kind == "void" else "void *"
 

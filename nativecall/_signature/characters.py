@@ -1,4 +1,4 @@
-"""Which pointers lead to text: to characters that C declares `const`; for types and nodes."""
+"""Which pointers lead to text: to characters that C declares `const`; for nodes (cnodes.py)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ def characters(ctype: FFIType, const: bool) -> str:
     return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
 
 
-def characters_behind(ctype: FFIType, const: bool | None = None) -> str:
+def _characters_behind(ctype: FFIType) -> str:
     """Which characters a pointer leads to by pointers to const ones, after ``*``."""
     if ctype.kind != "pointer" or ctype.item.kind != "pointer":
         return ""
-    # A node says what its pointers promise.
-    found = characters(ctype.item, ctype.item.const if const is None else const)
+    found = characters(ctype.item, ctype.item.const)
     return f"*{found}" if found else ""
 
 
@@ -34,10 +33,10 @@ def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) ->
     """
     found = []
     for arg, const in zip(args, readonly, strict=True):
-        text = characters(arg, const) or characters_behind(arg)
+        text = characters(arg, const) or _characters_behind(arg)
         if arg.kind == "function":
             inner = zip(arg.args, arg.readonly, strict=True)
-            text = together([*[characters(*one) for one in inner], _returned(arg.result)])
+            text = _together([*[characters(*one) for one in inner], _returned(arg.result)])
         found.append(text)
     found.append(_returned(result))
     return tuple(found) if any(found) else ()
@@ -47,6 +46,6 @@ def _returned(result: FFIType) -> str:
     return characters(result, getattr(result, "const", False))
 
 
-def together(found: Sequence[str]) -> str:
+def _together(found: Sequence[str]) -> str:
     """What is said of a function's arguments and result in one text; ``""`` for nothing."""
     return f"({','.join(found)})" if any(found) else ""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .._errors import SignatureError
-from .cffitype import Converter, default_abi, name_of
+from .cffitype import MAX_SCALARS, Converter, default_abi, name_of
 from .characters import texts
 from .csource import CODES
-from .ctype import SCALARS, WORD, CType, Scalar
-from .derived import FunctionPointer
+from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
+from .derived import FunctionPointer, Struct
+from .grammar import from_row
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import Foreign
+    from .grammar import Row
 
+_MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
 
 #: A member: its name ("" for one without), its type, byte offset, width in bits (-1 for none), and
 #: the bit of the byte where it begins.
@@ -30,13 +33,19 @@ Member = namedtuple("Member", ["name", "type", "offset", "bitsize", "bitshift"])
 
 
 class Node:
-    """A type. `size` is None for what has none."""
+    """A type. `size` is None for what has none. Typedefs share what they are made of, so that a few
+    lines can describe a type of any depth and length: both have a bound.
+    """
 
     kind = "void"
     size: int | None = None
     alignment = 1
     cname = "void"
     is_kept = False  # whether others use it, so that no body may change it
+    depth = 0
+    length_in_c = 8  # about how many characters C takes for it, with typedefs written out
+    is_large = False  # whether it is, or leads to, a function with too many of these by value
+    scalars = 1  # that a value consists of, or one more than functions may have
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
@@ -51,6 +60,17 @@ class Node:
         if found is None:
             found = self._pointers[const] = PointerTo(self, const)
         return found
+
+    def _bound(self, *parts: Node) -> None:
+        """Take depth and length from the parts of a type."""
+        self.is_large = any([part.is_large for part in parts])
+        self.depth = 1 + max([part.depth for part in parts])
+        self.length_in_c = sum([part.length_in_c + 2 for part in parts])
+        if self.depth > MAX_DEPTH:
+            raise SignatureError(f"nested more than {MAX_DEPTH} levels deep, with typedefs")
+        if self.length_in_c > _MAX_SPELLED:
+            reason = f"a type takes more than {_MAX_SPELLED} characters with its typedefs written"
+            raise SignatureError(f"{reason} out")
 
 
 class Number(Node):
@@ -108,6 +128,7 @@ class PointerTo(Node):
 
     def __init__(self, item: Node, const: bool) -> None:
         super().__init__()
+        self._bound(item)
         self.item = item
         self.const = const
 
@@ -125,12 +146,14 @@ class ArrayOf(Node):
             raise SignatureError("an array of functions is none")
         if length is not None and length < 0:
             raise SignatureError(f"an array of {length} elements is none")
+        self._bound(item)
         self.item = item
         self.length = length
         self.written = written  # the length of a parameter that is no constant
         self.alignment = item.alignment
         if length is not None and item.size is not None:
             self.size = length * item.size
+            self.scalars = min(length * item.scalars, MAX_SCALARS + 1)
 
     def spell(self, declarator: str) -> str:
         return self.item.spell(f"{declarator}[{'' if self.length is None else self.length}]")
@@ -151,8 +174,14 @@ class FunctionOf(Node):
         readonly: Sequence[bool],
         lengths: Sequence[int | str | None] = (),
         reason: str = "",
+        places: Sequence[int] = (),
     ) -> None:
         super().__init__()
+        if result.kind == "raw":
+            raise SignatureError("a function cannot return a function")
+        self._bound(result, *args)
+        by_value = sum([part.scalars for part in (result, *args)])
+        self.is_large = self.is_large or by_value > MAX_SCALARS
         self.result = result
         self.args = args
         self.ellipsis = ellipsis
@@ -160,6 +189,7 @@ class FunctionOf(Node):
         self.readonly = readonly
         self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
+        self.places = places  # the tokens that parameters are told by
         self.abi = default_abi()
 
     def spell(self, declarator: str) -> str:
@@ -176,6 +206,8 @@ class Raw(Node):
     def __init__(self, function: FunctionOf) -> None:
         super().__init__()
         self.function = function
+        self.depth, self.length_in_c = function.depth, function.length_in_c
+        self.is_large = function.is_large
 
     def pointer(self, const: bool = False) -> Node:
         return self.function
@@ -193,6 +225,7 @@ class Record(Node):
         self.cname = f"{kind} {tag}"
         self.fields: list[tuple[str, Member]] | None = None
         self.reason = ""  # why its layout is not known
+        self.packed = False
         self.transparent = False  # a union that is passed as its first member
         self.typedef = ""  # what names it that has no tag
         self.made: object = None  # cffi's type (ffitypes.py), and whether it has its members
@@ -213,12 +246,15 @@ class Record(Node):
         at = end = 0  # in bits
         alignment = 1
         fields = []
+        scalars = 0
         for name, node, width, wanted, packed in members:
+            scalars = min(scalars + node.scalars, MAX_SCALARS + 1)
             size, own = node.size, node.alignment
             if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
                 reason = node.reason if isinstance(node, (Record, Unusable)) else ""
+                reason = "it is the one that holds it" if node is self else reason
                 self.reason = f"its member {name!r} has no size that is known"
                 self.reason += f": {reason}" if reason else ""
                 size = 0
@@ -252,40 +288,102 @@ class Record(Node):
                 at += width
             end = max(end, at)
         self.alignment = max(alignment, aligned)
+        self.scalars = scalars if self.kind == "struct" else 1
         if not self.reason:
             self.size = -(-end // (8 * self.alignment)) * self.alignment
         self.fields = fields
 
 
+class TooLarge(SignatureError):
+    """A function takes and returns more by value than cffi should list."""
+
+
 class NodeConverter(Converter):
     """`Converter` for nodes."""
+
+    #: The token of the parameter whose type is being made, for who says what is wrong.
+    at: int | None = None
+
+    def __init__(self, owner: Foreign = None, remember: bool = False) -> None:
+        super().__init__(naming=True, owner=owner)
+        self._remember = remember  # which takes memory with every type
+        self._made: dict[Node, CType] = {}
+        self._flat: dict[Node, list[tuple[str, Member]]] = {}
+
+    def _fields(self, ctype: Foreign) -> Foreign:
+        return self._flat.get(ctype) or ctype.fields
+
+    def _build(self, ctype: Foreign) -> Struct:
+        if any([not name for name, _ in ctype.fields or ()]):
+            self._flat[ctype] = _flat(ctype.fields)
+            try:
+                return super()._build(ctype)
+            except SignatureError:
+                del self._flat[ctype]  # as structs in the struct, then
+        return super()._build(ctype)
 
     def type(self, ctype: Node, holder: Foreign = None) -> CType:
         if isinstance(ctype, Number):
             return ctype.scalar
+        if holder is None and ctype in self._made:
+            return self._made[ctype]
         if isinstance(ctype, Unusable):
             raise SignatureError(ctype.reason)
         if isinstance(ctype, Record) and ctype.reason:
             raise SignatureError(f"{name_of(ctype)} cannot be passed by value: {ctype.reason}")
-        return super().type(ctype, holder)
+        made = super().type(ctype, holder)
+        if holder is None and self._remember:
+            self._made[ctype] = made
+        return made
 
     def function(self, ctype: Foreign, holder: Foreign = None) -> Foreign:
         if ctype.reason:
             raise SignatureError(ctype.reason)
         return super().function(ctype, holder)
 
-    def signature(self, function: FunctionOf, written: str) -> Signature:
+    def signature(self, function: FunctionOf, written: str, name: str = "") -> Signature:
         """The signature of functions that are declared so."""
+        return from_row(self.row(function, written, name))
+
+    def row(self, function: FunctionOf, written: str, name: str = "") -> Row:
+        """The same as plain data."""
         if function.reason:
             raise SignatureError(function.reason)
-        made = FunctionPointer(
-            self.type(function.result),
-            [self._argument(arg) for arg in function.args],
-            function.ellipsis,
-        )
+        self.at = None
+        self.check_by_value(function, name)
+        result = self.type(function.result)
+        args = []
+        for index, arg in enumerate(function.args):
+            self.at = function.places[index] if function.places else None
+            args.append(self._argument(arg))
+        self.at = None
+        made = FunctionPointer(result, args, function.ellipsis)
         text = texts(function.args, function.readonly, function.result)
         names, readonly = tuple(function.names), tuple(function.readonly)
-        return Signature.of(made, names, readonly, text, tuple(function.lengths), written)
+        return made.named[2:-1], names, readonly, text, tuple(function.lengths), written
+
+    def check_by_value(self, node: Node, name: str) -> None:
+        """Refuse functions with too much by value, and pointers to such; `name` is called so."""
+        if not node.is_large:
+            return
+        while isinstance(node, (PointerTo, ArrayOf)):
+            node = node.item
+        function = node.function if isinstance(node, Raw) else node
+        assert isinstance(function, FunctionOf)
+        total = 0
+        for index, part in enumerate((function.result, *function.args)):
+            total += part.scalars
+            label = function.names[index - 1] if index else None
+            if index and function.places:
+                self.at = function.places[index - 1]
+            if total > MAX_SCALARS:
+                who = f"parameter {label!r}" if label else f"parameter {index}"
+                raise TooLarge(
+                    f"{who if index else 'the result'}{f' of {name!r}' if name else ''} has too "
+                    f"many scalars by value: a function takes and returns at most {MAX_SCALARS}",
+                    hint="pass a pointer to it",
+                )
+            self.check_by_value(part, label or "")
 
     def _argument(self, node: Node) -> CType:
         if isinstance(node, Record) and node.transparent and node.fields:
@@ -299,8 +397,19 @@ class NodeConverter(Converter):
         return ctype.size, ctype.alignment
 
 
+def _flat(fields: Sequence[tuple[str, Member]], start: int = 0) -> list[tuple[str, Member]]:
+    """The members of a struct, those of structs without a name in their place."""
+    found = []
+    for name, member in fields:
+        node = member.type
+        if not name and node.kind == "struct" and member.bitsize < 0 and node.fields:
+            found += _flat(node.fields, start + member.offset)
+        else:
+            found.append((name, member._replace(offset=start + member.offset)))
+    return found
+
+
 #: What C calls its own types, by the words of `csource.basic_type`.
 BASICS: dict[str, Node] = {
     name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}
-BASICS |= {f"__nc_{code}": Number(SCALARS[code]) for code in ("Zf", "Zd", "Zg")}

@@ -1,9 +1,9 @@
-"""A parser of headers: tokens of preprocessed C to the nodes of what they declare.
+"""A parser of C declarations: tokens to the nodes of what they declare.
 
 It reads what compilers and libraries write: GNU attributes and words, `__asm__` names, inline
-functions, ``#pragma pack``, C11's and C23's words. A declaration that it cannot read is left out
-with its reason, and what depends on it has that reason, too; the rest is read. Bodies of functions
-are passed over.
+functions, ``#pragma pack``, C11's and C23's words. Of headers, a declaration that it cannot read is
+left out with its reason, and what depends on it has that reason, too; the rest is read. Bodies of
+functions are passed over. `strict`, for what people write, it stops at the first fault.
 """
 
 from __future__ import annotations
@@ -28,10 +28,20 @@ from .cnodes import (
 )
 from .csource import KEYWORDS
 from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
+from .ctype import MAX_DEPTH
+from .grammar import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cexpression import Value
+
+# What stands in expressions beside words and numbers.
+_OPERATORS = frozenset("_+-*/%&|^~!<>=?:().[],'\"")
+_SPACING = (
+    *((" ( ", "("), ("( ", "("), (" (", "("), (" )", ")"), (" ,", ",")),
+    *((" [ ", "["), (" [", "["), (" ]", "]")),
+)
+_NO_OPERATORS = frozenset(["...", "="])
 
 
 class Parser(Specifiers):
@@ -54,10 +64,13 @@ class Parser(Specifiers):
         What `__asm__` calls functions and variables.
     skipped : dict of str to (str, int)
         Reasons, and the first tokens.
+    places : dict of str to int
+        The tokens that are the names of functions, variables and typedefs.
     """
 
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], strict: bool = False) -> None:
         super().__init__()
+        self.strict = strict
         self.tokens = [*tokens, *[""] * 8]
         self.at = 0
         self.functions: dict[str, tuple[FunctionOf, int, int]] = {}
@@ -66,15 +79,32 @@ class Parser(Specifiers):
         self.typedefs: dict[str, tuple[Node, bool]] = {
             name: (node, False) for name, node in OTHER_TYPES.items()
         }
+        self.granted: dict[str, tuple[Node, bool]] = {**self.typedefs}
         self.tags: dict[str, Node] = {}
         self.values: dict[str, Value] = {}
         self.symbols: dict[str, str] = {}
         self.skipped: dict[str, tuple[str, int]] = {}
+        self.places: dict[str, int] = {}
         self._linkages = 0
+        #: The token that the last declarator names; -1 where it names nothing.
+        self.named = -1
+        #: All of the functions in a strict text, also those that are declared again.
+        self.again: list[tuple[str, FunctionOf, int]] = []
+        self._declared: dict[str, tuple[str, str]] = {}  # kinds, and in C, of strict texts
+
+    def take_for_granted(self, typedefs: dict[str, tuple[Node, bool]]) -> None:
+        """Know types that nothing declares, and that the table need not have."""
+        self.typedefs |= typedefs
+        self.granted = {**self.typedefs}
 
     def read(self) -> None:
-        """Read all declarations."""
+        """Read all declarations. `strict`, a fault is `Unknown`, or a SignatureError at the next
+        token.
+        """
         while self.tokens[self.at]:
+            if self.strict:
+                self._external()
+                continue
             start = self.at
             try:
                 self._external()
@@ -100,6 +130,8 @@ class Parser(Specifiers):
         if token[0] == "#":
             self.pragma()
             return
+        if self.accept(";"):
+            return
         if token == "extern" and tokens[start + 1][:1] == '"':
             self.at += 2
             self._linkages += self.accept("{")
@@ -121,23 +153,44 @@ class Parser(Specifiers):
         while True:
             begun = self.at
             name, declared, const = self.declarator(node, said.const)
-            end = self.at
+            end, named = self.at, self.named
+            if said.storage != "typedef":
+                self.call(node, name)
             one = copy.copy(said)
             self.trailing(one)
             if name is None:
-                raise Unknown(f"expected a name, found {tokens[self.at]!r}")
+                raise Unknown(f"expected a name or ';', found {shown(tokens[self.at])}", self.at)
             if one.odd == TRANSPARENT and isinstance(declared, Record):
                 declared.transparent = True
             elif one.odd:
                 raise Unknown(f"attribute {one.odd!r} is not known here")
             alone = alone and tokens[self.at] != ","
             place = (start, end) if alone else (begun, end)
+            if self.strict:
+                self._check(name, declared, const, one, named)
+            self.places.setdefault(name, named)
             self._declare(name, declared, const, one, place)
             if self.accept(","):
                 continue
             if not self.accept(";") and tokens[self.at - 1] != "}":
-                raise Unknown(f"expected ';', found {tokens[self.at]!r}")
+                raise Unknown(f"expected ';', found {shown(tokens[self.at])}", self.at)
             return
+
+    def _check(self, name: str, node: Node, const: bool, said: Said, named: int) -> None:
+        """Refuse what C does: another declaration of a name."""
+        spelled = f"{'const ' * const}{node.spell('')}"
+        what = said.storage if said.storage == "typedef" else ""
+        if isinstance(node, Raw) and not what:
+            what = "function"
+            self.again.append((name, node.function, named))
+            if self.tokens[self.at] == "{":
+                hint = "end it with ';'"
+                raise Unknown("a function body is not a declaration", self.at, hint)
+        before = self._declared.setdefault(name, (what, spelled))
+        if name in self.values:
+            raise Unknown(f"{name!r} is a constant before", named)
+        if before[0] != what or (what != "function" and before[1] != spelled):
+            raise Unknown(f"{name!r} was declared as {before[1]!r} before", named)
 
     def _declare(
         self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
@@ -162,7 +215,7 @@ class Parser(Specifiers):
                 self.at = self.closing(self.at)
                 if said.storage != "extern":
                     self.inlines.add(name)
-            if body or said.storage != "static":
+            if body or said.storage != "static" or self.strict:
                 self.functions.setdefault(name, (node.function, *place))
         elif self.accept("="):
             self._initialised(name, node, const, said.storage == "static", place[0])
@@ -174,11 +227,15 @@ class Parser(Specifiers):
         begun = self.at
         if const and isinstance(node, Number):
             try:
-                self.values[name] = cast(self.expression(), node)
-                if self.tokens[self.at] in (",", ";"):
+                value = cast(self.expression(), node)
+                if self.tokens[self.at] in (",", ";") and (len(value) == 3 or not self.strict):
+                    self.values[name] = value
                     return
             except Unknown:
                 pass
+        if self.strict:
+            reason = f"{name!r} is not an integer constant"
+            raise Unknown(reason, self.places[name], "leave it out")
         self.at = begun
         while self.tokens[self.at] not in (",", ";", ""):
             at_bracket = self.tokens[self.at] in ("(", "[", "{")
@@ -230,8 +287,8 @@ class Parser(Specifiers):
         while True:
             token = tokens[self.at]
             if token == "*":
-                self.at += 1
                 node, const = node.pointer(const), False
+                self.at += 1
             elif (word := WORDS.get(token)) is not None and word[0] in (
                 "const",
                 "ignored",
@@ -255,23 +312,32 @@ class Parser(Specifiers):
             self.expect(")")
             self.at = after
             return name, node, const
-        name = None
-        if token.isidentifier() and token not in WORDS:
-            name = token
+        name, named = None, -1
+        if self.names(token):
+            name, named = token, self.at
             self.at += 1
         if tokens[self.at] in ("(", "["):
             node = self._suffixes(node, const)
+        self.named = named
         return name, said.type(node), const
 
     def _nests(self, token: str) -> bool:
         """Whether a parenthesis before `token` holds a declarator and not parameters."""
         if token in ("*", "(", "__attribute__", "__cdecl", "["):
             return True
-        return token.isidentifier() and not self.starts_type(token)
+        if not self.names(token) or self.starts_type(token):
+            return False
+        if self.strict and self.tokens[self.at + 2] not in (")", "(", "["):
+            self.at += 1
+            raise self.no_type(self.at)
+        return True
 
     def _suffixes(self, node: Node, const: bool) -> Node:
         """`node` with the brackets that follow a name."""
         if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
+            self._dimensions += 1
+            if self._dimensions > MAX_DEPTH:
+                raise Unknown(f"nested more than {MAX_DEPTH} levels deep", self.at)
             opening = self.at
             self.at += 1
             while WORDS.get(self.tokens[self.at], ("",))[0] in ("const", "ignored", "storage"):
@@ -288,34 +354,59 @@ class Parser(Specifiers):
                 except Unknown:
                     if not self._in_parameters:
                         raise
-                    written = " ".join(self.tokens[begun:closing])
+                    written = self._length(begun, closing)
                     self.at = closing
             self.expect("]")
-            return ArrayOf(self._suffixes(node, const), length, written)
+            node = self._suffixes(node, const)
+            self._dimensions = 0
+            if self.strict and node.size is None:
+                raise Unknown("an array's elements have no size that is known", opening)
+            return ArrayOf(node, length, written)
         if self.accept("("):
             return self._function(node, const)
         return node
 
     _in_parameters = False
+    _dimensions = 0  # of the array that is being read
+
+    def _length(self, start: int, end: int) -> str:
+        """The length of a parameter as it is written, where that is no constant."""
+        for at in range(start, end):
+            token = self.tokens[at]
+            if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
+                raise Unknown(f"unexpected {token!r}", at)
+        return " ".join(self.tokens[start:end])
 
     def _function(self, result: Node, const: bool) -> Node:
         outer, self._in_parameters = self._in_parameters, True
+        self._dimensions = 0
         args: list[Node] = []
         names: list[str | None] = []
         readonly: list[bool] = []
         lengths: list[int | str | None] = []
         ellipsis = False
+        places: list[int] = []
         reason = ""
         if self.accept(")"):
             reason = "'()' says nothing about the arguments"
+            if self.strict:
+                raise Unknown(reason, self.at - 2, "write '(void)' where there are none")
         else:
             while True:
+                start = self.at
                 if self.accept("..."):
                     ellipsis = True
-                    self.expect(")")
+                    if self.tokens[self.at] != ")" or (self.strict and not args):
+                        reason = "'...' ends the arguments of a function, after others"
+                        raise Unknown(reason, start)
+                    self.at += 1
                     break
-                said, node = self.specifiers()
-                name, node, constant = self.declarator(node, said.const)
+                said, base = self.specifiers()
+                name, node, constant = self.declarator(base, said.const)
+                self.call(base, name)
+                if self.strict and said.storage:
+                    raise Unknown(f"{said.storage!r} says nothing of a parameter", start)
+                places.append(start if name is None else self.named)
                 self.trailing(said)
                 node = said.type(node)
                 length: int | str | None = None
@@ -333,11 +424,11 @@ class Parser(Specifiers):
                 self.expect(")")
                 break
             if len(args) == 1 and args[0].kind == "void" and names == [None]:
-                args, names, readonly, lengths = [], [], [], []
+                args, names, readonly, lengths, places = [], [], [], [], []
         self._in_parameters = outer
         result = self._suffixes(result, const)
         lengths = lengths if any(lengths) else []
-        return Raw(FunctionOf(result, args, ellipsis, names, readonly, lengths, reason))
+        return Raw(FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places))
 
     # -- what was written -------------------------------------------------------------------------
 
@@ -355,6 +446,6 @@ class Parser(Specifiers):
                 words.append(token)
             at += 1
         text = " ".join(words)
-        for found, wanted in ((" ( ", "("), ("( ", "("), (" (", "("), (" )", ")"), (" ,", ",")):
+        for found, wanted in _SPACING:
             text = text.replace(found, wanted)
         return text.replace("(*", " (*").replace("* ", "*")

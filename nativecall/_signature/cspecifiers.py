@@ -1,4 +1,4 @@
-"""What begins declarations in headers: types by their words, tags with bodies, attributes.
+"""What begins declarations: types by their words, tags with bodies, attributes.
 
 `Specifiers` is the part of the parser (cparser.py) that reads them.
 """
@@ -11,10 +11,11 @@ from abc import abstractmethod
 from .._errors import SignatureError
 from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
-from .cffitype import ANONYMOUS
+from .cffitype import ANONYMOUS, name_of
 from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
-from .csource import BASIC, basic_type
+from .csource import BASIC, KEYWORDS, basic_type
 from .ctype import SCALARS, WORD, integer
+from .grammar import shown
 
 _MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
 
@@ -26,7 +27,7 @@ for _kind, _meant, _spelled in (
     ("const", "", "const __const __const__"),
     ("ignored", "", "volatile __volatile __volatile__ restrict __restrict __restrict__ auto"),
     ("ignored", "", "__extension__ register _Noreturn _Thread_local __thread thread_local"),
-    ("ignored", "", "__cdecl _Nonnull _Nullable constexpr"),
+    ("ignored", "", "__cdecl __stdcall _Nonnull _Nullable constexpr"),
     ("inline", "", "inline __inline __inline__"),
     ("storage", "typedef", "typedef"),
     ("storage", "extern", "extern"),
@@ -42,15 +43,19 @@ for _kind, _meant, _spelled in (
 ASM = ("__asm__", "__asm", "asm")
 UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
 UNWRITTEN |= {"extern", "static"}
+_RESERVED = {*WORDS, *KEYWORDS} - {"bool", "complex"}
 # Attributes that change how a function is called, or a struct laid out, in ways not known here.
 _ODD = frozenset(
     ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
     + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
 )
+# Those that a text may not have, which is read without a compiler that would know what they do.
+_REFUSED = _ODD | {"aligned", "vector_size", "mode", "align", "gcc_struct"}
 TRANSPARENT = "transparent_union"  # passed as its first member
 _MODES = {"QI": 1, "byte": 1, "HI": 2, "SI": 4, "DI": 8, "word": WORD, "pointer": WORD}
 OTHER_TYPES: dict[str, Node] = {
     "_Float16": Number(SCALARS["e"], cname="_Float16"),
+    "__fp16": Number(SCALARS["e"], cname="_Float16"),
     "_Float32": BASICS["float"],
     "_Float64": BASICS["double"],
     "_Float32x": BASICS["double"],
@@ -77,10 +82,11 @@ OTHER_TYPES: dict[str, Node] = {
 class Said:
     """What specifiers and attributes say beside the type."""
 
-    __slots__ = ("aligned", "asm", "const", "inline", "mode", "odd", "packed", "storage", "vector")
+    __slots__ = ("aligned", "asm", "const", "mode", "odd", "packed", "record", "storage", "vector")
 
-    def __init__(self) -> None:
-        self.const = self.inline = self.packed = False
+    def __init__(self, record: bool = False) -> None:
+        self.record = record  # whether that is a struct or union
+        self.const = self.packed = False
         self.storage = self.asm = self.mode = self.odd = ""
         self.aligned = self.vector = 0
 
@@ -106,8 +112,13 @@ class Said:
 
 
 class Specifiers(Expressions):
-    """What reads what begins declarations."""
+    """What reads what begins declarations.
 
+    `strict`: what C forbids, and what a text may not say, is `Unknown`; else C is taken to be as a
+    compiler takes it, and what is odd is left out.
+    """
+
+    strict = False
     functions: dict[str, tuple[FunctionOf, int, int]]
     variables: dict[str, tuple[Node, bool, int]]
     typedefs: dict[str, tuple[Node, bool]]
@@ -116,6 +127,7 @@ class Specifiers(Expressions):
     _pack = 0  # what '#pragma pack' says
 
     def __init__(self) -> None:
+        self._open: list[Record] = []  # whose bodies are being read
         self._packs: list[tuple[str, int]] = []
 
     @abstractmethod
@@ -165,6 +177,7 @@ class Specifiers(Expressions):
         said = Said()
         basic: list[str] = []
         node: Node | None = None
+        start = first = self.at
         while True:
             token = tokens[self.at]
             word = WORDS.get(token)
@@ -184,13 +197,15 @@ class Specifiers(Expressions):
                 continue
             self.at += 1
             if kind == "basic":
+                first = first if basic else self.at - 1
                 basic.append(meant)
             elif kind == "const":
                 said.const = True
             elif kind == "storage":
-                said.storage = meant if said.storage != "static" else "static"
-            elif kind == "inline":
-                said.inline = True
+                if said.storage:
+                    both = f"'{said.storage} {meant}'"
+                    raise Unknown(f"{both} cannot be said of one thing", self.at - 1)
+                said.storage = meant
             elif kind == "record":
                 node = self._record(token)
             elif kind == "enum":
@@ -206,17 +221,28 @@ class Specifiers(Expressions):
             found = basic_type(basic)
             if node is not None and basic == ["_Complex"]:
                 raise Unknown("a complex type that is not known")
-            if found is None or node is not None:
-                raise Unknown(f"C has no type {' '.join(basic)!r}")
+            if node is not None:
+                raise Unknown(f"C has no type {' '.join(tokens[start : self.at])!r}", start)
+            if found is None:
+                raise Unknown(f"C has no type {' '.join(basic)!r}", first)
             node = BASICS[found]
         if node is None:
-            token = tokens[self.at]
-            if token.isidentifier() and tokens[self.at + 1] not in ("(", ";", ","):
-                raise Unknown(f"unknown type name {token!r}")
-            raise Unknown(f"expected a type, found {token!r}")
+            raise self.no_type(start)
+        if self.strict and isinstance(node, Unusable):
+            raise Unknown(f"type {tokens[self.at - 1]!r} is not supported", self.at - 1)
         node = said.type(node)
         said.mode, said.vector = "", 0
         return said, node
+
+    def no_type(self, start: int) -> Unknown:
+        """The error where a type should be, after words that begin at `start`."""
+        token = self.tokens[self.at]
+        if token.isidentifier() and token not in KEYWORDS:
+            hint = "declare it with typedef first"
+            return Unknown(f"unknown type name {token!r}", self.at, hint)
+        if self.at > start:
+            return Unknown(f"expected a type after {self.tokens[self.at - 1]!r}", start)
+        return Unknown(f"expected a type, found {shown(token)}", self.at)
 
     def _typeof(self) -> Node:
         self.expect("(")
@@ -235,6 +261,8 @@ class Specifiers(Expressions):
         return node
 
     def _alignas(self) -> int:
+        if self.strict:
+            raise Unknown("'_Alignas' changes how values are passed", self.at - 1)
         self.expect("(")
         if self.starts_type(self.tokens[self.at]):
             found = self.type_name().alignment
@@ -246,7 +274,16 @@ class Specifiers(Expressions):
     def attribute(self, said: Said) -> None:
         """Take one ``__attribute__((…))``."""
         tokens, start = self.tokens, self.at
+        if tokens[start + 1] != "(":
+            raise Unknown("expected '(…)' after an attribute", start)
         end = self.closing(start + 1)
+        if self.strict:
+            words = {token.strip("_") for token in tokens[start:end]}
+            if changes := sorted(words & _REFUSED):
+                raise Unknown(f"attribute {changes[0]!r} changes how values are passed", start)
+            if "packed" in words and not said.record:
+                hint = "it is read after 'struct' and after a struct's '}'"
+                raise Unknown("attribute 'packed' is out of place", start, hint)
         self.at = start + (3 if tokens[start + 2] == "(" else 2)
         while self.at < end:
             name = tokens[self.at].strip("_")
@@ -276,6 +313,9 @@ class Specifiers(Expressions):
             if token in ("__attribute__", "__attribute"):
                 self.attribute(said)
             elif token in ASM and tokens[self.at + 1] == "(":
+                if self.strict:
+                    hint = f"leave out {token!r}"
+                    raise Unknown("a renamed symbol is not read", self.at, hint)
                 self.at += 2
                 name = ""
                 while not self.accept(")"):
@@ -289,31 +329,44 @@ class Specifiers(Expressions):
             else:
                 return
 
+    def names(self, token: str) -> bool:
+        """Whether a token is a name, and no word of C's."""
+        return token.isidentifier() and token not in _RESERVED
+
     def _tagged(self, said: Said) -> str:
         """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
         self.trailing(said)
         while self.tokens[self.at] == "__declspec":
             self.attribute(said)
         token = self.tokens[self.at]
-        if token.isidentifier() and token not in WORDS:
+        if self.names(token):
             self.at += 1
             return token
         self._unnamed += 1
         return f"{ANONYMOUS}{self._unnamed}_"
 
+    def call(self, node: Node, name: str | None) -> None:
+        """Have messages call a struct or union without a tag by what is declared with it."""
+        if name and ANONYMOUS in node.cname and node.cname[-1] == "_" and node.kind != "enum":
+            node.cname += name
+
     def _record(self, kind: str) -> Node:
-        said = Said()
+        said = Said(record=True)
         tag = self._tagged(said)
+        named = self.at - 1
         record = self.tags.get(f"{kind} {tag}")
         if not isinstance(record, Record):
             record = Record(kind, tag)
             self.tags[record.cname] = record
         if self.tokens[self.at] != "{":
             return record
+        if self.strict and (record.fields is not None or record in self._open):
+            raise Unknown(f"{kind} {tag!r} has another body before", named)
         if record.is_kept:
             record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
         end = self.closing(self.at)
         pack = self._pack
+        self._open.append(record)
         try:
             members = self._members()
             self.trailing(said)
@@ -321,13 +374,19 @@ class Specifiers(Expressions):
             if said.odd and not record.transparent:
                 raise Unknown(f"attribute {said.odd!r} is not known here")
             if said.packed:
+                record.packed = True
                 members = [(*one[:4], True) for one in members]
             record.lay_out(members, said.aligned, pack)
+            if self.strict and record.reason:
+                raise Unknown(f"{name_of(record)} has no size: {record.reason}", named)
         except (Unknown, SignatureError) as error:
+            if self.strict:
+                raise
             record.reason = error.reason if isinstance(error, SignatureError) else str(error)
             record.size = record.fields = None
             self.at = end
             self.trailing(said)
+        self._open.pop()
         return record
 
     def _members(self) -> list[tuple[str | None, Node, int | None, int, bool]]:
@@ -355,9 +414,13 @@ class Specifiers(Expressions):
                 name, found = None, node
                 if tokens[self.at] != ":":
                     name, found, _ = self.declarator(node, said.const)
+                    self.call(node, name)
                     if name is None:
-                        raise Unknown(f"expected a member, found {tokens[self.at]!r}")
+                        raise Unknown(f"expected a member, found {shown(tokens[self.at])}", self.at)
                 width = self.integer() if self.accept(":") else None
+                kind = found.scalar.kind if isinstance(found, Number) else ""
+                if width is not None and kind not in ("int", "bool"):
+                    raise Unknown("a bit-field is an integer")
                 self.trailing(one)
                 members.append((name, one.type(found), width, one.aligned, one.packed))
                 if not self.accept(","):
@@ -368,18 +431,26 @@ class Specifiers(Expressions):
     def _enum(self) -> Node:
         said = Said()
         tag = f"enum {self._tagged(said)}"
+        named = self.at - 1
         fixed: Node | None = None
         if self.accept(":"):
             _, fixed = self.specifiers()
         if self.tokens[self.at] != "{":
             scalar = fixed.scalar if isinstance(fixed, Number) else SCALARS["I"]
             return self.tags.get(tag) or self.tags.setdefault(tag, Enumeration(tag, scalar))
+        before = self.tags.get(tag)
+        if self.strict and isinstance(before, Enumeration) and before.values is not None:
+            raise Unknown(f"{tag!r} has another body before", named)
         self.at += 1
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
         while not self.accept("}"):
             name = self.tokens[self.at]
+            if not self.names(name):
+                raise Unknown(f"expected an enumerator, found {shown(name)}", self.at)
+            if self.strict and name in self.values:
+                raise Unknown(f"{name!r} has a value before", self.at)
             self.at += 1
             self.trailing(Said())
             value = self.integer() if self.accept("=") else value + 1
@@ -387,7 +458,8 @@ class Specifiers(Expressions):
             self.values[name] = of_int(value)
             values.append((name, value))
             if not self.accept(",") and self.tokens[self.at] != "}":
-                raise Unknown(f"expected ',' or '}}', found {self.tokens[self.at]!r}")
+                found = shown(self.tokens[self.at])
+                raise Unknown(f"expected ',' or '}}', found {found}", self.at)
         self.trailing(said)
         if isinstance(fixed, Number):
             scalar = fixed.scalar
@@ -404,10 +476,10 @@ class Specifiers(Expressions):
             )
             scalar = integer(size, signed)
         node = Enumeration(tag, scalar, values)
-        found = self.tags.get(tag)
-        if isinstance(found, Enumeration) and not found.is_kept:
+        before = self.tags.get(tag)
+        if isinstance(before, Enumeration) and not before.is_kept:
             # Pointers to it may have been made before.
-            vars(found).update(vars(node), _pointers=found._pointers)
-            node = found
+            vars(before).update(vars(node), _pointers=before._pointers)
+            node = before
         self.tags[tag] = node
         return node

@@ -1,4 +1,4 @@
-"""C declarations: text to signatures and types by way of cffi's parser, and types back to cffi.
+"""C declarations given as text: to signatures and tables, and types back to cffi.
 
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
@@ -6,37 +6,32 @@
     from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
     to_ffi(CType or Signature) -> cffi type                of an FFI that all share, `ffi()`
 
-A declaration passes three stages. `CSource` blanks what has no bearing on types without moving a
-column. pycparser's tree (csyntax.py) gives the order, the names, `const` and the places for
-messages; of many prototypes that are made of the same parts it sees a few (prototypes.py). cffi
-resolves the types, from text that ctree.py writes off that tree. Nothing of cffi's
-or pycparser's own errors gets through: all is `SignatureError` with a line and a column of the text
-that was given.
-
-cffi and pycparser are imported by the functions that need them.
+`CSource` gives the tokens of a text, the parser that headers have, here strict (cparser.py), the
+nodes of what they declare, and `Tables` what is kept of these. All that is wrong is a
+`SignatureError` with a line and a column of the text that was given.
 """
 
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .cffitype import ANONYMOUS, Converter, ffi, from_ffi, to_ffi
+from .cconstant import Unknown
+from .cffitype import ANONYMOUS, ffi, from_ffi, to_ffi
+from .cnodes import FunctionOf, NodeConverter, Raw, Record, TooLarge
+from .cparser import Parser
 from .csource import CSource
-from .csyntax import alone_in_parentheses, known_names, syntax_tree, unknown_type
-from .ctree import Tree
 from .declared import Declarations, keep
-from .derived import Struct
-from .grammar import row
-from .prototypes import InDoubt, abridge, rows
+from .plaintext import common_types
 from .signature import Signature
+from .tables import Tables
 
 __all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
+    from .cnodes import Node
     from .declared import Table
-    from .prototypes import Prototype
 
 
 def parse_function(text: str) -> Signature:
@@ -59,53 +54,51 @@ def parse_function(text: str) -> Signature:
     (False, True)
     """
     source = CSource(text)
-    try:
-        return _read_function(source)
-    except RecursionError:
-        raise source.error("nested too deeply", source.first()) from None
-
-
-def _read_function(source: CSource) -> Signature:
-    outermost = [*source.outermost()]
-    if any([token == ";" for token, _ in outermost[:-1]]):
-        return _only_function(source)
-    for token, start in outermost:
-        if token == ",":
-            raise source.error("expected one function, found ','", start)
-    # What is left is one declaration without its end, which C also takes as a parameter's.
-    source.without(("extern", "static", ";"))
-    if not source.tokens:
+    if not source.tokens or source.tokens == [";"]:
         raise source.error("no declaration found", 0, "write 'double (double)'")
-    node = syntax_tree(source, "void __nc_function(", ");")[0].type.args.params[0]
-    tree = Tree(source)
-    if isinstance(node, tree.ast.ID):
-        raise unknown_type(source, node.name, source.first())
-    tree.add(node)
-    types = tree.resolve()
-    for error in tree.refused.values():
-        raise error
-    ctype, *_ = types
-    if ctype.kind == "pointer" and ctype.item.kind == "function":
-        ctype = ctype.item
-    if ctype.kind != "function":
-        alone = alone_in_parentheses(source, known_names(source))
-        if alone is not None:
-            raise unknown_type(source, *alone)
-        raise source.error("not a function", source.first(), "write 'double (double)'")
-    return tree.signature(Converter(tree.packed, naming=True), ctype, node, source.text)
-
-
-def _only_function(source: CSource) -> Signature:
-    """The signature of the one function among the declarations in `source`."""
-    if source.tokens[-1][0] != ";":
-        source.clean += ";"
+    ends = [index for token, index in source.outermost() if token == ";"]
+    if ends[:1] in ([], [len(source.tokens) - 1]) and source.tokens[-1] != "}":
+        return _only_declaration(source)
+    if source.tokens[-1] not in (";", "}"):
+        source.tokens.append(";")
     declared = Declarations(_read(source), source.text)
     for error in declared.refused.values():
         raise error
     functions = declared.functions
     if len(functions) != 1:
-        raise source.error(f"expected one function, found {len(functions)}", source.first())
+        raise source.error(f"expected one function, found {len(functions)}", 0)
     return next(iter(functions.values()))
+
+
+def _only_declaration(source: CSource) -> Signature:
+    """The signature of a text that is one declaration, of which the name may be left out."""
+    parser = _parser(source)
+    convert = NodeConverter()
+    try:
+        if parser.tokens[1][:1] == '"' and parser.accept("extern"):
+            parser.at += 1
+        said, node = parser.specifiers()
+        start = parser.at
+        name, node, _ = parser.declarator(node, said.const)
+        named = parser.named
+        parser.trailing(said)
+        if parser.tokens[parser.at] == ",":
+            raise Unknown("expected one function, found ','")
+        if not parser.accept(";") and parser.tokens[parser.at]:
+            raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
+        if said.storage == "typedef":
+            raise Unknown("a typedef is no function", 0)
+        if isinstance(node, Raw):
+            node = node.function
+        if not isinstance(node, FunctionOf):
+            if name is not None and parser.tokens[named - 1 : named + 2 : 2] == ["(", ")"]:
+                parser.at = named
+                raise parser.no_type(named)
+            raise Unknown("not a function", 0, "write 'double (double)'")
+        parser.at = start if name is None else named
+        return convert.signature(node, source.text, name or "")
+    except (Unknown, SignatureError, RecursionError) as error:
+        raise source.placed(error, parser.at if convert.at is None else convert.at) from None
 
 
 def parse_declarations(text: str) -> Declarations:
@@ -119,10 +112,9 @@ def parse_declarations(text: str) -> Declarations:
     ------
     SignatureError
         If the text is no C, or if a function takes or returns what cannot be passed from outside C.
-        One that takes and returns more than 16384 scalars by value is `Declarations.refused`, and
-        in a type an error: those of structs in structs, and of arrays in them, are counted one by
-        one. Declarators nest at most 64 levels deep, and with their typedefs at most
-        128 levels and 16384 characters; an expression has at most 256 operators.
+        One that takes and returns more than 16384 scalars by value is `Declarations.refused`: those
+        of structs in structs, and of arrays in them, are counted one by one. Declarators nest at
+        most 64 levels deep, with their typedefs, and have at most 16384 characters.
 
     Examples
     --------
@@ -141,92 +133,92 @@ def read(text: str) -> Declarations:
 
 
 def _table(text: str) -> Table:
-    source = CSource(text)
+    return _read(CSource(text))
+
+
+def _read(source: CSource) -> Table:
+    parser = _parser(source)
     try:
-        try:
-            # First without the prototypes that consist of parts of others.
-            kept, gone = abridge(source)
-            return _read(source, kept, gone) if source.tokens else _made(source, gone)
-        except SignatureError:
-            return _read(CSource(text))  # what is wrong is said of the whole
-    except RecursionError:
-        raise source.error("nested too deeply", source.first()) from None
+        parser.read()
+    except (Unknown, SignatureError, RecursionError) as error:
+        raise source.placed(error, parser.at) from None
+    return _TextTables(parser, source).table()
 
 
-def _made(source: CSource, gone: Sequence[Prototype]) -> Table:
-    """What a text says of which nothing is left for a parser."""
-    return {
-        "functions": rows((), gone, {}, ()),
-        "variables": {},
-        "readonly": [],
-        "typedefs": {},
-        "structs": {},
-        "opaque": [],
-        "constants": {name: value for name, (value, *_) in source.macros.items()},
-        "refused": {},
-    }
+def _parser(source: CSource) -> Parser:
+    parser = Parser(source.tokens, strict=True)
+    parser.take_for_granted(common_types())
+    parser.values |= source.macros
+    return parser
 
 
-def _read(source: CSource, kept: Sequence[Prototype] = (), gone: Sequence[Prototype] = ()) -> Table:
-    """What the text says, with what `abridge` has left out; `InDoubt` where only all can tell."""
-    tree = Tree(source)
-    for node in syntax_tree(source):
-        tree.add(node)
-    functions: dict[str, Signature] = {}
-    places: dict[str, int] = {}
-    variables: dict[str, str] = {}
-    readonly: list[str] = []
-    named: dict[str, dict[str, str]] = {"typedef": {}, "tag": {}}
-    opaque: list[str] = []
-    constants: dict[str, int | float | bytes] = {**tree.constants}
-    convert = Converter(tree.packed, naming=True)
-    types = tree.resolve()
-    for to, (what, name, node) in zip(types, tree.members, strict=True):
-        if what == "object" and to.kind == "function":
-            signature = tree.signature(convert, to, node, tree.write(node))
-            if functions.setdefault(name, signature) != signature:
-                before = functions[name].text
-                raise tree.error(f"{name!r} was declared as {before!r} before", node)
-            if name in places and gone:
-                raise InDoubt(name)  # declared again, perhaps in other words
-            places[name] = tree.place(node)
-            continue
-        ctype = to if to.kind == "function" else to.item
-        if what == "object":
-            variables[name] = tree.converted(convert, ctype, node).named
-            if tree.is_const(node.type):
-                readonly.append(name)
-        elif ctype.kind == "enum" and what == "tag":
-            for enumerator in node.values.enumerators:
-                constants[enumerator.name] = ctype.relements[enumerator.name]
-        else:
+class _TextTables(Tables):
+    """The table of a text: what cannot be offered is an error at its place."""
+
+    def __init__(self, parser: Parser, source: CSource) -> None:
+        super().__init__(parser)
+        self.source = source
+        self.refused: dict[str, tuple[str, int | None, int | None, str | None]] = {}
+
+    def table(self) -> Table:
+        table = super().table()
+        for name, function, at in self.parser.again:
+            if len(self.parser.again) > len(self.functions) and name in self.functions:
+                self.attempt(name, self._same, name, function, at)
+        typedefs: dict[str, str] = {}
+        structs: dict[str, str] = {}
+        opaque: dict[str, None] = {}
+        self._check_types()
+        for name, (node, _) in self.own_types():
+            found = self._found(node.function if isinstance(node, Raw) else node)
+            if found is None:
+                opaque[name] = None
+            else:
+                typedefs[name] = found
+        for node in self.parser.tags.values():
+            if isinstance(node, Record) and ANONYMOUS not in node.cname:
+                found = self._found(node) if node.kind == "struct" else None
+                if found is None:
+                    opaque[node.cname] = None
+                else:
+                    structs[node.cname.removeprefix("struct ")] = found
+        names = opaque | dict.fromkeys(table["opaque"])
+        table |= {"typedefs": typedefs, "structs": structs, "opaque": [*names]}
+        table["refused"] = self.refused
+        return table
+
+    def _check_types(self) -> None:
+        """Refuse types that lead to functions with too much by value."""
+        parts = [(name, node) for name, (node, _) in self.own_types()]
+        for tag in self.parser.tags.values():
+            if isinstance(tag, Record):
+                parts += [(name, member.type) for name, member in tag.fields or ()]
+        for name, node in parts:
             try:
-                found = convert.type(ctype)
-            except SignatureError:
-                if ANONYMOUS not in name:
-                    opaque.append(name)
-                continue
-            if what == "typedef":
-                named[what][name] = found.named
-            elif isinstance(found, Struct) and not name.startswith(f"struct {ANONYMOUS}"):
-                named[what][name.removeprefix("struct ")] = found.named
-    table = {name: row(signature) for name, signature in functions.items()}
-    if gone:
-        if tree.refused:
-            raise InDoubt("too large")
-        places |= {one.name: one.start for one in gone}
-        table |= rows(kept, gone, functions, tree.typedef_nodes)
-        table = {name: table[name] for name in sorted(places, key=places.__getitem__)}
-    return {
-        "functions": table,
-        "variables": variables,
-        "readonly": readonly,
-        "typedefs": named["typedef"],
-        "structs": named["tag"],
-        "opaque": opaque,
-        "constants": constants,
-        "refused": {
-            name: (error.reason, error.position, error.line, error.hint)
-            for name, error in tree.refused.items()
-        },
-    }
+                self.convert.check_by_value(node, name)
+            except TooLarge as error:
+                raise self.source.placed(error, self.convert.at or 0) from None
+
+    def _found(self, node: Node) -> str | None:
+        try:
+            return self.convert.type(node).named
+        except SignatureError:
+            return None
+
+    def _same(self, name: str, function: FunctionOf, at: int) -> None:
+        before = self.functions[name][0]
+        if self.convert.signature(function, "").function.named[2:-1] != before:
+            text = self.convert.signature(self.parser.functions[name][0], "").text
+            raise self.source.error(f"{name!r} was declared as {text!r} before", at)
+
+    def attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
+        try:
+            take(*given)
+        except (SignatureError, RecursionError) as error:
+            if isinstance(error, SignatureError) and error.text is not None:
+                raise
+            at = self.parser.places[name] if self.convert.at is None else self.convert.at
+            placed = self.source.placed(error, at)
+            if not isinstance(error, TooLarge):
+                raise placed from None
+            self.refused[name] = placed.reason, placed.position, placed.line, placed.hint

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     class Table(TypedDict, total=False):
         """What declarations say; of an error the arguments but for the text that was read. Headers
-        have all keys, texts that are read strictly those up to `refused`.
+        have also the last four.
         """
 
         functions: dict[str, Row]
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
         refused: dict[str, tuple[str, int | None, int | None, str | None]]
         skipped: dict[str, str]
         pointers: dict[str, tuple[str, int]]
-        symbols: dict[str, str]
-        inlines: list[str]
-        files: list[str]
-        places: dict[str, tuple[int, int]]
         layouts: dict[str, tuple[object, ...]]
         types: dict[str, str]
         enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]
         declared: dict[str, tuple[str, str]]
+        symbols: dict[str, str]
+        inlines: list[str]
+        files: list[str]
+        places: dict[str, tuple[int, int]]
 
 
 class _Lazy(Mapping[str, "Made"]):
@@ -103,8 +103,8 @@ class Declarations:
     structs : mapping of str to Struct
         Structs by tag.
     opaque : tuple of str
-        Incomplete types, unions and the like, which are usable behind pointers only, as C calls
-        them: ``"handle_t"``, ``"union value"``.
+        Incomplete types, and of texts unions and the like, which are usable behind pointers only,
+        as C calls them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
     refused : mapping of str to SignatureError
@@ -122,16 +122,16 @@ class Declarations:
     places : dict of str to (int, int)
         Where functions are declared: the index of the file, and the line.
     layouts : dict of str to (str, int, int, tuple)
-        The structs and unions of a header, by how C names them: the kind, the size, the alignment,
+        The structs and unions, by how C names them: the kind, the size, the alignment,
         and of each member the name, how C declares it, the offset, and of a bit-field (else -1, 0)
         the bits and the first of them in its byte.
     types : dict of str to str
-        How C declares what the typedefs of a header name.
+        How C declares what typedefs name.
     enums : dict of str to (str, tuple or None)
-        The enums of a header, by how C names them: the code of the integer that they are, and the
+        The enums, by how C names them: the code of the integer that they are, and the
         names and values, None where these are not declared.
     declared : dict of str to (str, str)
-        The variables of a header that are no numbers: their types in C, and of pointers to const
+        The variables that are no numbers: their types in C, and of pointers to const
         characters and const arrays of these what such characters are, else "".
     wanted : Wanted or None
         The headers, as preprocessor.py has them.
@@ -193,16 +193,16 @@ class Declarations:
         self.opaque = tuple(table["opaque"])
         self.constants = table["constants"]
         self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
-        self.skipped = table.get("skipped", {})
+        self.skipped = table["skipped"]
         self.symbols = table.get("symbols", {})
-        self.pointers = table.get("pointers", {})
+        self.pointers = table["pointers"]
         self.inlines = frozenset(table.get("inlines", ()))
         self.files = table.get("files", [])
         self.places = table.get("places", {})
-        self.layouts = table.get("layouts", {})
-        self.types = table.get("types", {})
-        self.enums = table.get("enums", {})
-        self.declared = table.get("declared", {})
+        self.layouts = table["layouts"]
+        self.types = table["types"]
+        self.enums = table["enums"]
+        self.declared = table["declared"]
         self.wanted = wanted
 
     @property
@@ -275,18 +275,13 @@ _editions: list[tuple[object, ...]] = []
 def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
-        from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
-
         import _cffi_backend
 
-        pycparser = PathFinder.find_spec("pycparser")
-        origin = None if pycparser is None else pycparser.origin
         with os.scandir(os.path.dirname(__file__)) as found:
             here = sorted([one.path for one in found if one.name.endswith(".py")])
         files = [
             (path, status.st_size, status.st_mtime_ns)
-            for path in (*here, _lib.FILE, origin)
-            if path is not None
+            for path in (*here, _lib.FILE)
             for status in [os.stat(path)]
         ]
         sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]

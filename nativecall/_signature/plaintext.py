@@ -1,6 +1,4 @@
-"""Declarations given as text: without comments, and with what they take for granted: types, and
-the `complex` of <complex.h>.
-"""
+"""The types that declarations given as text take for granted."""
 
 from __future__ import annotations
 
@@ -8,49 +6,51 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cnodes import Node
 
-
-_COMPLEX = r"\b(?:float|double)\s+complex\b|\bcomplex\s+(?=float\b|double\b|long\b)"
-
-
-def without_comments(text: str) -> str:
-    """A text without its comments, where complex numbers are those of the language."""
-    import re
-
-    from .csource import LEXICAL, SPLICE
-
-    def replaced(match: re.Match[str]) -> str:
-        found = match.group()
-        if "complex" in found and found[0] not in "\"'/":
-            return found.replace("complex", "_Complex")
-        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
-
-    return re.sub(f"{LEXICAL}|{_COMPLEX}", replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
-
+# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>.
+_MEANT = {
+    "bool": "_Bool",
+    "FILE": "struct _IO_FILE",
+    "PyObject": "struct _object",
+    "Py_ssize_t": "ssize_t",
+    "npy_intp": "intptr_t",
+    "npy_uintp": "uintptr_t",
+    "char8_t": "unsigned char",
+}
+_KNOWN = (
+    *("size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t", "intmax_t", "uintmax_t"),
+    *("wchar_t", "char16_t", "char32_t"),
+    *[
+        f"{sign}int{kind}{bits}_t"
+        for sign in ("", "u")
+        for kind in ("", "_least", "_fast")
+        for bits in (8, 16, 32, 64)
+    ],
+)
 
 _common: list[dict[str, tuple[Node, bool]]] = []
 
 
 def common_types() -> dict[str, tuple[Node, bool]]:
-    """The types that texts take for granted, as the typedefs of a parser."""
+    """These types, as the typedefs of a parser."""
     if _common:
         return _common[0]
-    from cffi.commontypes import COMMON_TYPES
+    import _cffi_backend
 
-    from .cffitype import ffi, scalar_of
+    from .cffitype import scalar_of
     from .characters import CHARACTERS
     from .cnodes import Number
     from .cparser import Parser
-    from .csyntax import KNOWN_TYPEDEFS
-    from .preprocessor import tokenizer
+    from .csource import tokenizer
 
-    known = "typedef struct _IO_FILE FILE; typedef _Bool bool;"
-    for name, meant in KNOWN_TYPEDEFS.items():
-        known += "" if name.startswith("__nc_") else f"typedef {meant} {name};"
-    first = Parser(tokenizer()(known))
-    for name, meant in COMMON_TYPES.items():
-        if name == meant and name.isidentifier() and not name.startswith("_cffi"):
-            cname = name if name in CHARACTERS else ""
-            first.typedefs[name] = Number(scalar_of(ffi().typeof(name)), cname=cname), False
+    meant = {**_MEANT}
+    _cffi_backend._get_common_types(meant)  # those of Windows, there
+    first = Parser([])
+    for name in _KNOWN:
+        cname = name if name in CHARACTERS else ""
+        found = scalar_of(_cffi_backend.new_primitive_type(name))
+        first.typedefs[name] = Number(found, cname=cname), False
+    text = " ".join([f"typedef {words} {name};" for name, words in meant.items()])
+    first.tokens[:0] = tokenizer()(text)
     first.read()
     _common.append(first.typedefs)
     return first.typedefs

@@ -11,11 +11,12 @@ import os
 
 from .._errors import LibraryError, SignatureError
 from .._namedtuple import namedtuple
+from .csource import tokenizer
 from .ctype import WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from subprocess import CompletedProcess
 
 #: What is read: names of headers or absolute paths, or a text in their place; include paths, and
@@ -24,10 +25,6 @@ Wanted = namedtuple("Wanted", ["headers", "include", "define", "text"])
 #: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
-TOKEN = (
-    r"[A-Za-z_$]\w*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
-    r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
-)
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
 
@@ -224,13 +221,6 @@ class Scanned:
                 tokens.append(content)
             line += 1
         self.files = [*numbers]
-
-
-def tokenizer() -> Callable[[str], list[str]]:
-    """What gives the tokens of a text."""
-    import re
-
-    return re.compile(TOKEN).findall
 
 
 def _macro(text: str, file: int, line: int) -> tuple[str, Macro]:

@@ -23,7 +23,7 @@ from .cnodes import (
     Unusable,
 )
 from .cparser import Parser
-from .csource import KEYWORDS
+from .csource import KEYWORDS, CSource, tokenizer
 from .cspecifiers import OTHER_TYPES
 from .ctype import SCALARS
 from .signature import Signature
@@ -131,7 +131,7 @@ class TypeNames:
         self.typedefs: dict[str, tuple[Node, bool]] = _Found(self._typedef)
         self.tags: dict[str, Node] = _Found(self._tag)
         self._opaque = frozenset(declarations.opaque)
-        self._convert = NodeConverter(naming=True, owner=owner)
+        self._convert = NodeConverter(owner)
         self._common: dict[str, tuple[Node, bool]] | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -175,8 +175,8 @@ class TypeNames:
 
     def _typedef(self, name: str) -> tuple[Node, bool] | None:
         known = self._declarations
-        if name in known.layouts or name in self._opaque:
-            return _Kept(self, name, known.layouts.get(name)), False
+        if name in known.layouts:
+            return _Kept(self, name, known.layouts[name]), False
         if name in known.enums:
             return self._enum(name), False
         if name in OTHER_TYPES:
@@ -186,6 +186,8 @@ class TypeNames:
         text = known.types.get(name)
         if text is not None and text != f"{name} {name}":
             return self._declared(text), False
+        if name in self._opaque:
+            return _Kept(self, name, None), False
         if name.startswith(UNUSABLE):
             size, alignment = map(int, name.removeprefix(UNUSABLE).split("_"))
             return Unusable("its type cannot be passed", size or None, alignment), False
@@ -218,7 +220,7 @@ class TypeNames:
 
     def _declared(self, text: str) -> Node:
         """What a text that was kept declares its name, or a member, as."""
-        parser = _TextParser(text, self, strict=False)
+        parser = _TextParser(tokenizer()(text), self)
         said, node = parser.specifiers()
         _, node, _ = parser.declarator(node, said.const)
         return node
@@ -246,9 +248,8 @@ class TypeNames:
             raise SignatureError(error.reason, written, hint=error.hint) from None
 
     def _read(self, text: str) -> tuple[Node, str | None]:
-        from .plaintext import without_comments
-
-        parser = _TextParser(without_comments(text), self, strict=True)
+        source = CSource(text)
+        parser = _WrittenParser(source.tokens, self)
         try:
             if "{" in parser.tokens:
                 raise Unknown("a body cannot be declared here")
@@ -259,21 +260,10 @@ class TypeNames:
             if parser.tokens[parser.at]:
                 raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
             return said.type(node), name
-        except Unknown as error:
-            raise self._error(str(error), text) from None
-        except RecursionError:
-            raise SignatureError("nested too deeply", text) from None
-
-    def _error(self, reason: str, text: str) -> SignatureError:
-        """The error for a text, with the column of what it quotes and names like that."""
-        quoted = reason.partition("'")[2].rpartition("'")[0]
-        at = text.find(quoted) if quoted else -1
-        hint = None
-        if quoted.isidentifier() and quoted not in KEYWORDS:
-            hint = self.like(quoted)
-        line = text.count("\n", 0, max(at, 0)) + 1
-        column = at - text.rfind("\n", 0, at) if at >= 0 else None
-        return SignatureError(reason, text, column, line if "\n" in text else None, hint)
+        except (Unknown, SignatureError, RecursionError) as error:
+            quoted = str(error).partition("'")[2].rpartition("'")[0]
+            known = not quoted.isidentifier() or quoted in KEYWORDS
+            raise source.placed(error, parser.at, None if known else self.like(quoted)) from None
 
     def like(self, name: str) -> str | None:
         """Advice that names the types whose names are like one."""
@@ -287,19 +277,17 @@ class TypeNames:
 
 
 class _TextParser(Parser):
-    """A parser of one type, which knows the types of declarations.
+    """A parser of one type, which knows the types of declarations."""
 
-    `strict`: tags that are not known are errors, as they are written by people.
-    """
-
-    def __init__(self, text: str, names: TypeNames, strict: bool) -> None:
-        from .preprocessor import tokenizer
-
-        super().__init__(tokenizer()(text))
+    def __init__(self, tokens: list[str], names: TypeNames) -> None:
+        super().__init__(tokens)
         self.typedefs = names.typedefs
         self.tags = names.tags
-        self._strict = strict
         self.values = _Found(lambda name: _constant(names, name))
+
+
+class _WrittenParser(_TextParser):
+    """A parser of what people write: what is not known is an error."""
 
     def _record(self, kind: str) -> Node:
         self._known(kind)
@@ -311,20 +299,14 @@ class _TextParser(Parser):
 
     def _known(self, kind: str) -> None:
         token = self.tokens[self.at]
-        if self._strict and f"{kind} {token}" not in self.tags:
+        if f"{kind} {token}" not in self.tags:
             raise Unknown(f"unknown {kind} {token!r}")
 
     def _nests(self, token: str) -> bool:
         nests = super()._nests(token)
-        if self._strict and nests and token.isidentifier() and self.tokens[self.at + 2] != ")":
-            raise Unknown(f"unknown type name {token!r}")
+        if nests and token.isidentifier() and self.tokens[self.at + 2] != ")":
+            raise Unknown(f"unknown type name {token!r}", self.at + 1)
         return nests
-
-    def specifiers(self) -> Foreign:
-        token = self.tokens[self.at]
-        if self._strict and token.isidentifier() and not self.starts_type(token):
-            raise Unknown(f"unknown type name {token!r}")
-        return super().specifiers()
 
 
 def _constant(names: TypeNames, name: str) -> Value | None:

@@ -24,7 +24,6 @@ from nativecall._callable import hooks, pythonfunction
 from nativecall._cli import offers
 from nativecall._codegen import callback, trampoline
 from nativecall._fifo import Cache, Fifo
-from nativecall._signature import prototypes
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
 from support.modes import generated
@@ -38,7 +37,6 @@ SEEN = {
     "call specs by the text": "test_call_specs_by_their_texts",
     "parts of a callable": "test_parts_by_the_texts_that_led_to_them",
     "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
-    "parts of prototypes": "test_parts_of_prototypes",
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
     "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
     "test_call_specs_of_declarations",
@@ -168,16 +166,6 @@ def test_parts_by_the_texts_that_led_to_them():
         most = max(most, sys.getrefcount(part) - alone)
     assert most == 3 * 9, "the canonical texts are always there"
     assert f["d:d"] is part
-
-
-def test_parts_of_prototypes(monkeypatch):
-    monkeypatch.setattr(prototypes, "_parts", Cache(8))
-    types = ["int", "char", "long", "short", "float", "double", "unsigned", "signed"]
-    for stars in range(1, 5):
-        for one in types:
-            declared = nc.load("m", f"double hypot({one} {'*' * stars}x{next(_runs)}, double y);")
-            assert len(prototypes._parts) <= 8
-            assert declared.hypot.signatures[0].startswith(f"d:{'&' * stars}")
 
 
 def test_what_commands_say_of_entries(monkeypatch):

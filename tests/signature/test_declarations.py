@@ -170,7 +170,7 @@ def test_declarations() -> None:
         "NEGATIVE": -5,
         "NEXT": -4,
     }
-    assert list(declared.constants)[-5:] == ["RED", "GREEN", "BLUE", "NEGATIVE", "NEXT"]
+    assert list(declared.constants)[-6:] == ["RED", "GREEN", "BLUE", "NEGATIVE", "NEXT", "K"]
     assert {name: t.text for name, t in declared.typedefs.items()} == {
         "point_t": "T{dd}",
         "point_p": "&T{dd}",
@@ -181,13 +181,13 @@ def test_declarations() -> None:
     assert declared.structs["point"].field_names == ("x", "y")
     assert declared.structs["buffer"].text == buffer
     assert declared.structs["other"].text == f"T{{{buffer}X{{i:PP}}}}"
-    assert declared.opaque == ("value_t", "union value")
+    assert declared.opaque == ("value_t", "struct forward", "union value")
     assert {name: t.text for name, t in declared.variables.items()} == {
         "table": "(3)d",
         "counter": "i",
         "third": "X{i:i}",
     }
-    assert repr(declared).startswith("<Declarations: 9 constants, 5 functions")
+    assert repr(declared).startswith("<Declarations: 9 constants, 2 enums, 5 functions")
 
 
 def test_no_declarations_are_no_error() -> None:
@@ -519,8 +519,8 @@ def chained(n: int) -> str:
         ("double f(double x", None, 9, "'(' is never closed"),
         ("double f(double))", None, 17, "unexpected ')'"),
         ("double f(double]", None, 16, "unexpected ']'"),
-        ("double f(double,, int)", None, 17, "unexpected ','"),
-        ("double f(,double)", None, 10, "unexpected ','"),
+        ("double f(double,, int)", None, 17, "expected a type, found ','"),
+        ("double f(,double)", None, 10, "expected a type, found ','"),
         ("foo_t f(double)", None, 1, "unknown type name 'foo_t'"),
         ("double f(foo_t)", None, 10, "declare it with typedef first"),
         ("double f(int n, foo_t *x)", None, 17, "unknown type name 'foo_t'"),
@@ -549,15 +549,22 @@ def chained(n: int) -> str:
         ("typedef int a; typedef int b;", None, 1, "expected one function, found 0"),
         ("", None, 1, "no declaration found"),
         (";", None, 1, "no declaration found"),
-        ("@", None, 1, "unexpected '@'"),
-        ("int f(int) { return 1; }", None, 12, "unexpected '{'"),
-        ("int f(int x = 3)", None, 13, "unexpected '='"),
+        ("@", None, 1, "expected a type, found '@'"),
+        ("int f(int) { return 1; }", None, 12, "a function body is not a declaration"),
+        ("int f(int x = 3)", None, 13, "expected ')', found '='"),
         ("int f(...)", None, 7, "'...' ends the arguments of a function"),
         ("int f(int, ..., int)", None, 12, "'...' ends the arguments of a function"),
-        ("int f(int[...])", None, 11, "'...' ends the arguments of a function"),
+        ("int f(int[...])", None, 11, "unexpected '...'"),
+        ("int f(int[@])", None, 11, "unexpected '@'"),
+        ("int f(int[3 4])", None, 13, "expected ']', found '4'"),
+        ("int f(void x[3])", None, 13, "elements have no size that is known"),
+        ("int f(int)(int)", None, 16, "a function cannot return a function"),
+        ("int while(int)", None, 5, "unexpected 'while'"),
+        ("double (foo_t *)", None, 9, "unknown type name 'foo_t'"),
+        ("typedef int f(int)", None, 1, "a typedef is no function"),
         ("__int128 f(int)", None, 1, "type '__int128' is not supported"),
-        ("_Float16 int f(int)", None, 1, "type '_Float16 int' is not supported"),
-        ("int f(struct s x)", None, 14, "'s' is not declared in full"),
+        ("_Float16 int f(int)", None, 1, "C has no type '_Float16 int'"),
+        ("int f(struct s x)", None, 16, "'s' is not declared in full"),
         ("int f(int, union u { int a; } x)", None, 31, "union 'u' cannot be passed by value"),
         ("union u { int a; }; union u f(int);", None, 29, "union 'u' cannot be passed by value"),
         ("int f(\n union { int a; } x)", 2, 19, "union 'x' cannot be passed"),
@@ -573,22 +580,22 @@ def chained(n: int) -> str:
         ("typedef char a[9][9999]; struct s { a x; }; struct s f(int);", None, 54, "result of 'f'"),
         ("struct s { char a[9999]; }; int f(struct s, struct s);", None, 45, "parameter 2 of 'f'"),
         (f"{doubled(100)} int f(struct s99 x);", None, 3288, "parameter 'x' of 'f' has too many"),
-        (f"{shared(40)} int f(int);", None, 292, "16384 characters with its typedefs written"),
-        (f"{chained(70)} int f(t9);", None, 1162, "nested more than 128 levels deep"),
+        (f"{shared(40)} int f(int);", None, 276, "16384 characters with its typedefs written"),
+        (f"{chained(70)} int f(t9);", None, 1162, "more than 64 levels deep, with typedefs"),
         ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' changes how"),
         ("struct s { int a; } __attribute__((aligned(16)));", None, 21, "'aligned' changes how"),
         ("struct s { char c; int a __attribute__((packed)); };", None, 26, "is out of place"),
         ("enum e { A } __attribute__((packed));", None, 14, "is out of place"),
         ("int f(int) __attribute__", None, 12, "expected '(…)' after an attribute"),
         ('int f(int) __asm__("g")', None, 12, "a renamed symbol is not read"),
-        ('int f("x")', None, 7, "a declaration has no string literals"),
+        ('int f("x")', None, 7, "expected a type, found"),
         ("int f(int) /* open", None, 12, "a comment is never closed"),
         ("int f(i\\\nnt, foo_t x)", 2, 5, "unknown type name 'foo_t'"),
         ("int f(int) /\\\n* open", 1, 12, "a comment is never closed"),
-        ("double f()", None, 8, "'()' says nothing about the arguments"),
-        ("int (*getf(int))();", None, 7, "'()' says nothing about the arguments"),
-        ("void f(int (*g(int))());", None, 14, "'()' says nothing about the arguments"),
-        ("double f(int (*g)())", None, 15, "write '(void)' where there are none"),
+        ("double f()", None, 9, "'()' says nothing about the arguments"),
+        ("int (*getf(int))();", None, 17, "'()' says nothing about the arguments"),
+        ("void f(int (*g(int))());", None, 21, "'()' says nothing about the arguments"),
+        ("double f(int (*g)())", None, 18, "write '(void)' where there are none"),
         ("long long long f(int)", None, 1, "C has no type 'long long long'"),
         ("int f(unsigned const float x)", None, 7, "C has no type 'unsigned float'"),
         ("static int extern f(int)", None, 12, "'static extern' cannot be said of one thing"),
@@ -596,8 +603,8 @@ def chained(n: int) -> str:
         ("#define N 3\n#define N 4\nint f(int);", 2, 1, "macro 'N' has another value before"),
         ("#define N 08\n", 1, 1, "macro 'N' is not an integer"),
         ("#define N 0x10000000000000000\n", 1, 1, "integer 0x10000000000000000 is too large"),
-        ("int f(int x[3 / 0]); struct s { int x[3 / 0]; };", None, 37, "divided by zero"),
-        ("enum e { A = 1 << 40 }; int f(enum e);", None, 10, "shifted by more than its bits"),
+        ("int f(int x[3 / 0]); struct s { int x[3 / 0]; };", None, 39, "divided by zero"),
+        ("enum e { A = 1 << 40 }; int f(enum e);", None, 14, "shifted by more than its bits"),
         ("#if 1\nint f(int);\n#endif", 1, 1, "'#if' is not evaluated"),
         ("int f(int);\n#pragma pack(1)\n", 2, 1, "'#pragma pack' is not read"),
         ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive stands at the"),
@@ -609,8 +616,6 @@ def chained(n: int) -> str:
         ("int f(" + "(" * 70 + ")" * 70 + ");", None, 70, "nested more than 64 levels deep"),
         ("int " + "*" * 5000 + "f(int);", None, 69, "nested more than 64 levels deep"),
         ("int f(int x" + "[2]" * 5000 + ");", None, 204, "nested more than 64 levels deep"),
-        ("int f(int x[" + "1+" * 5000 + "1]);", None, 526, "more than 256 operators"),
-        ("int f(int x[" + "(int)" * 5000 + "1]);", None, 1293, "more than 256 operators"),
         ("#define N " + "1" * 5000, None, 1, "integer 11111111… is too large"),
     ],
 )
@@ -628,20 +633,39 @@ def test_errors_name_the_place_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("text", "line", "position", "message"),
     [
-        ("int f(int)", None, 11, "unexpected end of the declaration"),
+        ("int f(int)", None, 11, "expected ';', found the end"),
         ("typedef foo bar;", None, 9, "unknown type name 'foo'"),
-        ("float complex", None, 1, "unexpected 'float _Complex'"),
+        ("float complex", None, 14, "expected a name or ';', found the end"),
         ("double f(double);\nint f(int);", 2, 5, "'f' was declared as 'd:d' before"),
         ("int x[];", None, 5, "an array of unknown length"),
         ("int x = 3;", None, 5, "'x' is not an integer constant"),
         ("static const double x = 3.5;", None, 21, "'x' is not an integer constant"),
-        ("typedef int a; typedef long a;", None, 29, "multiple declarations of typedef a"),
-        ("struct a { int x; }; struct a { int y; };", None, 29, "duplicate declaration"),
-        ("enum { A, B, A };", None, 14, "multiple declarations of constant: A"),
-        ("struct s { struct s x; };", None, 8, "recursive structure"),
-        ("int ok(int);\nstruct s { struct t x; };", 2, 8, "unknown size"),
+        ("typedef int a; typedef long a;", None, 29, "'a' was declared as 'int' before"),
+        (
+            "struct a { int x; }; struct a { int y; };",
+            None,
+            29,
+            "struct 'a' has another body before",
+        ),
+        ("enum { A, B, A };", None, 14, "'A' has a value before"),
+        (
+            "struct s { struct s x; };",
+            None,
+            8,
+            "no size that is known: it is the one that holds it",
+        ),
+        (
+            "int ok(int);\nstruct s { struct t x; };",
+            2,
+            8,
+            "its member 'x' has no size that is known",
+        ),
         ("struct e {};int f(struct e);", None, 19, "at least one field"),
-        ("int f(int) { return 1; }", None, 5, "a function body is not a declaration"),
+        ("int f(int) { return 1; }", None, 12, "a function body is not a declaration"),
+        ("int f(int); int f;", None, 17, "'f' was declared as 'int (int)' before"),
+        ("enum e { A }; enum e { B };", None, 20, "'enum e' has another body before"),
+        ("enum { A }; int A;", None, 17, "'A' is a constant before"),
+        ("struct s { double x : 2; };", None, 24, "a bit-field is an integer"),
     ],
 )
 def test_errors_in_declarations_name_the_place(
@@ -652,6 +676,13 @@ def test_errors_in_declarations_name_the_place(
     assert message in str(caught.value)
     assert (caught.value.line, caught.value.position) == (line, position)
     _without_noise(str(caught.value))
+
+
+def test_expressions_are_as_long_as_they_are() -> None:
+    assert parse_function("int f(int x[" + "1+" * 5000 + "1]);").lengths == (5001,)
+    with pytest.raises(SignatureError, match="nested too deeply") as caught:
+        parse_function("int f(int x[" + "(int)" * 5000 + "1]);")
+    assert caught.value.position is not None
 
 
 def _without_noise(message: str) -> None:
@@ -863,16 +894,6 @@ def no_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-@pytest.mark.parametrize("step", ["cdef", "typeof"])
-def test_want_of_memory_in_cffi_is_no_fault_of_the_text(monkeypatch, step):
-    def fail(*given: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(cffi.FFI, step, fail)
-    with pytest.raises(MemoryError):
-        parse_function(f"double (double while_{step}_fails)")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython's own code crashes without memory")

@@ -1,10 +1,10 @@
-"""Prototypes that the parser does not see: what is known of them is what it would have said.
-
-The whole text, read by the parser, is the oracle.
-"""
+"""What texts say of prototypes, against gcc, and tables that are kept on disk."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 import nativecall as nc
 from nativecall import SignatureError, _cache
 from nativecall._signature import declarations, declared
-from nativecall._signature.csource import CSource
-from nativecall._signature.prototypes import abridge
 
 TYPES = (
     "typedef struct { double re, im; } cplx; typedef struct rng rng; struct s { int a[9]; };\n"
@@ -50,25 +48,6 @@ WORDS = [
 NAMES = ["", "x", "n", "count", "size_t", "rng", "int", "x[]", "x[2]", "x[A][3]", "restrict p"]
 
 
-def outcome(read: Any, text: str) -> object:
-    try:
-        table = read(text)
-    except SignatureError as error:
-        return str(error)
-    for name, row in table["functions"].items():
-        assert f" {name}(" in row[-1] or f"*{name}(" in row[-1], "white space and order may differ"
-    functions = {name: row[:-1] for name, row in table["functions"].items()}
-    return {**table, "functions": functions}, [*functions]
-
-
-def whole(text: str) -> Any:
-    return declarations._read(CSource(text))
-
-
-def left_out(text: str) -> list[str]:
-    return [one.name for one in abridge(CSource(text))[1]]
-
-
 parameters = st.builds("{} {}".format, st.sampled_from(WORDS), st.sampled_from(NAMES))
 prototypes = st.builds(
     lambda result, name, parameters, end: f"{result} {name}({', '.join(parameters)}{end})",
@@ -79,94 +58,139 @@ prototypes = st.builds(
 )
 
 
+def rows(text: str) -> Any:
+    """What is kept of the functions of a text, without their declarations."""
+    found = declarations.parse_declarations(text)
+    return {name: row[:-1] for name, row in found.rows.items()}
+
+
 @given(st.lists(prototypes, min_size=2, max_size=8), st.sampled_from(["; ", ";\n", "; /* ; */ "]))
-def test_what_is_left_out_is_known_as_the_parser_would_know_it(some, end):
+def test_prototypes_say_the_same_together_and_alone(some, end):
+    """Or what is wrong with one of them, or with their order, is said at its place."""
     text = TYPES + end.join(some) + ";"
-    assert outcome(declarations._table, text) == outcome(whole, text)
+    try:
+        together = rows(text)
+    except SignatureError as error:
+        if error.position is None or error.text != text:
+            raise AssertionError(f"{text!r} is refused without a place") from error
+        return
+    alone = [rows(f"{TYPES}{one};") for one in some]
+    first: dict[str, object] = {}
+    for one in alone:
+        for name, row in one.items():
+            first.setdefault(name, row)
+    assert together == first
+    assert [*together] == [*first]
 
 
-def good(words: str) -> bool:
-    return words not in ("unknown *", "static int", "void")
+SOURCE = "#include <stddef.h>\n#include <stdbool.h>\n#include <stdio.h>\n#define PyObject int\n"
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([*filter(good, WORDS)]), st.lists(st.sampled_from(WORDS[:16]))),
-        min_size=8,
-        max_size=30,
-    )
-)
-def test_good_prototypes(some):
-    text = TYPES
-    for number, (result, arguments) in enumerate(some):
-        inside = ", ".join([f"{one} a{at}" for at, one in enumerate(arguments)]) or "void"
-        text += f"{result} f{number}({inside});\n"
-    made = outcome(declarations._table, text)
-    assert not isinstance(made, str), made
-    assert made == outcome(whole, text)
-
-
-def test_what_has_no_new_part_is_left_out():
-    text = (
-        "double f(double x, const char *s); double g(const char *s, double, double y);\n"
-        "const char *h(double); double i(void); double j(double (*)(double)); double k(void);\n"
-        "typedef double l(double); struct s { double (*m)(double); }; extern double n(double);\n"
-        "double o(double, ...); double p(double, ...); extern double q(double z); double r();"
-    )
-    assert left_out(text) == ["f", "g", "h", "i", "k", "n", "o", "p", "q"]
-    assert outcome(declarations._table, text) == outcome(whole, text), "'()' is refused"
+@pytest.mark.compiler
+def test_gcc_refuses_what_is_refused_and_takes_what_is_taken(tmp_path):
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("gcc is what they are compared with")
+    some = [
+        f"{result} f({word} {name}, int last);"
+        for result in ["int", "cplx", "const rng *", "static int", "unknown *"]
+        for word in WORDS
+        for name in NAMES
+        if "restrict" not in name  # which says nothing of a type
+    ]
+    path = tmp_path / "prototypes.c"
+    # Each one is on a line and a name of its own.
+    lines = [one.replace(" f(", f" f{at}(", 1) for at, one in enumerate(some)]
+    path.write_text(SOURCE + TYPES + "\n".join(lines))
+    before = (SOURCE + TYPES).count("\n")
+    command = [gcc, "-w", "-fsyntax-only", "-fmax-errors=0", str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    found = re.findall(r"prototypes\.c:(\d+):\d+: error", told)
+    refused = {int(line) - before - 1 for line in found}
+    for at, one in enumerate(some):
+        # No value of type `void` is an argument; gcc waits for a call before it says so.
+        void = re.search(r"\((?:static )?void (?:x|n|count|size_t|rng)?[,)]", one)
+        try:
+            rows(TYPES + one)
+            taken = True
+        except SignatureError:
+            taken = False
+        if not void:
+            assert taken == (at not in refused), one
+    assert 100 < len(refused) < len(some) - 100
 
 
 DOUBTFUL = {
-    "declared again": "int f(int); int g(int); int g(int a);",
-    "declared otherwise": "int f(int); char f2(char); int g(char); int g(int);",
-    "declared otherwise, in other words": "int f(int); int (g)(char); int g(int);",
-    "a name that is a type's": "typedef int t; int f(int a); int g(int t); int h(t);",
-    "a name that becomes a type": "int f(int); int g(int); typedef int g;",
-    "a name that is known": "int f(int); int g(int size_t);",
-    "read-only in one of two": "int (f)(char *x); int f(const char *x); int g(const char *);",
-    "before its type": "int f(t *); typedef int t; int g(t *);",
-    "a variable": "int f(int); int g; int g(int);",
-    "too many by value": "struct s { char a[9999]; }; int f(struct s); int g(struct s, struct s);",
-    "one too many by value": "struct s { char a[16384]; }; int f(struct s); int g(struct s, int);",
-    "many": f"int f(int); int g({', '.join(['int'] * 5000)});",
-    "a body": "int f(int); int g(int) { } int h(int);",
-    "a semicolon in parentheses": "int f(int); int g(int; int); int h(int);",
-    "no types": "int f(int); g(int);",
-    "a keyword": "int f(int); int int(int); int while(int);",
-    "typedef": "int f(int); typedef int g(int); int h(g *); typedef int h2(int);",
+    "int f(int); int g(int); int g(int a);": "",
+    "int f(int); char f2(char); int g(char); int g(int);": "'g' was declared as 'i:CHAR' before",
+    "int f(int); int (g)(char); int g(int);": "'g' was declared as 'i:CHAR' before",
+    "typedef int t; int f(int a); int g(int t); int h(t);": "",
+    "int f(int); int g(int); typedef int g;": "'g' was declared as 'int (int)' before",
+    "int f(int); int g(int size_t);": "",
+    "int (f)(char *x); int f(const char *x); int g(const char *);": "",
+    "int f(t *); typedef int t; int g(t *);": "unknown type name 't'",
+    "int f(int); int g; int g(int);": "'g' was declared as 'int' before",
+    "struct s { char a[9999]; }; int f(struct s); int g(struct s, struct s);": "",
+    f"int f(int); int g({', '.join(['int'] * 5000)});": "more than 16384 characters",
+    "int f(int); int g(int) { } int h(int);": "a function body is not a declaration",
+    "int f(int); int g(int; int); int h(int);": "expected ')', found ';'",
+    "int f(int); g(int);": "unknown type name 'g'",
+    "int f(int); int int(int);": "C has no type 'int int'",
+    "int f(int); int while(int);": "expected a name or ';', found 'while'",
+    "int f(int); typedef int g(int); int h(g *); typedef int h2(int);": "",
 }
 
 
-@pytest.mark.parametrize("text", DOUBTFUL.values(), ids=DOUBTFUL)
+@pytest.mark.parametrize("text", DOUBTFUL)
 def test_doubtful(text):
-    assert outcome(declarations._table, text) == outcome(whole, text)
+    wrong = DOUBTFUL[text].replace("CHAR", nc._signature.ctype.SCALARS["c"].text)
+    if not wrong:
+        assert "f" in rows(text)
+        return
+    with pytest.raises(SignatureError, match=re.escape(wrong)):
+        rows(text)
 
 
-def test_no_parser_is_needed_for_types_of_c_alone(python):
+def test_no_other_parser_is_needed(python):
     code = (
         "import sys, nativecall as nc\n"
         "m = nc.load('m', '#define N 3\\nextern double ldexp(double x, int); int abs(int n);')\n"
-        "print(m.ldexp(0.75, m.N), m.abs(-3), m.declarations, 'pycparser' in sys.modules)\n"
+        "print(m.ldexp(0.75, m.N), m.abs(-3), m.declarations)\n"
+        "print({'pycparser', 'cffi'} & {*sys.modules})\n"
     )
-    assert python(code).strip() == "6.0 3 <Declarations: 1 constants, 2 functions> False"
+    assert python(code).split("\n")[:2] == [
+        "6.0 3 <Declarations: 1 constants, 2 functions>",
+        "set()",
+    ]
 
 
-OWN = [
-    "char", "signed char", "unsigned char", "short int", "unsigned short", "int", "unsigned int",
-    "long", "long unsigned", "long long", "unsigned long long", "float", "double", "long double",
-    "_Bool", "void",
-]  # fmt: skip
-AROUND = ["{}", "const {}", "{} const", "{} *", "const {} *", "{} *const", "const {} **",
-          "{} *const *", "const {} *const *const", "{} " + "*" * 9, "extern {}"]  # fmt: skip
+OWN = {
+    "char": "c", "signed char": "b", "unsigned char": "B", "short int": "h", "unsigned short": "H",
+    "int": "i", "unsigned int": "I", "long": "l", "long unsigned": "L", "long long": "q",
+    "unsigned long long": "Q", "float": "f", "double": "d", "long double": "g", "_Bool": "?",
+    "void": "v",
+}  # fmt: skip
+AROUND = {"{}": "", "const {}": "", "{} const": "", "{} *": "&", "const {} *": "&",
+          "{} *const": "&", "const {} **": "&&", "{} *const *": "&&",
+          "const {} *const *const": "&&", "{} " + "*" * 9: "&" * 9, "extern {}": ""}  # fmt: skip
+READONLY = ("const {} *", "{} *const *", "const {} *const *const")
 
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("own", OWN)
 def test_types_of_c(own, around):
     words = around.format(own)
-    for text in (f"{words} f(void);", f"int f({words} x, int);", f"int f(int, {words});"):
-        assert outcome(declarations._table, text) == outcome(whole, text)
+    text = AROUND[around] + nc._signature.ctype.SCALARS.get(OWN[own], nc._signature.ctype.VOID).text
+    text = text.replace("&v", "P")
+    assert rows(f"{words} f(void);")["f"][0] == f"{text}:"
+    for parameters in (f"{words} x, int", f"int, {words}"):
+        if text == "v" or around == "extern {}":
+            with pytest.raises(SignatureError):
+                rows(f"int f({parameters});")
+            continue
+        found, _, readonly, *_ = rows(f"int f({parameters});")["f"]
+        assert sorted(found) == sorted(f"i:{text}i")
+        assert any(readonly) == (around in READONLY)
 
 
 def test_errors_are_those_of_the_text_as_given():
@@ -189,7 +213,7 @@ found = nc.load(None, {TEXT!r}).declarations
 print({{name: (s.text, s.names, s.readonly, s.written) for name, s in found.functions.items()}})
 print(dict(found.variables), found.readonly, dict(found.typedefs), dict(found.structs))
 print(found.opaque, found.constants, {{name: str(e) for name, e in found.refused.items()}}, found)
-print('pycparser' in sys.modules)
+print('nativecall._signature.cparser' in sys.modules)
 """
 
 

@@ -1,0 +1,145 @@
+"""Macros of headers, and the table of what headers declare with them, and where.
+
+A macro that is a constant expression is a constant, one that is another name of something declared
+is that; others have their reasons.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from .cconstant import Unknown
+from .csource import tokenizer
+from .preprocessor import expansions, preprocess
+from .tables import Tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .._types import Foreign
+    from .cparser import Parser
+    from .declared import Table
+    from .preprocessor import Macro, Scanned, Wanted
+
+_MOST_TOKENS = 4096  # of one macro, expanded
+
+
+def has_directives(text: str) -> bool:
+    """Whether a text is for a preprocessor."""
+    import re
+
+    return re.search(r"^\s*#\s*(?:if|include)", text, re.MULTILINE) is not None
+
+
+class HeaderTables(Tables):
+    """The table of what headers declare, with their macros and places."""
+
+    def __init__(self, parser: Parser, scanned: Scanned, wanted: Wanted) -> None:
+        super().__init__(parser)
+        self.scanned = scanned
+        self.wanted = wanted
+        self.split = tokenizer()
+        self.symbols = parser.symbols
+
+    def table(self) -> Table:
+        parser = self.parser
+        for name, (reason, start) in parser.skipped.items():
+            file, line = self.scanned.place(start)
+            where = f"{self.scanned.files[file] if file >= 0 else ''}:{line}"
+            self.skipped[name or where] = reason
+        table = super().table()
+        self._macros()
+        for known in (self.functions, self.variables, self.constants, self.pointers):
+            for name in known:
+                self.skipped.pop(name, None)
+        table["symbols"] = self.symbols
+        table["inlines"] = sorted(parser.inlines & self.functions.keys())
+        table["files"] = self.scanned.files
+        table["places"] = {
+            name: self.scanned.place(start)
+            for name, (_, start, _) in parser.functions.items()
+            if name in self.functions
+        }
+        return table
+
+    def _macros(self) -> None:
+        macros = self.scanned.macros
+        expanded: dict[str, list[str]] = {}
+        beyond: list[str] = []
+        for name, macro in macros.items():
+            if macro.file < 0:
+                continue
+            if macro.parameters is not None:
+                if name not in self.functions and name not in self.variables:
+                    self.skipped.setdefault(name, "a macro with parameters is no function")
+            elif macro.text:
+                try:
+                    expanded[name] = self._expanded(name, macros)
+                except Unknown:
+                    beyond.append(name)
+        if beyond:
+            if self.wanted.text is None or has_directives(self.wanted.text):
+                found = expansions(preprocess(self.wanted, beyond))
+            else:
+                found = {}
+            expanded |= {beyond[at]: self.split(text) for at, text in found.items()}
+        for name, tokens in expanded.items():
+            try:
+                self._macro(name, tokens)
+            except Unknown as error:
+                self.skipped.setdefault(name, f"a macro that is no constant: {error}")
+
+    def _expanded(self, name: str, macros: Mapping[str, Macro]) -> list[str]:
+        """The tokens of a macro that only object-like ones are in."""
+        split = self.split
+
+        def expand(tokens: list[str], hidden: tuple[str, ...]) -> list[str]:
+            made: list[str] = []
+            for token in tokens:
+                macro = macros.get(token)
+                if macro is None or token in hidden or macro.parameters is not None:
+                    made.append(token)
+                else:
+                    made += expand(split(macro.text), (*hidden, token))
+                if len(made) > _MOST_TOKENS:
+                    raise Unknown("a macro expands to too much")
+            return made
+
+        tokens = expand(split(macros[name].text), (name,))
+        for token, following in pairwise(tokens):
+            if following == "(" and token in macros and macros[token].parameters is not None:
+                raise Unknown(token)
+        return tokens
+
+    def _macro(self, name: str, tokens: list[str]) -> None:
+        parser = self.parser
+        if not tokens:
+            return
+        first = tokens[0]
+        if len(tokens) == 1 and first.isidentifier():
+            kinds: tuple[dict[str, Foreign], ...] = (self.functions, self.variables)
+            for known in kinds:
+                if first in known:
+                    if first != name:
+                        known[name] = known[first]
+                        if known is self.variables and first in self.declared:
+                            self.declared[name] = self.declared[first]
+                        self.symbols[name] = self.symbols.get(first, first)
+                        if first in parser.inlines:
+                            parser.inlines.add(name)
+                    return
+            if first in self.skipped:
+                self.skipped.setdefault(name, self.skipped[first])
+                return
+        if parser.starts_type(first):
+            raise Unknown("it is a type, or a word of a declaration")
+        parser.tokens = [*tokens, *[""] * 8]
+        parser.at = 0
+        try:
+            value = parser.expression()
+        except RecursionError:
+            raise Unknown("nested too deeply") from None
+        if parser.tokens[parser.at]:
+            raise Unknown(f"{parser.tokens[parser.at]!r} follows an expression")
+        self.constant(name, value)
