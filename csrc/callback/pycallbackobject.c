@@ -104,7 +104,7 @@ static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
     }
     if (found != Py_None) {
         if (!PyArg_ParseTuple(found, "s#OO", &signature, &length, &callee, &spec) ||
-            PyExtensibleType_Intern(signature, length, &argument->function) < 0) {
+            nc_key_intern(signature, (size_t)length, &argument->function) < 0) {
             Py_DECREF(found);
             return -1;
         }

@@ -73,6 +73,9 @@ extern PyObject *nc_array_view_hook;
 
 /* Native callables, and the root class of native objects: 0, or -1 with an exception. */
 int nc_callable_ready(PyObject *module);
+/* Brings the process's metaclass and registry, before anything else is made of them: 0, or -1 with
+ * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
+int nc_objects_bring_runtime(void);
 int nc_objects_ready(PyObject *module);
 
 #endif

@@ -560,7 +560,7 @@ int nc_callable_ready(PyObject *module)
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
-                   PyExtensibleType_Ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
+                   nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
                ? -1
                : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
 }

@@ -229,7 +229,7 @@ static PyObject *callspec_new(PyObject *args)
         }
     }
     if (describe_outs(self, outs) < 0 ||
-        PyExtensibleType_Intern(text, text_length, &self->text) < 0 ||
+        nc_key_intern(text, (size_t)text_length, &self->text) < 0 ||
         pack(self, text, (size_t)text_length) < 0) {
         goto fail;
     }

@@ -446,6 +446,11 @@ static int add_init(PyTypeObject *root)
     return status;
 }
 
+int nc_objects_bring_runtime(void)
+{
+    return PyExtensibleType_Import() != NULL ? 0 : -1;
+}
+
 int nc_objects_ready(PyObject *module)
 {
     return nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ||
