@@ -18,7 +18,7 @@ from .preprocessor import Wanted, compiler, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .._types import Foreign
     from .declared import Table
