@@ -17,6 +17,7 @@ from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
 from .._library import Library
 from .._signature.derived import Pointer, Struct
+from .._signature.plaintext import common_types
 from .output import CommandError
 from .place import find, functions, imported
 from .writing import write
@@ -179,7 +180,9 @@ class _Writer:
             for one, ctype in found.declarations.variables.items():
                 if _is_public(one):
                     members.append(f"{one}: {_GIVES.get(ctype.kind, 'Any')}")
-            types = [f"{one}: Any" for one in found.types if not iskeyword(one)]
+            # What the text declares, and what every text takes for granted.
+            names = dict.fromkeys([*found.types, *common_types()])
+            types = [f"{one}: Any" for one in names if not iskeyword(one)]
             kind = self._class(f"_{name}_types", "Types", [*types, *_CLOSED])
             members += ["@property", f"def types(self) -> {kind}: ...", *_CLOSED]
         return self._class(f"_{name}_library", "Library", members or ["..."])
