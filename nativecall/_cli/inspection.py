@@ -243,7 +243,12 @@ def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable |
         file, symbol = origin
         output.text(f"an address in {file}" + (f", of {symbol!r}" if symbol else ""))
         return True, _show_wrapped(output, obj, True)
-    if boxes.signatures(obj) is not None:
+    try:
+        on_demand = boxes.signatures(obj) is not None
+    except (TypeError, ValueError) as error:
+        output.text(f"nativecall.wrap refuses it: {error}")
+        return False, None
+    if on_demand:
         output.text("native code finds no function in it; nativecall.wrap compiles one for each")
         output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
     elif not isinstance(obj, Mapping):

@@ -358,3 +358,10 @@ def test_nothing_of_a_library_is_run(builder) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert [one.name for one in debuginfo.exported(str(path))[0]] == ["start"]
+
+
+def test_what_wrap_refuses_says_why(capsys) -> None:
+    assert main(["inspect", "numpy:matmul"]) == 1
+    assert "nativecall.wrap refuses it: 'matmul' has no loop" in " ".join(
+        capsys.readouterr().out.split()
+    )
