@@ -36,6 +36,8 @@ def found(
         except (SignatureError, LibraryError) as error:
             raise SymbolError(_reason(error, name), name) from None
     pointer = _lib.library_symbol(opened, PREFIX + name)
+    if not pointer:
+        raise SymbolError(f"{name!r} is an inline function, and was not compiled", name)
     return opened, int(_lib.ffi.cast("uintptr_t *", pointer)[0])
 
 
