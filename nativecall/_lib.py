@@ -150,8 +150,8 @@ def library_symbol(library: types.Library, name: str, version: str | None = None
     """The address of a symbol, or of a version of it, 0 when there is none."""
     encoded = name.encode(errors="replace")  # lone surrogates are in no symbol
     if version is None:
-        return int(library.symbol(encoded))
-    return int(library.versioned(encoded, version.encode(errors="replace")))
+        return int(types.Library.symbol(library, encoded))
+    return int(types.Library.versioned(library, encoded, version.encode(errors="replace")))
 
 
 def library_path(library: types.Library) -> str | None:

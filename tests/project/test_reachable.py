@@ -38,7 +38,6 @@ TAKES_ADDRESSES = {
     "convert_number": "addresses to read and write",
     "object_as_python": "the address of an object",
     "object_at": "the address of an object",
-    "found": "a library, and reads the variable of a name in it",
     "take_object": "the address of an object",
 }
 # What a fork does before and after: it takes locks, and waits where they are held.
