@@ -21,6 +21,25 @@ BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
+# The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.
+# Every change is tested with these there; `nox -s sanitizers -- tests` (`debug`, `tests-3.12`) runs
+# the rest too.
+CORE = [
+    "tests/adapt",
+    "tests/callable",
+    "tests/callback",
+    "tests/core",
+    "tests/headers",
+    "tests/libffi/test_call.py",
+    "tests/library",
+    "tests/objects",
+    "tests/project/test_import.py",
+    "tests/project/test_leaks.py",
+    "tests/project/test_nomemory.py",
+    "tests/ufunc",
+    "tests/values",
+]
+
 # Tests of what they build themselves, in processes of their own, which neither a sanitizer nor the
 # count of references sees; others cover the core's part in it.
 UNSANITIZED = [
@@ -33,9 +52,11 @@ UNSANITIZED = [
     "tests/codegen/test_abi.py",
     "tests/codegen/test_naming.py",  # a debugger stops for ever beside AddressSanitizer
     "tests/conformance",  # starts a process for each rule
+    "tests/core/test_c.py",  # compiles with sanitizers itself
     "tests/headers/test_conformance.py",
     "tests/headers/test_cython.py",
     "tests/headers/test_cython_views.py",
+    "tests/hostile",  # has a session of its own
     "tests/processes",
     "tests/project/test_downstream.py",
     "tests/project/test_examples.py",
@@ -65,16 +86,15 @@ nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The whole suite against an installed wheel; what no Python changes, on the first alone."""
+    """The suite against an installed wheel; what no Python changes, on the first alone."""
     session.install(".[test]")
-    selection = [] if session.python == PYTHONS[0] else ["-m", "not compiler"]
-    if session.python == "3.12":
-        # What other libraries and commands do is run on the first and on the last Python. The kit
-        # starts a process for each rule; what differs is what heap types can do, before 3.12 and
-        # since.
-        folders = ("bridges", "cli", "conformance", "processes", "typing", "ufunc")
-        selection += [f"--ignore=tests/{folder}" for folder in folders]
-    session.run("pytest", *selection, *session.posargs)
+    if session.python == PYTHONS[0]:
+        session.run("pytest", *session.posargs)
+    else:
+        # What other libraries and commands do is run on the first and on the last Python.
+        others = [] if session.python == "3.12" else ["tests/bridges", "tests/cli", "tests/processes"]
+        selection = session.posargs or [*CORE, "tests/codegen", *others]
+        session.run("pytest", "-m", "not compiler", *selection)
 
 
 @nox.session(python=PYTHONS[0])
@@ -86,22 +106,24 @@ def libffi(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def sanitizers(session: nox.Session) -> None:
-    """The C tests under ASan, UBSan and TSan, and the Python suite under ASan and UBSan."""
+    """The suite under ASan and UBSan, of the core unless told otherwise.
+
+    The C tests, which are compiled with ASan and UBSan and with TSan, are part of every session
+    ``tests``.
+    """
     session.install(*BUILD)
     options = ["b_sanitize=address,undefined", "b_lundef=false", "buildtype=debugoptimized"]
     session.install(
         "--no-build-isolation", ".[test]", *[f"-Csetup-args=-D{option}" for option in options]
     )
-    session.run("pytest", "tests/core/test_c.py", *session.posargs)
     session.run(
         "pytest",
         "-p",
         "no:cacheprovider",
-        *[f"--ignore={path}" for path in ("tests/core/test_c.py", *UNSANITIZED)],
-        "--ignore=tests/hostile",  # has a session of its own
+        *[f"--ignore={path}" for path in UNSANITIZED],
         "-m",
         "not allocator and not compiler",
-        *session.posargs,
+        *(session.posargs or CORE),
         env=_sanitized(),
     )
 
@@ -144,8 +166,7 @@ def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> Non
         session.skip(f"left out: there is no {WITH_PYTHON}")
     if subprocess.run([str(WITH_PYTHON), which, "python --version"], check=False).returncode != 0:
         session.skip(f"left out: {WITH_PYTHON} cannot make a {which} on this machine")
-    posargs = shlex.join(session.posargs)
-    command = f"pip install --quiet {install} && {test} {posargs}"
+    command = f"pip install --quiet {install} && {test}"
     session.run(str(WITH_PYTHON), which, command, external=True)
 
 
@@ -186,29 +207,31 @@ def aarch64(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def python314(session: nox.Session) -> None:
     """The suite on CPython 3.14."""
-    _elsewhere(session, "3.14", "'.[test]'", 'pytest -m "not compiler"')
+    posargs = shlex.join(session.posargs)
+    _elsewhere(session, "3.14", "'.[test]'", f'pytest -m "not compiler" {posargs}')
 
 
 @nox.session(venv_backend="none")
 def python315(session: nox.Session) -> None:
     """The suite on CPython 3.15."""
-    _elsewhere(session, "3.15", "'.[test]'", 'pytest -m "not compiler"')
+    posargs = shlex.join(session.posargs)
+    _elsewhere(session, "3.15", "'.[test]'", f'pytest -m "not compiler" {posargs}')
 
 
 @nox.session(venv_backend="none")
 def debug(session: nox.Session) -> None:
-    """The suite on a debug build of CPython 3.15, but for what `UNASSERTED` leaves out.
+    """The suite on a debug build of CPython 3.15, of the core unless told otherwise.
 
     CPython's assertions run, those in its headers too. tests/support/references.py repeats the
     tests of ownership, references and conversions, after which references and memory must be level.
     """
-    left_out = ["tests/core/test_c.py", *UNSANITIZED, *UNASSERTED]
-    ignored = " ".join(f"--ignore={path}" for path in left_out)
+    ignored = [f"--ignore={path}" for path in (*UNSANITIZED, *UNASSERTED)]
+    selection = shlex.join([*ignored, *(session.posargs or CORE)])
     _elsewhere(
         session,
         "3.15-dbg",
         "-Csetup-args=-Db_ndebug=false '.[test]'",
-        f'NATIVECALL_TEST_REPEAT=100 pytest -m "not compiler" {ignored}',
+        f'NATIVECALL_TEST_REPEAT=100 pytest -m "not compiler" {selection}',
     )
 
 
