@@ -41,10 +41,12 @@ ALLOWED_A_TEST = 1 / 3
 
 def measure() -> tuple[int, int]:
     """References to all that can be reached, and allocated blocks."""
+    gc.unfreeze()
     for _ in range(3):
         gc.collect()
     blocks = sys.getallocatedblocks()
     found = gc.get_objects()
+    gc.freeze()
     found += gc.get_referents(*found)
     once = dict(zip(map(id, found), found, strict=True)).values()
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
