@@ -39,14 +39,21 @@ ALLOWED = 40
 ALLOWED_A_TEST = 1 / 3
 
 
+def tracked() -> list[Any]:
+    """All that the collector tracks, what it leaves alone between tests too."""
+    gc.unfreeze()
+    found = gc.get_objects()
+    gc.freeze()
+    return found
+
+
 def measure() -> tuple[int, int]:
     """References to all that can be reached, and allocated blocks."""
     gc.unfreeze()
     for _ in range(3):
         gc.collect()
     blocks = sys.getallocatedblocks()
-    found = gc.get_objects()
-    gc.freeze()
+    found = tracked()
     found += gc.get_referents(*found)
     once = dict(zip(map(id, found), found, strict=True)).values()
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
@@ -163,7 +170,7 @@ def kept_finalizers() -> list[tuple[list[Any], int]]:
 
     They are what they were after the first pass once the tests of another have ended.
     """
-    fixtures = [one for one in gc.get_objects() if issubclass(type(one), pytest.FixtureDef)]
+    fixtures = [one for one in tracked() if issubclass(type(one), pytest.FixtureDef)]
     return [(one._finalizers, len(one._finalizers)) for one in fixtures]
 
 
