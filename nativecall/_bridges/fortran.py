@@ -1,11 +1,14 @@
 """f2py: functions of Fortran, as objects whose type is called ``fortran``.
 
 Such an object has the address of the procedure, which takes everything by reference, and texts.
-These name the arguments, without the kinds of numbers (`float` is real(4) as well as real(8)), and
+The address is that of the procedure itself, which may return a result; or that of a subroutine of
+f2py's, which calls a function and writes the result to where its first argument points. The texts
+name the arguments, without the kinds of numbers (`float` is real(4) as well as real(8)), and
 in another order where some are optional; no result's kind is told anywhere. So the caller writes
 the signature: with scalars by value, as the function is declared (``"d:d"``), of which a C function
-is made, or as the pointer has it (``"v:&d&d"``). What is told contradicts a wrong one: how many
-arguments there are, and the kind of the first, which f2py names when it refuses an object.
+is made, or as the pointer has it (``"v:&d&d"``). What is told contradicts a wrong one: which
+arguments there must be, how many there can be, and the kind of the first, which f2py names when it
+refuses an object. Of SciPy's BLAS and LAPACK its modules of Cython's tell all (scipy.py).
 """
 
 from __future__ import annotations
@@ -16,11 +19,17 @@ import re
 from .. import _lib
 from .._codegen import engine
 from .._errors import SignatureError
+from .._signature.ctype import SCALARS
+from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
+from .._values import boxes
 from .._values.boxes import Function
+from .._values.fortran import lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._signature.ctype import CType
     from .._types import Foreign
 
@@ -37,9 +46,11 @@ _KINDS = {
 _REFUSED = re.compile(r"\((\w+)\) can't be converted to (\w+)")
 _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
 _WRAPPER = "f2pywrap"  # begins the names of subroutines that call functions
+_PLAIN = "function "  # begins the names of objects, but of those that have such a subroutine
 _EXPORT = "nc_by_value"
 _CALLED = "nc_procedure"
-_LLVM = {"d": "double", "f": "float", "b": "i8", "h": "i16", "i": "i32", "q": "i64"}
+_LLVM = {"d": "double", "f": "float"}
+_LLVM |= {code: f"i{8 << n // 2}" for n, code in enumerate("bBhHiIqQ")}
 
 
 def _address(obj: Foreign) -> int:
@@ -58,11 +69,29 @@ class _Told:
     def __init__(self, obj: Foreign) -> None:
         text = obj.__doc__ if isinstance(obj.__doc__, str) else ""
         self.usage = text.partition("\n")[0]
-        listed = text.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-        self.listed = [line for line in listed.split("\n") if re.match(r"\w+ : ", line)]
+        self.listed = _section(text, "Parameters")
+        self.others = [one for one in _section(text, "Other Parameters") if not _is_python(one)]
+        # Of those that have the memory of an argument, this is told already.
+        returned = [one for one in _section(text, "Returns") if not one.endswith(" storage")]
+        known = {_name(one) for one in (*self.listed, *self.others)}
+        self.returned = [one for one in returned if _name(one) not in known]
         # With optional arguments the order is not that of Fortran; with texts there are lengths.
         self.is_whole = "[" not in self.usage and "string(" not in text
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
+        self.defaults = re.findall(r"^    Default: (.*)", text, re.MULTILINE)
+        self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
+        self.texts = len(re.findall(r" : input (?:bytes|string\()", text))
+
+    def is_one(self) -> bool:
+        """Whether there is one result, which a function may return."""
+        return bool(self.result) and "," not in self.result
+
+    def has_hidden(self) -> bool:
+        """Whether the procedure may have arguments that are not told: lengths of arrays without a
+        name here, or what f2py was told to do otherwise than by itself."""
+        known = {_name(one) for one in (*self.listed, *self.others, *self.returned)}
+        own = all([re.fullmatch(r"shape\(\w+, ?\d+\)|len\(\w+\)", one) for one in self.defaults])
+        return not own or not known.issuperset(re.findall(r"[A-Za-z]\w*", self.shapes))
 
     def kind(self, obj: Foreign) -> tuple[int, str] | None:
         """The position of an argument and its code, as f2py says when it refuses objects."""
@@ -77,9 +106,24 @@ class _Told:
             if found is None or found[2] not in _KINDS:
                 return None
             for index, line in enumerate(self.listed):
-                if line.partition(" : ")[0] == found[1]:
+                if _name(line) == found[1]:
                     return index, _KINDS[found[2]]
         return None
+
+
+def _section(text: str, title: str) -> list[str]:
+    """The arguments under a heading, each with what it is."""
+    listed = f"\n{text}".partition(f"\n{title}\n{'-' * len(title)}\n")[2].partition("\n\n")[0]
+    return [line for line in listed.split("\n") if re.match(r"\w+ : ", line)]
+
+
+def _name(listed: str) -> str:
+    return listed.partition(" : ")[0]
+
+
+def _is_python(listed: str) -> bool:
+    """Whether it is for f2py alone, and no argument of the procedure."""
+    return _name(listed).startswith("overwrite_") or " : input tuple" in listed
 
 
 def reason(obj: Foreign) -> str | None:
@@ -88,14 +132,14 @@ def reason(obj: Foreign) -> str | None:
         return None
     if not _address(obj):
         return "a fortran object without '_cpointer' is a module or common block of Fortran's"
-    return _how_to_say(_Told(obj), _is_wrapper(_address(obj)))
+    return _how_to_say(_Told(obj), _is_wrapper(obj, _address(obj)))
 
 
 def _how_to_say(told: _Told, is_wrapper: bool | None) -> str:
     """That a signature is needed, what f2py tells of it, and the two ways to write it."""
     codes = [_guess(one) for one in told.listed]
     known = told.is_whole and bool(codes) and None not in codes
-    if known and told.result and "," not in told.result and is_wrapper:
+    if known and told.is_one() and is_wrapper:
         codes.insert(0, "&d")  # where the result is written
     pointer = f"'v:{''.join(map(str, codes))}'" if known else "as in 'v:&d&d'"
     where = " if float is real(8)" if known else ", in the order that the procedure has"
@@ -111,9 +155,24 @@ def _guess(listed: str) -> str | None:
     number = _NUMBER.search(listed)
     if number is not None:
         return {"float": "&d", "complex": "&Zd"}.get(number[1], "&i")
+    array = _array(listed)
+    return None if array is None else f"&{array}"
+
+
+def _array(listed: str) -> str | None:
+    """The code of an array's elements."""
     array = re.search(r"array\('(\w)'\)", listed)
-    code = None if array is None else {"F": "Zf", "D": "Zd"}.get(array[1], array[1])
-    return None if code is None else f"&{code}"
+    return None if array is None else {"F": "Zf", "D": "Zd"}.get(array[1], array[1])
+
+
+def signatures(obj: Foreign) -> list[Signature] | None:
+    """What SciPy's procedures of BLAS and LAPACK take, by reference; None for all others."""
+    known = boxes.bridge("scipy").of_fortran(obj, _named(obj)) if _address(obj) else None
+    return None if known is None else [known]
+
+
+def _named(obj: Foreign) -> str:
+    return str(obj.__name__).rpartition(" ")[2]
 
 
 def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None:
@@ -127,19 +186,21 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     address = _address(obj)
     if not address:
         return None
-    told = _Told(obj)
+    name = _named(obj)
     values = [not _is_reference(one) for one in signature.args]
-    by_value = any(values) or signature.result.kind != "void"
-    name = str(obj.__name__).rpartition(" ")[2]
-    is_wrapper = _is_wrapper(address)
-    has_result = bool(told.result) and "," not in told.result and is_wrapper is True
-    arguments = list(signature.args)
-    if not by_value and has_result:
-        arguments = arguments[1:]
-    _refuse_other(obj, told, signature, arguments, has_result)
-    if not by_value:
+    returns = signature.result.kind != "void"
+    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
+    is_wrapper: bool | None = False
+    if known is not None:
+        _refuse_unlike(signature, known)
+        follow = len(signature.args) - len(known.args)
+        values[len(known.args) :] = [False] * follow
+    else:
+        is_wrapper = _is_wrapper(obj, address)
+        _refuse_other(obj, signature, is_wrapper)
+    if not any(values) and not returns:
         return Function(address, signature, obj, name)
-    if is_wrapper is None and signature.result.kind != "void":
+    if is_wrapper is None and returns:
         raise SignatureError(
             f"whether {name!r} returns its result or writes it cannot be told: its address has no "
             "symbol",
@@ -147,7 +208,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         )
     if not any(values) and not is_wrapper:
         return Function(address, signature, obj, name)
-    text = _text(name, signature, bool(is_wrapper) and signature.result.kind != "void")
+    text = _text(name, signature, values, bool(is_wrapper) and returns)
     if not engine.available():
         raise SignatureError(
             f"what passes the scalars of {name!r} by reference is code: {engine.reason()}",
@@ -162,50 +223,153 @@ def _is_reference(ctype: CType) -> bool:
     return ctype.kind in ("pointer", "voidptr", "function")
 
 
-def _is_wrapper(address: int) -> bool | None:
+def _is_wrapper(obj: Foreign, address: int) -> bool | None:
     """Whether a function's result is what its first argument points to, as in f2py's subroutines
-    that call functions; None where the address has no name.
+    that call functions; None where nothing tells.
+
+    A symbol tells by its name. Without one, f2py has named the object again if it has such a
+    subroutine, but not the procedures of a module of Fortran's.
     """
     found = _lib.address_origin(address)
-    return None if found is None or not found[1] else found[1].startswith(_WRAPPER)
+    if found is not None and found[1]:
+        return found[1].startswith(_WRAPPER)
+    if not str(obj.__name__).startswith(_PLAIN):
+        # Such a subroutine there is for assumed shapes, too, whose lengths are called so.
+        return None if "f2py_" in _Told(obj).shapes else True
+    try:
+        obj(**{"": None})  # which no procedure takes
+    except TypeError as error:
+        path = str(error).partition("()")[0].rpartition(" ")[2]
+        return False if path.count(".") == 1 else None
+    except Exception:  # the module's own
+        return None
+    return None
 
 
-def _refuse_other(
-    obj: Foreign, told: _Told, signature: Signature, arguments: list[CType], has_result: bool
-) -> None:
+# -- what contradicts a signature ------------------------------------------------------------------
+
+_UNCHECKED = "nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer without a check"
+
+
+def _refuse_unlike(signature: Signature, known: Signature) -> None:
+    """Refuse a signature that is not the known one, with scalars by reference or by value."""
+    args = signature.args
+    if len(lengths(signature)) == len(args) - len(known.args):
+        args = args[: len(known.args)]  # what follows are the lengths of texts
+    pairs = zip(args, known.args, strict=False)
+    same = len(args) == len(known.args) and signature.result.text == known.result.text
+    if same and all([_is_like(one, other) for one, other in pairs]):
+        return
+    raise SignatureError(
+        f"'signature' is {signature.text!r}, but the target is {known.text!r}",
+        hint="leave 'signature' out to take that; scalars may be written by value, 'i' for '&i'",
+    )
+
+
+def _is_like(given: CType, known: CType) -> bool:
+    """Whether an argument is passed as the known one, or is the value that it points to."""
+    if given.text == known.text or given.kind == "voidptr":
+        return True
+    if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":
+        return True
+    if not isinstance(known, Pointer):
+        return False
+    if isinstance(given, Pointer):
+        letters = ("b", "B", "c")
+        return given.pointee.text in letters and known.pointee.text in letters
+    return given.text == known.pointee.text
+
+
+def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -> None:
     """Refuse a signature that is not that of what the texts describe."""
-    if not told.is_whole or not has_result:
-        return
-    if len(arguments) != len(told.listed):
+    told = _Told(obj)
+    arguments = list(signature.args)
+    returned = told.returned
+    if is_wrapper and told.is_one() and signature.result.kind == "void":
+        arguments = arguments[1:]
+    if told.is_one() and (is_wrapper or signature.result.kind != "void"):
+        returned = []  # it is the result
+    said = f"'signature' is {signature.text!r}, but f2py says {told.usage!r}"
+    least = len(told.listed) + len(returned)
+    most = least + len(told.others) + told.texts
+    if len(arguments) < least or (len(arguments) > most and not told.has_hidden()):
+        some = "at least " if told.has_hidden() else ""
+        count = str(least) if least == most or some else f"{least} to {most}"
         raise SignatureError(
-            f"'signature' is {signature.text!r}, but f2py says {told.usage!r}, of "
-            f"{len(told.listed)} argument{'' if len(told.listed) == 1 else 's'}"
+            f"{said}, of {some}{count} argument{'' if count == '1' else 's'}", hint=_UNCHECKED
         )
-    kind = told.kind(obj)
-    if kind is None:
-        return
-    index, code = kind
-    given = arguments[index].text.removeprefix("&")
-    if given not in (code, "P"):
+    kind = told.kind(obj) if len(arguments) == len(told.listed) else None
+    if kind is not None:
+        index, code = kind
+        if arguments[index].text.removeprefix("&") not in (code, "P"):
+            raise SignatureError(
+                f"'signature' is {signature.text!r}, but {_name(told.listed[index])!r} of "
+                f"f2py's {told.usage!r} is {code!r}"
+            )
+    missing = _missing(told.listed + returned, arguments)
+    if missing is not None:
         raise SignatureError(
-            f"'signature' is {signature.text!r}, but {told.listed[index].partition(' ')[0]!r} of "
-            f"f2py's {told.usage!r} is {code!r}"
+            f"{said}, and no argument is left for {_name(missing)!r} "
+            f"({missing.partition(' : ')[2]})",
+            hint=_UNCHECKED,
         )
 
 
-def _text(name: str, signature: Signature, written: bool) -> str:
+def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
+    """The first of the needed arguments that none of a signature can be, each for one; or None."""
+    taken: dict[int, int] = {}  # which one is for which needed
+
+    def place(index: int, seen: set[int]) -> bool:
+        for at, one in enumerate(arguments):
+            if at not in seen and _can_be(one, needed[index]):
+                seen.add(at)
+                if at not in taken or place(taken[at], seen):
+                    taken[at] = index
+                    return True
+        return False
+
+    for index, one in enumerate(needed):
+        if not place(index, set()):
+            return one
+    return None
+
+
+def _can_be(ctype: CType, listed: str) -> bool:
+    """Whether an argument can be what f2py says, by its kind; what it does not say can be all."""
+    if ctype.kind == "voidptr":
+        return True
+    array = _array(listed)
+    if isinstance(ctype, Pointer):
+        inner = ctype.pointee
+        ctype = inner.item if isinstance(inner, Array) else inner
+    elif array is not None and "rank-0" not in listed:
+        return False
+    if array is not None:
+        found = SCALARS.get(array)
+        return found is None or (ctype.kind, ctype.size) == (found.kind, found.size)
+    number = _NUMBER.search(listed) or re.search(r" : (float|int|long|complex)\b", listed)
+    if number is None:
+        return True
+    wanted = {"float": ("float",), "complex": ("complex",)}.get(number[1], ("int", "bool"))
+    return ctype.kind in wanted
+
+
+# -- code that passes scalars by reference ---------------------------------------------------------
+
+
+def _text(name: str, signature: Signature, values: Sequence[bool], written: bool) -> str:
     """LLVM IR of a function that passes scalars by reference; the result may be `written`, too."""
     result = _llvm(name, signature.result) if signature.result.kind != "void" else "void"
     head, body, passed = [], [], []
     if written:
         body.append(f"%result = alloca {result}")
         passed.append("ptr %result")
-    for index, one in enumerate(signature.args):
-        if _is_reference(one):
-            head.append(f"ptr %a{index}")
-            passed.append(f"ptr %a{index}")
+    for index, (one, by_value) in enumerate(zip(signature.args, values, strict=True)):
+        kind = "ptr" if _is_reference(one) else _llvm(name, one)
+        if not by_value:
+            head.append(f"{kind} %a{index}")
+            passed.append(f"{kind} %a{index}")
             continue
-        kind = _llvm(name, one)
         head.append(f"{kind} %a{index}")
         body += [f"%p{index} = alloca {kind}", f"store {kind} %a{index}, ptr %p{index}"]
         passed.append(f"ptr %p{index}")
@@ -217,7 +381,7 @@ def _text(name: str, signature: Signature, written: bool) -> str:
         body += [call, "ret void"]
     else:
         body += [f"%value = {call}", f"ret {result} %value"]
-    types = ", ".join(["ptr"] * len(passed))
+    types = ", ".join([one.partition(" ")[0] for one in passed])
     return (
         f"declare {returned} @{_CALLED}({types})\n"
         f"define {result} @{_EXPORT}({', '.join(head)}) {{\n  " + "\n  ".join(body) + "\n}\n"

@@ -11,12 +11,15 @@ fits ``double (int, double *)`` word by word, and would get the number of coordi
 
 from __future__ import annotations
 
+import re
+import sys
+
 from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
 from .._errors import NoEntryError, SignatureError
-from .._signature.ctype import SCALARS, Scalar
-from .._signature.derived import Pointer
+from .._signature.ctype import SCALARS, VOID, Scalar
+from .._signature.derived import Pointer, pointer
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
 from .._values import boxes
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from .._callable.callable import NativeCallable
     from .._signature.ctype import CType
+    from .._types import Foreign
     from .._values.boxes import Native
 
 # All that SciPy's functions take, best first, each by a spelling that every version knows.
@@ -87,6 +91,38 @@ def user_data(obj: LowLevelCallable) -> int | None:
     if not isinstance(obj, LowLevelCallable) or obj.user_data is None:
         return None
     return context(tuple.__getitem__(obj, 0))
+
+
+_FORTRAN = (
+    ("scipy.linalg._fblas", "scipy.linalg.cython_blas"),
+    ("scipy.linalg._flapack", "scipy.linalg.cython_lapack"),
+)
+_FORTRAN_KNOWN = ((1, 14), (1, 17))  # the first and the last SciPy whose objects were looked at
+
+
+def of_fortran(obj: Foreign, name: str) -> Signature | None:
+    """What the procedure of an f2py object takes that is SciPy's BLAS or LAPACK: what Cython's
+    module of the same library says. None for all others, and for versions that are not known.
+
+    A complex result is written to where the first argument points: these four procedures
+    SciPy calls through subroutines of its own, whatever its compilers return such a result by.
+    """
+    for module, exporting in _FORTRAN:
+        if getattr(sys.modules.get(module), name, None) is not obj:
+            continue
+        numbers = re.match(r"(\d+)\.(\d+)", sys.modules["scipy"].__version__)
+        version = numbers and (int(numbers[1]), int(numbers[2]))
+        if not version or not _FORTRAN_KNOWN[0] <= version <= _FORTRAN_KNOWN[1]:
+            return None
+        from importlib import import_module
+
+        capsule = import_module(exporting).__pyx_capi__.get(name)
+        found = None if capsule is None else boxes.function(capsule)
+        known = None if found is None else found.signature
+        if known is None or known.result.kind != "complex":
+            return known
+        return Signature(VOID, (pointer(known.result), *known.args))
+    return None
 
 
 def _low_level_callable() -> type[LowLevelCallable]:

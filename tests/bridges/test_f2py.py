@@ -78,11 +78,12 @@ def test_contradictions(module, fails):
         nc.wrap(module.single, "v:&f&d")
     with fails(
         nc.SignatureError,
-        "'signature' is 'd:dd', but f2py says 'r = square(h)', of 1 argument",
+        "'signature' is 'd:dd', but f2py says 'r = square(h)', of 1 argument; "
+        "nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer without a check",
     ):
         nc.wrap(module.square, "d:dd")
-    with pytest.raises(nc.SignatureError, match="what passes a 'Zd' of 'scale' by reference"):
-        nc.wrap(module.scale, "v:i&dZd")
+    with pytest.raises(nc.SignatureError, match="what passes a 'e' of 'scale' by reference"):
+        nc.wrap(module.scale, "v:i&de")
 
 
 def test_without_generated_code(module, monkeypatch):
@@ -93,17 +94,70 @@ def test_without_generated_code(module, monkeypatch):
     assert nc.wrap(module.square, "v:&d&d").signatures == ("v:&d&d",)
 
 
+@by_value
 def test_without_a_symbol(module, monkeypatch):
-    monkeypatch.setattr(fortran, "_is_wrapper", lambda address: None)
+    """f2py names an object again where it writes a subroutine that calls a function."""
+    monkeypatch.setattr(fortran._lib, "address_origin", lambda address: ("/a/file", None))
+    assert nc.wrap(module.square, "d:d")(3.0) == 9.0
+    monkeypatch.setattr(fortran, "_is_wrapper", lambda obj, address: None)
     with pytest.raises(nc.SignatureError, match="'square' returns its result or writes it cannot"):
         nc.wrap(module.square, "d:d")
 
 
-def test_objects_without_a_function(module, lib):
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [
+        ("v:&d", "but f2py says 'scale(x,a,[n])', of 2 to 3 arguments"),
+        ("v:&i&d&d&d", "of 2 to 3 arguments"),
+        ("v:&i&i&d", "and no argument is left for 'a' (input float)"),
+        ("v:&f&f", "and no argument is left for 'x' (in/output rank-1 array('d')"),
+        ("v:&idd", "and no argument is left for 'x' (in/output rank-1 array('d')"),
+    ],
+)
+def test_arguments_of_a_subroutine(module, signature, said):
+    with pytest.raises(nc.SignatureError) as caught:
+        nc.wrap(module.scale, signature)
+    assert said in str(caught.value)
+    assert nc.wrap(module.scale._cpointer, signature, owner=module.scale).signatures == (signature,)
+
+
+@by_value
+def test_procedures_of_scipy_tell_their_types(fails):
+    """Their objects hold the address of the procedure itself, which has no symbol there."""
     blas = pytest.importorskip("scipy.linalg.blas")
-    assert nc.wrap(blas.dscal, "v:&i&d&d&i").signatures == ("v:&i&d&d&i",)
+    n, x, step = np.array([3], "i"), np.array([3.0, 4.0, 12.0]), np.array([1], "i")
+    norm = nc.wrap(blas.dnrm2)
+    assert (norm.signatures, norm(n, x, step)) == (("d:&i&d&i",), 13.0)
+    assert norm["d:i&di"](3, x, 1) == 13.0
+    assert nc.wrap(blas.ddot, "d:&i&d&i&d&i")(n, x, step, x, step) == 169.0
+    dot, result = nc.wrap(blas.zdotc), np.zeros(1, complex)
+    dot(result, n, 1j * x, step, 1j * x, step)
+    assert (dot.signatures, result[0]) == (("v:&Zd&i&Zd&i&Zd&i",), 169.0)
+    assert nc.wrap(blas.dgemm, "v:&b&biiid&di&did&diNN").signatures[0].endswith("QQ")
+    for signature in ("d:d", "v:&d&i&d&i", "v:&i&d&i", "d:&i&f&i", "d:&i&d"):
+        with fails(
+            nc.SignatureError,
+            f"'signature' is {signature!r}, but the target is 'd:&i&d&i'; leave 'signature' out "
+            "to take that; scalars may be written by value, 'i' for '&i'",
+        ):
+            nc.wrap(blas.dnrm2, signature)
+
+
+def test_procedures_of_scipy_that_are_not_known(monkeypatch):
+    """With another version, what the texts tell is all."""
+    scipy = pytest.importorskip("scipy")
+    blas = pytest.importorskip("scipy.linalg.blas")
+    monkeypatch.setattr(scipy, "__version__", "9.0")
     with pytest.raises(TypeError, match=r"only 'xy = ddot\(x,y,\[n,"):
         nc.wrap(blas.ddot)
+    assert nc.wrap(blas.dnrm2, "d:&i&d&i").signatures == ("d:&i&d&i",)
+    with pytest.raises(nc.SignatureError, match="of at least 2 arguments"):
+        nc.wrap(blas.ddot, "d:&d")
+    with pytest.raises(nc.SignatureError, match=r"no argument is left for 'x' \(input rank-1"):
+        nc.wrap(blas.dnrm2, "d:&i&f&i")
+
+
+def test_objects_without_a_function(module, lib):
     apply = lib.function("apply", "d:X{d:d}d")
     assert apply(module.square, 3.0) == 9.0, "called through Python"
 
